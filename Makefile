@@ -1,0 +1,45 @@
+# make run: the whole way from an experiment file to a report. Everything else: make help.
+QUICKSTART ?= configs/quickstart.yaml
+PYTEST_ARGS ?=
+PYTHON ?= $(firstword $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$name; done))
+# torch first and alone: its exact version keeps what depends on it from bringing another build
+TORCH := $(shell grep '^torch==' constraints.txt)
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: help run test check format up install
+
+help: ## say what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
+
+run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); finished cells are reused
+	$(BIN)/ablate run $(QUICKSTART)
+
+test: $(INSTALLED) ## all tests; PYTEST_ARGS="-k grid" for some of them
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: $(INSTALLED) ## formatting, lint, types, and which part may import which
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## format the code, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
+	@exec $(BIN)/ablate up
+
+install: $(INSTALLED) ## make the environment .venv, if it is not there yet
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer was found; install one, or name it:" \
+		"make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"make: this Python is " + sys.version.split()[0] + "; 3.11 or newer is needed (make PYTHON=...)")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@

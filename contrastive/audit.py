@@ -1,0 +1,85 @@
+"""The gradient-path audit: what the configuration says is trained is trained, or the cell stops.
+
+Bugs that no accuracy shows: a head left frozen, a term without a path to the encoder, a block that gets no gradient.
+At the first steps each term alone must give the encoder a gradient, each trained parameter must get one and must move,
+and nothing else may be in the optimizer. A term is looked at until it has shown a gradient, since a batch without a
+positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
+
+
+class GradientPathError(RuntimeError):
+    """A term or parameter that trains nothing, by name."""
+
+
+class Audit:
+    """Watches the first steps of one cell; afterwards it costs nothing."""
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, terms: Iterable[str], weights: dict[str, float]):
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        listed = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        strangers = [name for name, p in model.named_parameters() if not p.requires_grad and id(p) in listed]
+        forgotten = [name for name, p in trained.items() if id(p) not in listed]
+        if strangers or forgotten:
+            raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
+        if "ce" in weights and not any(name.startswith("head.") for name in trained):
+            raise GradientPathError("the objective has a supervised term, and the head is frozen")
+        self.encoder = {name: p for name, p in trained.items() if not name.startswith("head.")}
+        self.silent_terms = {name for name in terms if self.encoder}
+        self.silent = set(trained)
+        self.resting = {name: p.detach().clone() for name, p in trained.items()}
+        self.parameters = trained
+        self.steps = 0
+
+    @property
+    def open(self) -> bool:
+        return bool(self.silent_terms or self.silent or self.resting)
+
+    def saw_term(self, name: str, norm: float) -> None:
+        if norm > 0:
+            self.silent_terms.discard(name)
+
+    def saw_gradients(self) -> None:
+        """Call before the optimizer's step."""
+        self.silent = {n for n in self.silent if (g := self.parameters[n].grad) is None or not bool(g.any())}
+
+    def saw_step(self) -> None:
+        """Call after the optimizer's step; raises once patience is over."""
+        self.steps += 1
+        self.resting = {n: before for n, before in self.resting.items() if torch.equal(self.parameters[n], before)}
+        if self.steps == PATIENCE:
+            self.verdict_on_gradients()
+
+    def verdict_on_gradients(self) -> None:
+        if self.silent_terms:
+            raise GradientPathError(
+                f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps: the term trains nothing"
+            )
+        if self.silent:
+            raise GradientPathError(f"no gradient in {self.steps} steps, though it is said to train: {_names(self.silent)}")
+
+    def verdict(self) -> None:
+        """Call at the end of training."""
+        self.verdict_on_gradients()
+        if self.resting:
+            raise GradientPathError(f"never moved, though it is said to train: {_names(self.resting)}")
+
+
+def gradient_norm(term: Tensor, parameters: list[nn.Parameter]) -> float:
+    """Norm of one term's gradient, leaving `.grad` and the graph as they are."""
+    if not term.requires_grad or not parameters:
+        return 0.0
+    gradients = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
+    squares = [g.float().pow(2).sum() for g in gradients if g is not None]
+    return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

@@ -1,0 +1,260 @@
+"""What an experiment file may say. Frozen data, checked completely before anything starts; no torch, no side effects.
+
+`Cell` holds exactly what decides a result. Everything else of an `Experiment` (title, show, evaluation, resources)
+stays outside of it, so that changing it never trains again.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from contrastive import registry
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class Settings(BaseModel):
+    """Base of every part of the schema: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Data(Settings):
+    """Labelled texts and how they are split. `test` (or `validation`) may name a split or file of its own."""
+
+    source: str = Field(
+        pattern=r"^(package|hf|file):.+",
+        description="package:NAME (shipped by a package), hf:OWNER/NAME@REVISION, or file:PATH (csv, tsv, jsonl, parquet)",
+    )
+    text: str = Field("text", min_length=1, description="column that holds the text")
+    label: str = Field("label", min_length=1, description="column that holds the label")
+    train: Positive | None = Field(None, description="number of training texts; all the rest when left out")
+    validation: Annotated[int, Field(ge=0)] | str = Field(0, description="number of texts, or a split or file")
+    test: Positive | str = Field(description="number of texts, or the name of a split or file of its own")
+    max_length: int = Field(128, ge=4, le=8192, description="tokens kept of a text, special tokens included")
+
+
+class Lora(Settings):
+    r: Positive = 8
+    alpha: float = Field(16.0, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = Field((), description="module names; left out: the query and value projections")
+
+
+class Tune(Settings):
+    """Which parameters of the encoder train: all (`full`), the last n blocks, or LoRA adapters. The head always does."""
+
+    last_blocks: Annotated[int, Field(ge=0)] | None = None
+    lora: Lora | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _full(cls, value: Any) -> Any:
+        return {} if value == "full" else value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.last_blocks is not None and self.lora is not None:
+            raise ValueError("give last_blocks or lora, not both")
+        return self
+
+
+class Scratch(Settings):
+    """Size of a `scratch:` encoder, which starts at random with a tokenizer trained on the training texts."""
+
+    layers: Positive = 2
+    hidden: Positive = 64
+    heads: Positive = 2
+    vocabulary: int = Field(4000, ge=64)
+
+
+class Encoder(Settings):
+    model: str = Field(
+        pattern=r"^((package|hf|file):.+|scratch:(bert|deberta-v2))$",
+        description="package:NAME, hf:OWNER/NAME@REVISION, file:FOLDER, scratch:bert or scratch:deberta-v2",
+    )
+    tune: Tune = Tune()
+    pooling: Literal["cls", "mean"] = "cls"
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the head and of views made by dropout")
+    scratch: Scratch | None = None
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        if self.scratch is not None and not self.model.startswith("scratch:"):
+            raise ValueError(f"`scratch` sets the size of a scratch: encoder; the model here is {self.model}")
+        return self
+
+
+class Objective(Settings):
+    """What is minimised, on which views. A setting that neither loss nor view reads does not matter to the cell."""
+
+    loss: str = Field("ce", description="names of losses joined by +; `ce+supcon` is CE + alpha · SupCon")
+    view: str | None = Field(None, description="how a sample becomes several vectors; left out: the loss's usual one")
+    alpha: float = Field(1.0, ge=0, description="weight of the terms after `ce`")
+    temperature: float = Field(0.1, gt=0)
+    k: int = Field(30, ge=1, description="tokens a sample (topk_tokens, cluster, layers at token level)")
+    clusters: int = Field(5, ge=1, description="k-means centres a sample (cluster)")
+    layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, min_length=1, description="blocks, from 0")
+    level: Literal["sentence", "token"] = "sentence"
+    middle: Annotated[int, Field(ge=0)] | None = Field(None, description="middle block of multiview; default: half way")
+
+    @field_validator("loss")
+    @classmethod
+    def _known_loss(cls, value: str) -> str:
+        for name in value.split("+"):
+            _known("loss", name, registry.entries("contrastive.losses", "LOSSES"))
+        if "rdrop" in value.split("+")[1:] or value.startswith("rdrop+"):
+            raise ValueError("rdrop already contains the cross-entropy; write `rdrop` alone")
+        if len(set(value.split("+"))) < len(value.split("+")):
+            raise ValueError(f"`{value}` names a loss twice")
+        return value
+
+    @field_validator("view")
+    @classmethod
+    def _known_view(cls, value: str | None) -> str | None:
+        if value is not None:
+            _known("view", value, registry.entries("contrastive.views", "VIEWS"))
+        return value
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        twice = registry.literal("contrastive.views", "TWICE")
+        if self.loss == "rdrop" and self.view is not None and self.view not in twice:
+            raise ValueError(f"rdrop compares two predictions of a text: its view is {' or '.join(twice)}, not {self.view}")
+        if self.view == "layers" and self.layers is None and self.loss != "ce":
+            raise ValueError("the view `layers` needs `layers`, for example [8, 9, 10, 11]")
+        return self
+
+    def terms(self) -> dict[str, float]:
+        """Loss name → weight. Cross-entropy weighs 1, and R-Drop contains it."""
+        names = ("ce", "rdrop") if self.loss == "rdrop" else tuple(self.loss.split("+"))
+        supervised = "ce" in names
+        return {name: self.alpha if supervised and name != "ce" else 1.0 for name in names}
+
+    def canonical(self) -> "Objective":
+        """The same objective with every setting that it does not read back at its default."""
+        terms, losses = self.terms(), registry.entries("contrastive.losses", "LOSSES")
+        used = {"loss"} | {setting for name in terms for setting in losses[name].settings}
+        settings: dict[str, Any] = {}
+        if set(terms) != {"ce"}:
+            view = self.view or ("two_stage" if self.loss == "rdrop" else "cls")
+            settings["view"] = view
+            used |= set(registry.entries("contrastive.views", "VIEWS")[view].settings)
+            if view == "layers" and self.level == "sentence":
+                used.discard("k")
+            if "ce" in terms:
+                used.add("alpha")
+        settings |= {name: getattr(self, name) for name in used & set(Objective.model_fields)}
+        return Objective(**settings)
+
+
+class Training(Settings):
+    epochs: Positive = 3
+    batch_size: int = Field(16, ge=1)
+    accumulate: int = Field(1, ge=1, description="batches an optimizer step; adds no negatives to a contrastive term")
+    head_lr: float = Field(1e-4, gt=0)
+    encoder_lr: float = Field(2e-5, gt=0)
+    layer_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate, a block down from the top")
+    weight_decay: float = Field(0.01, ge=0)
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps over which the learning rate rises")
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 clips nothing")
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    bucket: int = Field(10, ge=1, description="batches sorted by length together; 1 draws batches at random")
+    threads: int = Field(1, ge=1, le=1024, description="CPU threads a cell computes with; they decide the last bits")
+
+
+class Cell(Settings):
+    """One fully resolved training configuration: what decides a result, and nothing else."""
+
+    data: Data
+    encoder: Encoder
+    objective: Objective
+    training: Training
+    seed: Seed
+
+    def canonical(self) -> "Cell":
+        """The same cell with every setting that cannot matter back at its default."""
+        ignored = set()
+        if self.encoder.tune.lora is not None or self.encoder.tune.last_blocks == 0:
+            ignored.add("layer_decay")
+        if self.encoder.tune.last_blocks == 0:
+            ignored.add("encoder_lr")
+        training = Training(**self.training.model_dump(exclude=ignored))
+        return self.model_copy(update={"objective": self.objective.canonical(), "training": training})
+
+
+class Table(Settings):
+    """A list (a row a cell) of `values`, or, with `columns`, a pivot of each value."""
+
+    rows: str | None = Field(None, description="axis that names the rows; all axes when left out")
+    columns: str | None = Field(None, description="axis that names the columns of a pivot")
+    values: tuple[str, ...] = Field(("test.accuracy",), min_length=1, description="SPLIT.METRIC, e.g. test.accuracy")
+
+
+class Show(Settings):
+    table: Table = Table()
+    tsne: bool = Field(False, description="a grid of t-SNE pictures, one a cell, at the first seed")
+    curves: bool = Field(False, description="loss and gradient-norm curves")
+
+
+class Section(Settings):
+    """One table of the report: a product of axes over the base, and how to show it."""
+
+    title: str = Field(min_length=1)
+    note: str = ""
+    base: Mapping[str, Any] = Field(default_factory=dict, description="settings of this section's cells")
+    axes: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict, description="setting → its values")
+    include: tuple[Mapping[str, Any], ...] = Field((), description="further cells, each a map of settings")
+    exclude: tuple[Mapping[str, Any], ...] = Field((), description="combinations to drop")
+    baseline: Mapping[str, Any] = Field(default_factory=lambda: {"loss": "ce"}, description="settings of the baseline")
+    show: Show = Show()
+
+
+class Evaluation(Settings):
+    """How embeddings are measured. Changing it never trains again."""
+
+    splits: tuple[Literal["validation", "test"], ...] = Field(("test",), min_length=1)
+    metrics: tuple[str, ...] = Field(("accuracy", "macro_f1", "svm", "knn", "kmeans"), min_length=1)
+    folds: int = Field(5, ge=2)
+    tsne_points: int = Field(1000, ge=10, description="texts in a t-SNE picture")
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            _known("metric", name, registry.entries("contrastive.metrics", "METRICS"))
+        return value
+
+
+class Resources(Settings):
+    """Where and how the cells run; decides no number."""
+
+    slots: Positive | None = Field(None, description="cells at a time; left out: one a GPU, or the cores over threads")
+    checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
+
+
+class Experiment(Settings):
+    name: Name
+    description: str = ""
+    data: Data
+    encoder: Encoder
+    objective: Objective = Objective()
+    training: Training = Training()
+    seeds: tuple[Seed, ...] = Field((0, 1, 2), min_length=1)
+    sections: tuple[Section, ...] = Field(min_length=1)
+    evaluation: Evaluation = Evaluation()
+    resources: Resources = Resources()
+
+
+# Setting → the part of a cell that holds it: the names that `base`, `axes`, `include`, `exclude` and `baseline` may use.
+PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
+SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
+
+
+def _known(kind: str, name: str, table: Mapping[str, Any]) -> None:
+    if name not in table:
+        raise ValueError(f"there is no {kind} `{name}`; there are {', '.join(sorted(table))}")

@@ -1,0 +1,51 @@
+"""Labelled rows from the data files of a hub repository at one commit. No code of the repository runs."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from contrastive import locate
+from contrastive.data import files
+from contrastive.data.files import Rows
+from contrastive.errors import UserError
+
+
+def read(source: str, split: str, text: str, label: str) -> Rows:
+    """The rows of a split: of all data files whose path has the split's name as one of its words."""
+    repository = locate.pinned(source)
+    root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
+    folder = root / repository.folder
+    paths = sorted(path for ending in files.READERS for path in folder.rglob(f"*{ending}"))
+    if not paths:
+        raise UserError(
+            f"{source}: no {', '.join(files.READERS)} file at that revision. Where a data set is only a script, "
+            "name a commit of the repository's branch refs/convert/parquet"
+        )
+    parts = [
+        files.read(path, text, label)
+        for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
+    ]
+    name = f"{source}, split {split}"
+    return Rows(
+        name, [text for part in parts for text in part.texts], [label for part in parts for label in part.labels]
+    )
+
+
+def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) -> list[Path]:
+    """The files of one split, complete and of one configuration."""
+    paths = list(paths)
+    chosen = [path for path in paths if split.lower() in re.split(r"[^a-z0-9]+", path.as_posix().lower())]
+    if not chosen:
+        raise UserError(f"{source} has no split `{split}`; its files are {', '.join(map(str, paths[:10]))}")
+    folders = sorted({path.parent.as_posix() for path in chosen})
+    if len(folders) > 1:
+        raise UserError(
+            f"{source}: the split `{split}` lies in {', '.join(folders)}; name one, hf:OWNER/NAME/FOLDER@REVISION"
+        )
+    shards = [re.search(r"-(\d{5})-of-(\d{5})\b", path.name) for path in chosen]
+    expected = {int(shard[2]) for shard in shards if shard}
+    if expected and expected != {len(chosen)}:
+        raise UserError(
+            f"{source}: {len(chosen)} of {max(expected)} files of the split `{split}` are there; connect and retry"
+        )
+    return [folder / path for path in chosen]

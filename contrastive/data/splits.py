@@ -1,0 +1,125 @@
+"""Divide labelled rows into train, validation and test by the content of the texts.
+
+Texts are ordered by their sha256. Test takes the first, validation the next, training the last, so that another number
+of training texts never changes who is in test, and a smaller training set is part of a larger one.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from contrastive.config import Data
+from contrastive.data.files import Rows
+from contrastive.errors import UserError
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Split:
+    texts: list[str]
+    labels: list[int]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """No text is in two splits, or twice in one. `notes` say what was dropped."""
+
+    labels: tuple[str, ...]
+    train: Split
+    validation: Split
+    test: Split
+    notes: tuple[str, ...]
+
+    def named(self) -> dict[str, Split]:
+        return {name: getattr(self, name) for name in SPLITS}
+
+    def class_counts(self) -> dict[str, dict[str, int]]:
+        counts = {name: Counter(split.labels) for name, split in self.named().items()}
+        return {name: {label: counts[name][i] for i, label in enumerate(self.labels)} for name in SPLITS}
+
+
+def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
+    """Splits of `pool`; `own` holds the rows of a test or validation split that the source names."""
+    notes: list[str] = []
+    parts = {name: _distinct(own[name], name, notes) for name in ("test", "validation") if name in own}
+    if {"test", "validation"} <= parts.keys():
+        _keep_apart(parts["validation"], parts["test"], "validation", "test", notes)
+    rest = _distinct(pool, "source", notes)
+    for name, part in parts.items():
+        _keep_apart(rest, part, "source", name, notes)
+
+    order = sorted(rest, key=lambda text: hashlib.sha256(text.encode()).digest())
+    test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
+    _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
+    train = order[-data.train :] if data.train is not None else order[test + validation :]
+    drawn = {"test": order[:test], "validation": order[test : test + validation], "train": train}
+    parts = {name: {text: rest[text] for text in texts} for name, texts in drawn.items() if name not in parts} | parts
+
+    labels = _labels(parts, pool.name)
+    index = {label: i for i, label in enumerate(labels)}
+    splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
+    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes))
+
+
+def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
+    """Text → label, each text once; a text that bears several labels is dropped, since none of them can be trusted."""
+    found: dict[str, str] = {}
+    contradicting = set()
+    for text, label in zip(rows.texts, rows.labels, strict=True):
+        if found.setdefault(text, label) != label:
+            contradicting.add(text)
+    repeated = len(rows.texts) - len(found)
+    notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
+    if repeated:
+        notes.append(f"{role}: {repeated} repeated rows dropped")
+    if contradicting:
+        notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
+    return {text: label for text, label in found.items() if text not in contradicting}
+
+
+def _keep_apart(texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str]) -> None:
+    shared = texts.keys() & set(others)
+    for text in shared:
+        del texts[text]
+    if shared:
+        notes.append(f"{len(shared)} texts of {other} removed from {name}")
+
+
+def _enough(there: int, wanted: Mapping[str, int | None], pool: Rows, notes: list[str]) -> None:
+    needed = sum(count if count is not None else 1 for count in wanted.values())
+    if needed > there:
+        asked = " + ".join(
+            f"{name} {'(at least 1)' if count is None else count}" for name, count in wanted.items() if count != 0
+        )
+        raise UserError(
+            f"{pool.name}: {asked} texts are {needed}, and there are {there} that can be used ({'; '.join(notes)}). "
+            "Lower data.train, data.validation or data.test"
+        )
+
+
+def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...]:
+    """All labels in order, numbers by value, after making sure that training sees each of them."""
+    counts = {split: Counter(part.values()) for split, part in parts.items()}
+    labels = set().union(*counts.values())
+    if len(labels) == 1:
+        raise UserError(
+            f"{name}: all texts have the label `{labels.pop()}`; classes are compared, so give at least two"
+        )
+    for split in ("test", "validation"):
+        unseen = [
+            f"`{label}` ({count} texts)"
+            for label, count in sorted(counts[split].items())
+            if label not in counts["train"]
+        ]
+        if unseen:
+            raise UserError(
+                f"{name}: {', '.join(unseen)} only in {split}, never in train, which has "
+                f"{', '.join(sorted(counts['train']))}. Correct the label, or take more training texts"
+            )
+    numeric = all(label.lstrip("-").isascii() and label.lstrip("-").isdigit() for label in labels)
+    return tuple(sorted(labels, key=(lambda label: (int(label), label)) if numeric else None))

@@ -1,0 +1,157 @@
+"""Tokens of a data set, prepared once for each (data, tokenizer, length) and memory-mapped by all cells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from contrastive import data as datasets
+from contrastive import identity, store, tokenizer
+from contrastive.config import Data, Encoder
+from contrastive.data.splits import SPLITS, Split
+from contrastive.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
+LONGEST_TOKEN = 100  # characters: beyond max_length times that, a text is cut before it is tokenised
+UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
+
+
+@dataclass(frozen=True)
+class TokenSplit:
+    """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests name the texts."""
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    labels: tuple[str, ...]
+    pad_id: int
+    special_ids: tuple[int, ...]
+    vocab_size: int
+    splits: dict[str, TokenSplit]
+
+
+def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
+    """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
+    folder = home / "cache" / "tokens" / digest(data, encoder)
+    if store.finished(folder):
+        return folder
+    with store.locked(folder.with_suffix(".lock")):
+        if not store.finished(folder):
+            unfinished = folder.with_suffix(".unfinished")
+            for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
+                shutil.rmtree(rest, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            _make(data, encoder, unfinished)
+            store.mark(unfinished, "DONE")
+            os.replace(unfinished, folder)
+    return folder
+
+
+def digest(data: Data, encoder: Encoder) -> str:
+    kind, _, name = data.source.partition(":")
+    chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
+    sizes = {name: value if isinstance(value, int | None) else "own" for name, value in data if name in SPLITS}
+    content = {
+        "content": datasets.content_digest(data),
+        "splits": sizes,
+        "max_length": data.max_length,
+        "tokenizer": tokenizer.digest(encoder),
+        "code": identity.code_digest(("contrastive.data.tokens",), chosen),
+    }
+    return hashlib.sha256(identity.canonical_json(content).encode()).hexdigest()[:16]
+
+
+def open(folder: Path) -> Tokens:
+    meta = store.read_json(folder / "meta.json")
+    splits = {}
+    for name in SPLITS:
+        parts = ("ids", "offsets", "labels", "digests")
+        splits[name] = TokenSplit(*(np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts))
+    return Tokens(tuple(meta["labels"]), meta["pad_id"], tuple(meta["special_ids"]), meta["vocab_size"], splits)
+
+
+def _make(data: Data, encoder: Encoder, folder: Path) -> None:
+    splits = datasets.load_splits(data)
+    fast = tokenizer.load(encoder, splits)
+    if data.max_length > fast.model_max_length and fast.model_max_length < UNLIMITED:
+        raise UserError(
+            f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
+        )
+    unknown = fast.unk_token_id  # a word, only not a known one
+    special = sorted(number for number in set(fast.all_special_ids) if number != unknown)
+    notes = list(splits.notes)
+    for name, split in splits.named().items():
+        ids, offsets = _tokenised(fast, split.texts, data.max_length)
+        bare = _without_words(ids, offsets, special)
+        if bare:
+            notes.append(f"{name}: {bare} texts without any token of their own")
+        _save(folder, name, split, ids, offsets)
+    fast.save_pretrained(folder / "tokenizer")
+    meta = {
+        "labels": splits.labels,
+        "pad_id": fast.pad_token_id,
+        "special_ids": special,
+        "vocab_size": len(fast),
+        "max_length": data.max_length,
+        "class_counts": splits.class_counts(),
+        "notes": notes,
+    }
+    store.write_json(folder / "meta.json", meta)
+
+
+def _tokenised(
+    fast: PreTrainedTokenizerFast, texts: list[str], max_length: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Token ids end to end, and where each text starts and ends."""
+    pieces: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
+    lengths = [0]
+    for start in range(0, len(texts), CHUNK):
+        short = [text[: max_length * LONGEST_TOKEN] for text in texts[start : start + CHUNK]]
+        rows = fast(
+            short, truncation=True, max_length=max_length, return_attention_mask=False, return_token_type_ids=False
+        )["input_ids"]
+        lengths += [len(row) for row in rows]
+        pieces += [np.asarray(row, np.int32) for row in rows]
+    return np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64)
+
+
+def _without_words(ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], special: list[int]) -> int:
+    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special))])
+    return int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())
+
+
+def _save(folder: Path, name: str, split: Split, ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> None:
+    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in split.texts]
+    np.save(folder / f"{name}.ids.npy", ids)
+    np.save(folder / f"{name}.offsets.npy", offsets)
+    np.save(folder / f"{name}.labels.npy", np.asarray(split.labels, np.int64))
+    np.save(folder / f"{name}.digests.npy", np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
+    lines = (
+        json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n"
+        for text, label in zip(split.texts, split.labels, strict=True)
+    )
+    with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(lines)

@@ -1,0 +1,247 @@
+"""Read an experiment file and check it completely: every mistake at once, each with its line and what would be right."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive import grid, registry, schema
+from contrastive.config import PARTS, SETTINGS, Evaluation, Experiment, Scratch, Section
+from contrastive.document import Document, Problem, read
+from contrastive.errors import UserError
+from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
+
+PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
+SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
+# Stands in for what is missing or wrong, so that the rest of the file can be checked too.
+PLACEHOLDERS: dict[str, Any] = {
+    "name": "x",
+    "source": "package:any",
+    "test": 1,
+    "model": "scratch:bert",
+    "title": "?",
+    "data": {"source": "package:any", "test": 1},
+    "encoder": {"model": "scratch:bert"},
+    "sections": ({"title": "?"},),
+}
+
+
+class ExperimentError(UserError):
+    """All mistakes of an experiment file, one a line."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def load(path: Path | str) -> Experiment:
+    """The experiment of a file; ExperimentError with every mistake."""
+    name = str(path)
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ExperimentError([Problem(name, 0, "there is no such file" + _files(Path(path)))]) from None
+    except IsADirectoryError:
+        raise ExperimentError([Problem(name, 0, "is a folder; name a file in it" + _files(Path(path) / "x"))]) from None
+    except OSError as error:
+        raise ExperimentError([Problem(name, 0, f"cannot be read: {error.strerror}")]) from None
+    try:
+        return parse(content.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+        raise ExperimentError([Problem(name, line, message)]) from None
+
+
+def parse(text: str, name: str = "experiment") -> Experiment:
+    """The experiment that a text describes; ExperimentError with every mistake."""
+    document = read(text, name)
+    if document.data is None and not document.problems:
+        raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
+    if not isinstance(document.data, dict):
+        got = f"expected settings (name: value), got {shown(document.data)}"
+        raise ExperimentError(document.problems or [Problem(name, 1, got)])
+    experiment, findings = _experiment(document.data)
+    findings += _outside_cells(experiment, findings)
+    findings += _in_cells(experiment, findings)
+    problems = document.problems + [_problem(document, name, *finding) for finding in findings]
+    if problems:
+        raise ExperimentError(sorted(set(problems)))
+    return experiment
+
+
+def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
+    """The experiment, with what is wrong left out, and what was wrong."""
+    findings: list[Finding] = []
+    for attempt in range(10):  # what is checked last shows only once the rest is right
+        try:
+            experiment = Experiment.model_validate(data, strict=True)
+            return experiment, findings + list(_values(experiment))
+        except ValidationError as error:
+            found = list(explained(error, Experiment, data))
+            findings += [item for item in found if attempt == 0 or not item[1].startswith(MISSING)]
+            for place, _ in found:
+                data = _repaired(data, _replaceable(place))
+    raise AssertionError(f"no repair for {findings}")
+
+
+def _values(experiment: Experiment) -> Iterator[Finding]:
+    """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
+    for part, name in (("data", "source"), ("encoder", "model")):
+        yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+    for number, section in enumerate(experiment.sections):
+        place: Place = ("sections", number)
+        maps: list[tuple[Place, Mapping[str, Any]]] = [
+            ((*place, "base"), section.base),
+            ((*place, "baseline"), section.baseline),
+        ]
+        for kind, further in (("include", section.include), ("exclude", section.exclude)):
+            maps += [((*place, kind, position), settings) for position, settings in enumerate(further)]
+        for where, settings in maps:
+            for name, value in settings.items():
+                yield from _value((*where, name), name, value)
+        for name, values in section.axes.items():
+            yield from _axis((*place, "axes", name), name, values)
+
+
+def _axis(place: Place, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield place, unknown_in_cells(name)
+        return
+    if not values:
+        yield place, "an empty axis; give it a value or leave it out"
+    for position, value in enumerate(values):
+        yield from _value((*place, position), name, value)
+        if any(_same(value, earlier) for earlier in values[:position]):
+            yield (*place, position), f"{shown(value)} is given twice"
+
+
+def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield place, unknown_in_cells(name)
+        return
+    try:
+        for text in _lookups(name, grid.check_value(name, value)):
+            yield place, text
+    except ValidationError as error:
+        for where, message in explained(error, PARTS[SETTINGS[name]], {name: value}):
+            yield (*place, *where[1:]), message
+
+
+def _lookups(name: str, value: Any) -> Iterator[str]:
+    if name in ("source", "model") and value.startswith("hf:") and not PINNED.fullmatch(value):
+        yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(value)}"
+    if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
+        packages = registry.entries("contrastive.data", "DATASETS")
+        package = value.removeprefix("package:")
+        if package not in packages:
+            yield f"no data of a package `{package}`" + nearest(package, packages)
+
+
+def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
+    """What no single value shows: repeated seeds and titles, and tables of what is not there."""
+    for position, seed in enumerate(experiment.seeds):
+        if seed in experiment.seeds[:position]:
+            yield ("seeds", position), f"{seed} is given twice"
+    titles = [section.title for section in experiment.sections]
+    evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
+    for number, section in enumerate(experiment.sections):
+        place: Place = ("sections", number)
+        if section.title != PLACEHOLDERS["title"] and section.title in titles[:number]:
+            yield (*place, "title"), f"another section has the title {shown(section.title)} too"
+        yield from _table(place, section, experiment.evaluation if evaluation_is_sound else None)
+
+
+def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Iterator[Finding]:
+    table, place = section.show.table, (*place, "show", "table")
+    axes = grid.axis_names(section)
+    for side in ("rows", "columns"):
+        name = getattr(table, side)
+        if name is not None and name not in axes:
+            yield (*place, side), f"`{name}` is not an axis of this section" + nearest(name, axes)
+    if table.columns is not None and table.columns == table.rows:
+        yield (*place, "columns"), f"`{table.columns}` names the rows already"
+    if evaluation is None:
+        return
+    scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
+    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    for position, value in enumerate(table.values):
+        if value not in there:
+            yield (*place, "values", position), f"`{value}` is not evaluated" + nearest(value, there)
+
+
+def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Settings that are right alone and wrong together, in the sections that are right so far."""
+    wrong = {place[:2] if place[0] == "sections" else place[:1] for place, _ in findings if place[2:3] not in SHOWN}
+    if wrong & {("encoder",), ("objective",)}:
+        return
+    builder = grid.Builder(experiment)
+    for number, section in enumerate(experiment.sections):
+        place: Place = ("sections", number)
+        if place in wrong:
+            continue
+        kept, unmatched = grid.combinations(section, builder.settings)
+        yield from (((*place, "exclude", position), "matches no combination") for position in unmatched)
+        if not kept:
+            yield place, "`exclude` leaves no combination"
+        refused = [text for overlay, _ in grid.overlays(section, builder) for text in _refusals(builder, overlay)]
+        yield from ((place, text) for text in dict.fromkeys(refused))
+
+
+def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
+    try:
+        encoder = builder.build(overlay)["encoder"]
+    except ValidationError as error:
+        for item in error.errors():
+            reason = str(item.get("ctx", {}).get("error", item["msg"]))
+            yield f"{reason} (drop this combination with `exclude`, or mend it)"
+        return
+    if encoder.model.startswith("scratch:"):
+        blocks = (encoder.scratch or Scratch()).layers
+        used = builder.relevant(builder.settings | overlay)
+        wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
+        if max(wanted) >= blocks:
+            yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _replaceable(place: Place) -> Place:
+    """The setting that holds a place: a wrong item takes its list with it, unless the items are settings."""
+    while isinstance(place[-1], int) and place[-2] not in ("sections", "include", "exclude"):
+        place = place[:-1]
+    return place
+
+
+def _repaired(data: Any, place: Place, holder: str = "") -> Any:
+    """The data without what is at `place`, or with something that will do."""
+    name, rest = place[0], place[1:]
+    if isinstance(data, tuple):
+        assert isinstance(name, int)
+        usable = PLACEHOLDERS["sections"][0] if holder == "sections" else {}
+        return (*data[:name], _repaired(data[name], rest) if rest else usable, *data[name + 1 :])
+    if not isinstance(data, dict) or (rest and name not in data):
+        return data  # another repair took it
+    if rest:
+        return data | {name: _repaired(data[name], rest, str(name))}
+    if name in data:
+        return {key: value for key, value in data.items() if key != name}
+    return data | {name: PLACEHOLDERS[str(name)]}
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other) or {type(one), type(other)} == {int, float} and one == other
+
+
+def _problem(document: Document, name: str, place: Place, message: str) -> Problem:
+    setting = ".".join(str(part) for part in place if isinstance(part, str))
+    return Problem(name, document.line(place), f"{setting}: {message}" if setting else message)
+
+
+def _files(path: Path) -> str:
+    """The experiment files beside a path, for an error about it."""
+    names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
+    return nearest(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

@@ -1,0 +1,148 @@
+"""The id of a cell: a hash of what decides its result (settings, data and model content, code), and of nothing else.
+
+A setting at its default is left out, so that a new option changes no id; in exchange a default may never change its
+meaning silently: `tests/contrastive/test_identity.py` pins them, and `VERSION` is raised when one must change.
+"""
+
+import ast
+import hashlib
+import json
+import math
+from functools import cache
+from typing import Any
+
+from contrastive import data, locate
+from contrastive.config import Cell, Evaluation
+from contrastive.registry import entries, module_file, parse
+
+VERSION = 1
+
+STAGES = ("contrastive.data.tokens", "contrastive.train", "contrastive.embed")  # what computes a cell's result
+# Modules that describe, name or store a result but do not compute it.
+DESCRIPTIVE = {
+    "contrastive",
+    *(f"contrastive.{name}" for name in ("config", "registry", "identity", "store", "errors", "status")),
+}
+
+
+def canonical_json(value: Any) -> str:
+    """One text for equal values: sorted keys, 1 for 1.0; anything that has no single text raises."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} cannot be part of an identity")
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item) for key, item in value.items()}
+    raise TypeError(f"{type(value).__name__} {value!r} cannot be part of an identity")
+
+
+def identity(cell: Cell) -> dict[str, Any]:
+    """Everything that decides the result of a (canonical) cell, as plain data."""
+    document = cell.model_dump(mode="json", exclude_defaults=True)
+    document["data"] = {
+        name: "own" if name in ("validation", "test") and isinstance(value, str) else value
+        for name, value in document["data"].items()
+        if name != "source"
+    } | {"content": data.content_digest(cell.data)}
+    if not cell.encoder.model.startswith("scratch:"):
+        document["encoder"]["model"] = locate.model_digest(cell.encoder)
+    return document | {"seed": cell.seed, "version": VERSION, "code": code_of(cell)}
+
+
+def cell_id(document: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:16]
+
+
+def code_of(cell: Cell) -> str:
+    return code_digest(STAGES, chosen_entries(cell))
+
+
+def evaluation_key(evaluation: Evaluation) -> str:
+    """Digest of how embeddings are measured: the settings, and the code of the metrics that they name."""
+    code = code_digest(("contrastive.evaluate",), (("contrastive.metrics", "METRICS", tuple(sorted(evaluation.metrics))),))
+    settings = evaluation.model_dump(mode="json", exclude_defaults=True)
+    return hashlib.sha256(canonical_json({"code": code, "settings": settings}).encode()).hexdigest()[:16]
+
+
+def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """The lines of each registry that this cell uses, so that a new loss leaves the others' cells alone."""
+    kind, _, name = cell.data.source.partition(":")
+    return (
+        ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.terms()))),
+        ("contrastive.views", "VIEWS", (cell.objective.view or "cls",)),
+        ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
+    )
+
+
+@cache
+def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
+    """Digest of the code that `roots` can reach by import inside this project."""
+    files = code_files(roots, chosen)
+    return hashlib.sha256(canonical_json(files).encode()).hexdigest()[:16]
+
+
+@cache
+def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
+    """Module → digest of its code, over the import closure of `roots`."""
+    registries = {module: (table, names) for module, table, names in chosen}
+    found: dict[str, str] = {}
+    waiting = list(roots)
+    while waiting:
+        module = waiting.pop()
+        if module in found or module in DESCRIPTIVE or module_file(module) is None:
+            continue
+        found[module] = module_digest(module, registry=module in registries)
+        if module in registries:
+            table, names = registries[module]
+            lines = entries(module, table)
+            unused = {lines[name].module for name in lines if name not in names}
+            waiting += [name for name in imports(module) if name not in unused]
+            continue
+        waiting += imports(module)
+    return dict(sorted(found.items()))
+
+
+@cache
+def module_digest(module: str, *, registry: bool = False) -> str:
+    """Digest of a module's syntax tree: comments, layout and docstrings change nothing.
+
+    Of a registry, imports and dict literals are left out: its lines count one by one.
+    """
+    tree = ast.parse(ast.unparse(parse(module)))
+    if registry:
+        tree.body = [node for node in tree.body if not _is_line_of_registry(node)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def _is_line_of_registry(node: ast.stmt) -> bool:
+    is_table = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict)
+    return is_table or isinstance(node, ast.ImportFrom | ast.Import)
+
+
+@cache
+def imports(module: str) -> tuple[str, ...]:
+    """Modules that a module imports anywhere in its source, lazily inside functions too."""
+    found: list[str] = []
+    for node in ast.walk(parse(module)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{module}: relative imports are not followed"
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [name for name in submodules if module_file(name)] or [node.module]
+            if module_file(node.module) is not None:
+                found.append(node.module)
+    return tuple(dict.fromkeys(found))

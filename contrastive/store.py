@@ -1,0 +1,124 @@
+"""Run folders, where the stages of a cell meet. A stage ends with a marker that holds the digest of every file it left.
+
+`TRAINED` covers what training made, `DONE` covers everything. Both are written last, by rename. A folder whose files
+do not agree with its marker is not finished: the stage runs again.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+EVALUATED = ("scores.json", "tsne.npz")  # what evaluation leaves; everything else comes from training
+NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "resume")
+
+
+def home() -> Path:
+    """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
+    return Path(os.environ.get("ABLATE_HOME") or ".").absolute()
+
+
+def run_folder(cell_id: str) -> Path:
+    return home() / "runs" / cell_id
+
+
+def write_atomic(path: Path, content: bytes | str) -> None:
+    """Write a file so that a reader sees either the old one or the whole new one, whenever the writer dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def digest_file(path: Path) -> str:
+    """sha256 of a file, computed once a process for the same path, size and time of change."""
+    status = path.stat()
+    return _digest(str(path.absolute()), status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest(path: str, size: int, changed: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path` among all processes; the system frees it when the holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def mark(folder: Path, marker: str) -> None:
+    """Declare a stage finished: write the digest of all files that it covers."""
+    files = {}
+    for path in sorted(covered(folder, marker)):
+        status = path.stat()
+        files[str(path.relative_to(folder))] = [digest_file(path), status.st_size, status.st_mtime_ns]
+    write_json(folder / marker, {"files": files})
+
+
+def covered(folder: Path, marker: str) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).parts[0]
+        hidden = name.startswith(".") or name in NOT_COVERED
+        if path.is_file() and not hidden and not (marker == "TRAINED" and name in EVALUATED):
+            yield path
+
+
+def damage(folder: Path, marker: str, *, thorough: bool = False) -> str | None:
+    """Why the marker does not hold, or None when it does.
+
+    A file with the size and time of change noted in the marker is trusted; `thorough` reads every byte.
+    """
+    try:
+        noted = read_json(folder / marker)["files"]
+        for name, (digest, size, changed) in noted.items():
+            status = os.stat(folder / name)
+            if status.st_size != size:
+                return f"{name} has {status.st_size} bytes instead of {size}"
+            if (thorough or status.st_mtime_ns != changed) and digest_file(folder / name) != digest:
+                return f"{name} was changed"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{marker} is not readable"
+    return None
+
+
+def finished(folder: Path) -> bool:
+    return damage(folder, "DONE") is None
+
+
+def failure(folder: Path) -> dict[str, Any] | None:
+    """What FAILED.json says of the last attempt; None when there is none."""
+    try:
+        return read_json(folder / "FAILED.json")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        return {"kind": "infrastructure", "error": "FAILED.json is not readable"}

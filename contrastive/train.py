@@ -1,0 +1,207 @@
+"""The story of one cell: tokens → model → steps → weights. It meets the other stages in the run folder.
+
+The numbers of a cell follow from its seed alone: initial weights, dropout and views from torch's generator, the order
+of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of an undisturbed one.
+"""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState
+from accelerate.utils import set_seed
+from safetensors.torch import save_file
+from torch.optim.lr_scheduler import LambdaLR
+
+from contrastive import model as models
+from contrastive import tuning
+from contrastive.audit import Audit, gradient_norm
+from contrastive.batches import Batch, collate, order
+from contrastive.config import Cell, Training
+from contrastive.data.tokens import Tokens
+from contrastive.errors import UserError
+from contrastive.step import floors, terms
+
+GRADIENT_EVERY = 20  # steps between two looks at each term's own gradient, which costs a backward pass a term
+
+
+class Diverged(ArithmeticError):
+    """The loss stopped being a number; a result, not a fault."""
+
+    def __init__(self, step: int, name: str, value: float):
+        super().__init__(f"{name} became {value} at step {step}")
+        self.step = step
+
+
+def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) -> models.Model:
+    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in its folder."""
+    accelerator = start(cell)
+    model = models.build(cell, len(tokens.labels), tokens.vocab_size, tokens.pad_id).to(accelerator.device)
+    optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
+    total = sum(1 for _ in steps(cell, tokens))
+    scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
+    weights = cell.objective.terms()
+    audit = Audit(model, optimizer, weights, weights)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    first = resume(folder, model, optimizer, scheduler, accelerator)
+    model.train()
+
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as log:
+        for step, (epoch, batches) in enumerate(steps(cell, tokens)):
+            if step < first:
+                continue
+            began = time.perf_counter()
+            line: dict[str, Any] = {"step": step, "epoch": epoch}
+            look = step % GRADIENT_EVERY == 0 or bool(audit.silent_terms)
+            for position, indices in enumerate(batches):
+                batch = collate(tokens.splits["train"], indices, tokens.pad_id, tokens.special_ids).to(accelerator.device)
+                with accelerator.autocast():
+                    output = model(batch)
+                    values = terms(output, batch.labels, cell.objective)
+                    loss = sum(weights[name] * value for name, value in values.items())
+                note_losses(line, values, loss, step, share=1 / len(batches))
+                if position == 0:
+                    note_floors(line, values, floors(output, batch.labels, cell.objective))
+                    if look:
+                        note_gradients(line, values, audit)
+                accelerator.backward(loss / len(batches))
+            audit.saw_gradients()
+            line["gradient_norm"] = float(accelerator.clip_grad_norm_(audit.parameters.values(), clip_at(cell.training)))
+            line |= {f"lr.{group['name']}": group["lr"] for group in optimizer.param_groups if group.get("shown")}
+            optimizer.step()
+            if not optimizer.step_was_skipped:
+                scheduler.step()
+            audit.saw_step()
+            optimizer.zero_grad(set_to_none=True)
+            line |= speed(tokens, batches, time.perf_counter() - began, accelerator.device)
+            log.write(json.dumps(line) + "\n")
+            log.flush()
+            if (step + 1) % checkpoint_every == 0 and step + 1 < total:
+                save_checkpoint(folder, step + 1, model, optimizer, scheduler, accelerator)
+    audit.verdict()
+    model = accelerator.unwrap_model(model)
+    save_weights(model, cell, folder)
+    shutil.rmtree(folder / "resume", ignore_errors=True)
+    return model
+
+
+def start(cell: Cell) -> Accelerator:
+    """A fresh Accelerator and fresh random state, also in a process that has trained other cells before."""
+    torch.set_num_threads(cell.training.threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    AcceleratorState._reset_state(True)
+    GradientState._reset_state()
+    precision = "no" if cell.training.precision == "fp32" else cell.training.precision
+    if precision == "fp16" and not torch.cuda.is_available():
+        raise UserError("precision fp16 needs a GPU, and there is none here: take bf16 or fp32")
+    accelerator = Accelerator(mixed_precision=precision)
+    set_seed(cell.seed)
+    return accelerator
+
+
+def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data and seed."""
+    training, lengths = cell.training, tokens.splits["train"].lengths
+    for epoch in range(training.epochs):
+        batches = order(lengths, training.batch_size, training.bucket, cell.seed, epoch)
+        for begin in range(0, len(batches), training.accumulate):
+            yield epoch, batches[begin : begin + training.accumulate]
+
+
+def rate(done: int, total: int, training: Training) -> float:
+    """Factor on the learning rates for the step after `done` steps; never 0, so that every step trains."""
+    warm = math.ceil(training.warmup * total)
+    if done < warm:
+        return (done + 1) / (warm + 1)
+    left = (total - done) / max(1, total - warm)
+    return {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 - math.cos(math.pi * left))}[training.schedule]
+
+
+def clip_at(training: Training) -> float:
+    return training.clip or math.inf
+
+
+def note_losses(line: dict[str, Any], values: dict[str, torch.Tensor], loss: torch.Tensor, step: int, share: float) -> None:
+    for name, value in ({f"loss.{name}": value for name, value in values.items()} | {"loss": loss}).items():
+        number = float(value.detach())
+        if not math.isfinite(number):
+            raise Diverged(step, name, number)
+        line[name] = line.get(name, 0.0) + share * number
+
+
+def note_floors(line: dict[str, Any], values: dict[str, torch.Tensor], lowest: dict[str, torch.Tensor]) -> None:
+    for name, floor in lowest.items():
+        line[f"excess.{name}"] = float(values[name].detach() - floor)
+
+
+def note_gradients(line: dict[str, Any], values: dict[str, torch.Tensor], audit: Audit) -> None:
+    for name, value in values.items():
+        norm = gradient_norm(value, list(audit.encoder.values()))
+        audit.saw_term(name, norm)
+        line[f"gradient_norm.{name}"] = norm
+
+
+def speed(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: torch.device) -> dict[str, float]:
+    lengths = tokens.splits["train"].lengths
+    count = sum(len(indices) for indices in batches)
+    line = {
+        "examples_per_second": count / seconds,
+        "tokens_per_second": sum(int(lengths[indices].sum()) for indices in batches) / seconds,
+    }
+    if device.type == "cuda":
+        line["memory_mib"] = torch.cuda.max_memory_allocated(device) / 2**20
+    return line
+
+
+def save_weights(model: models.Model, cell: Cell, folder: Path) -> None:
+    """What training changed; the rest comes from the encoder itself, but for one that began at random."""
+    everything = cell.encoder.model.startswith("scratch:")
+    trained = {name for name, p in model.named_parameters() if p.requires_grad or everything}
+    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name in trained}
+    (folder / "checkpoint").mkdir(exist_ok=True)
+    save_file(state, folder / "checkpoint" / "weights.safetensors")
+
+
+def save_checkpoint(
+    folder: Path, step: int, model: torch.nn.Module, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator
+) -> None:
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    state = {
+        "step": step,
+        "model": {name: tensor for name, tensor in model.state_dict().items() if name in trained},
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
+        "random": [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])],
+    }
+    (folder / "resume").mkdir(exist_ok=True)
+    torch.save(state, folder / "resume" / "state.new")
+    (folder / "resume" / "state.new").replace(folder / "resume" / "state.pt")
+
+
+def resume(folder: Path, model: Any, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator) -> int:
+    """Take up the last checkpoint of an interrupted attempt; returns the first step to do."""
+    log, path = folder / "metrics.jsonl", folder / "resume" / "state.pt"
+    if not path.exists():
+        log.write_text("")
+        return 0
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(state["model"], strict=False)
+    optimizer.load_state_dict(state["optimizer"])
+    scheduler.load_state_dict(state["scheduler"])
+    if accelerator.scaler:
+        accelerator.scaler.load_state_dict(state["scaler"])
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: state["step"]]
+    log.write_text("".join(lines), encoding="utf-8")
+    host, *devices = state["random"]
+    torch.set_rng_state(host)
+    if devices:
+        torch.cuda.set_rng_state_all(devices)
+    return int(state["step"])

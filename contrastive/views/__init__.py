@@ -1,0 +1,22 @@
+"""Views: ways to get several vectors of one sample. One file and one line each; see CONTRIBUTING.md."""
+
+from contrastive.views.cls import cls
+from contrastive.views.cluster import cluster
+from contrastive.views.layers import layers
+from contrastive.views.multiview import multiview
+from contrastive.views.one_stage import one_stage
+from contrastive.views.topk_tokens import topk_tokens
+from contrastive.views.two_stage import two_stage
+
+VIEWS = {
+    "cls": cls,
+    "one_stage": one_stage,
+    "two_stage": two_stage,
+    "multiview": multiview,
+    "topk_tokens": topk_tokens,
+    "cluster": cluster,
+    "layers": layers,
+}
+
+# Views that give the head two predictions a sample, as R-Drop needs.
+TWICE = ("two_stage", "one_stage")

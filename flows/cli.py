@@ -1,0 +1,150 @@
+"""The command line. Heavy imports wait inside the commands, so that --help answers at once."""
+
+import errno
+import json
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
+
+
+class Engine(StrEnum):
+    local = "local"
+    inline = "inline"
+
+
+@app.command()
+def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
+    """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed."""
+    from flows.plan import as_dict, make, show
+
+    planned = make(experiment)
+    if as_json:
+        typer.echo(json.dumps(as_dict(planned), ensure_ascii=False, indent=1))
+    else:
+        show(planned)
+
+
+@app.command()
+def run(
+    experiment: ExperimentFile,
+    engine: Annotated[Engine, typer.Option(help="warm workers on this machine's devices, or inline: one by one")] = Engine.local,
+    keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
+) -> None:
+    """Train and evaluate what is not finished, record it in MLflow, and write the report."""
+    from flows.plan import check
+
+    check(experiment)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+    from flows.ablation_grid import GridFailed, ablation_grid
+
+    try:
+        report = ablation_grid(str(experiment), engine.value, keep_stale)
+    except GridFailed as failed:
+        fail(str(failed), 1)
+    typer.echo(f"report: {report}")
+
+
+@app.command()
+def report(experiment: ExperimentFile) -> None:
+    """Write the report again, from what MLflow holds."""
+    from flows.plan import load
+    from tasks.render import build_report
+
+    typer.echo(f"report: {build_report(load(experiment).name)}")
+
+
+@app.command()
+def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell, or its beginning")]) -> None:
+    """Show one cell: its settings, state, scores, and where its numbers came from."""
+    from flows.show import show as show_cell
+
+    show_cell(cell)
+
+
+@app.command()
+def sync(experiment: ExperimentFile) -> None:
+    """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
+    from flows.plan import load
+    from tasks.record import sync as bring_up
+
+    typer.echo(bring_up(load(experiment)))
+
+
+@app.command()
+def audit(experiment: ExperimentFile) -> None:
+    """Prove that the run folders are whole and that MLflow agrees with them."""
+    from flows.plan import load
+    from tasks.record import audit as differences
+
+    found = differences(load(experiment))
+    for line in found:
+        typer.echo(line)
+    if found:
+        fail(f"{len(found)} differences; `ablate run` mends run folders, `ablate sync` mends MLflow", 1)
+    typer.echo("run folders are whole, and MLflow agrees with them")
+
+
+@app.command()
+def doctor() -> None:
+    """Check what a run needs on this machine, and say what to do about what is missing."""
+    from flows.doctor import checks
+
+    found = checks()
+    marks = {True: "ok  ", False: "FAIL", None: "note"}
+    for check in found:
+        typer.echo(f"{marks[check.ok]} {check.name}: {check.detail}")
+        if check.ok is not True and check.advice:
+            typer.echo(f"     → {check.advice}")
+    if any(check.ok is False for check in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def up() -> None:
+    """Start Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C."""
+    from contrastive.store import home
+    from flows.services import up as start
+
+    start(home())
+
+
+def fail(message: str, code: int = 2) -> None:
+    typer.echo(f"ablate: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Run a command; an error meant for people is one message, never a traceback."""
+    from contrastive.errors import UserError
+
+    try:
+        app()
+    except UserError as error:
+        sys.exit(_message(str(error)))
+    except KeyboardInterrupt:
+        sys.exit(_message("stopped; the same command goes on from here", 130))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR):
+            raise
+        place = error.filename or "a file"
+        sys.exit(_message(f"could not write {place}: {error.strerror}; free some space or set ABLATE_HOME to another place"))
+
+
+def _message(text: str, code: int = 2) -> int:
+    print(f"ablate: {text}", file=sys.stderr)
+    return code

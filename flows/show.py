@@ -1,0 +1,36 @@
+"""`ablate show CELL`: one run folder, for people."""
+
+import json
+
+from rich.console import Console
+
+from contrastive import store
+from contrastive.errors import UserError
+
+
+def show(beginning: str) -> None:
+    runs = store.home() / "runs"
+    found = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
+    if len(found) != 1:
+        raise UserError(f"{len(found)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids")
+    folder, console = found[0], Console(highlight=False, soft_wrap=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False)
+
+    say(f"{folder.name}  {folder}")
+    if (folder / "config.json").exists():
+        config = store.read_json(folder / "config.json")
+        say(config["name"])
+        say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
+    if failure := store.failure(folder):
+        say(f"failed ({failure['kind']}): {failure['error']}")
+    damage = store.damage(folder, "DONE", thorough=True)
+    say("finished, every file whole" if damage is None else f"not finished: {damage}")
+    if (folder / "scores.json").exists():
+        for score in store.read_json(folder / "scores.json")["scores"]:
+            error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
+            say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}")
+    if (folder / "provenance.json").exists():
+        provenance = store.read_json(folder / "provenance.json")
+        say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))

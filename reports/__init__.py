@@ -1,0 +1,1 @@
+"""Reads MLflow, writes Markdown; knows nothing of training."""

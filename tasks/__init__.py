@@ -1,0 +1,1 @@
+"""Thin Prefect tasks, and the plain functions that they call."""

@@ -1,0 +1,142 @@
+"""Engines run the work of cells; where it runs never changes a number.
+
+`local`: one warm worker process a slot, pinned to its device, that has imported torch once, ends when its parent does,
+and is replaced when it dies. `inline`: one cell after another in this process, to debug. Workers know nothing of Prefect.
+"""
+
+import multiprocessing
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Literal
+
+EngineName = Literal["local", "inline"]
+
+
+class WorkerLost(RuntimeError):
+    """The process that did the work died: killed, out of memory, or a crash below Python."""
+
+
+class Slot:
+    """A device, or a share of the cores, and the process that works on it."""
+
+    def __init__(self, environment: dict[str, str]):
+        self.environment = environment
+        self.pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(self.environment,))
+
+    def run(self, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
+        """Do the work in this slot's process, calling `meanwhile` every other second; a dead process is replaced."""
+        try:
+            future: Future[Any] = self.pool.submit(work, *arguments)
+            while True:
+                try:
+                    return future.result(timeout=2.0)
+                except TimeoutError:
+                    if future.done():
+                        raise
+                    if meanwhile is not None:
+                        meanwhile()
+        except BrokenProcessPool as error:
+            self.pool.shutdown(wait=False)
+            self.pool = self._start()
+            raise WorkerLost("the worker process died (killed, or out of memory)") from error
+
+    def close(self) -> None:
+        for process in list((self.pool._processes or {}).values()):
+            process.terminate()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Inline:
+    """The slot of the `inline` engine: this very process."""
+
+    def run(self, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
+        return work(*arguments)
+
+    def close(self) -> None:
+        pass
+
+
+class Engine:
+    """Training waits for a device, evaluation for a share of the cores; without a GPU the two are the same slots."""
+
+    def __init__(self, train: list[Slot] | list[Inline], evaluate: list[Slot] | list[Inline]):
+        self.slots = {id(slot): slot for slot in (*train, *evaluate)}
+        self.train = _queue(train)
+        self.evaluate = self.train if evaluate is train else _queue(evaluate)
+        self.width = len(self.slots)
+
+    def run(self, stage: str, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
+        free = self.train if stage == "train" else self.evaluate
+        slot = free.get()
+        try:
+            return slot.run(work, *arguments, meanwhile=meanwhile)
+        finally:
+            free.put(slot)
+
+
+@contextmanager
+def start(name: EngineName, slots: int | None, threads: int) -> Iterator[Engine]:
+    """The engine `name` over the devices of this machine, stopped with all its processes at the end."""
+    engine = _inline() if name == "inline" else _local(slots, threads)
+    try:
+        yield engine
+    finally:
+        for slot in engine.slots.values():
+            slot.close()
+
+
+def _inline() -> Engine:
+    here = [Inline()]
+    return Engine(here, here)
+
+
+def _local(slots: int | None, threads: int) -> Engine:
+    devices, cores = gpus(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not devices:
+        shared = [Slot({"OMP_NUM_THREADS": str(threads)}) for _ in range(slots or max(1, cores // threads))]
+        return Engine(shared, shared)
+    pinned = [devices[i % len(devices)] for i in range(slots or len(devices))]
+    train = [Slot({"CUDA_VISIBLE_DEVICES": device, "OMP_NUM_THREADS": str(threads)}) for device in pinned]
+    evaluate = [Slot({"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}) for _ in range(max(1, cores // 4))]
+    return Engine(train, evaluate)
+
+
+def gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [device for device in visible.split(",") if device and device != "-1"]
+    try:
+        listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [str(i) for i, line in enumerate(listed.stdout.splitlines()) if line.startswith("GPU ")]
+
+
+def _queue(slots: list[Slot] | list[Inline]) -> "queue.SimpleQueue[Slot | Inline]":
+    free: queue.SimpleQueue[Slot | Inline] = queue.SimpleQueue()
+    for slot in slots:
+        free.put(slot)
+    return free
+
+
+def _become_worker(environment: dict[str, str]) -> None:
+    """Pin this process to its device, leave Ctrl-C to the parent, and never outlive it."""
+    os.environ.update(environment, TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()

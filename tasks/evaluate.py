@@ -1,0 +1,14 @@
+"""Prefect task: measure the embeddings of one trained cell."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from contrastive.config import Evaluation
+from tasks import work
+from tasks.engines import Engine
+from tasks.failures import check
+
+
+@task(name="evaluate", task_run_name="evaluate · {name}", cache_policy=NO_CACHE, persist_result=False)
+def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
+    check(engine.run("evaluate", work.evaluate, cell_id, evaluation))

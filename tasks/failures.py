@@ -1,0 +1,16 @@
+"""How the failure of a cell travels from a worker to the flow."""
+
+from typing import Any
+
+
+class CellFailed(RuntimeError):
+    """A cell ended without a result; the message is the reason, in words for people."""
+
+    def __init__(self, kind: str, reason: str):
+        super().__init__(reason)
+        self.kind = kind
+
+
+def check(report: dict[str, Any] | None) -> None:
+    if report is not None:
+        raise CellFailed(report["kind"], report["error"])

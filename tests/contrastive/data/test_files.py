@@ -1,0 +1,158 @@
+"""Reading labelled rows: each format gives the same rows, and each mistake is told with its file and place."""
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from contrastive.data import files
+from contrastive.errors import UserError
+
+TEXTS = ["plain", 'with "quotes", comma', "line\nbreak", "好书\u2028。", "tab\tbed"]
+LABELS = ["a", "b", "a", "b", "a"]
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def write(path: Path, texts: list, labels: list) -> Path:
+    if path.suffix == ".parquet":
+        parquet.write_table(pyarrow.table({"text": texts, "other": texts, "label": labels}), path)
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps({"label": label, "text": text}, ensure_ascii=False) for text, label in zip(texts, labels)]
+        path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    else:
+        between = {".csv": ",", ".tsv": "\t"}[path.suffix]
+        rows = [("label", "text"), *((label, quoted(text)) for text, label in zip(texts, labels))]
+        path.write_text("\r\n".join(between.join(row) for row in rows), encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize("ending", files.READERS)
+def test_every_format_gives_the_same_rows(tmp_path, ending):
+    rows = files.read(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), "text", "label")
+    assert (rows.texts, rows.labels) == (TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("ending", files.READERS)
+def test_ten_megabytes_in_one_row(tmp_path, ending):
+    texts = ["short", "long " * 2_000_000]
+    rows = files.read(write(tmp_path / f"long{ending}", texts, ["a", "b"]), "text", "label")
+    assert [len(text) for text in rows.texts] == [5, 10_000_000]
+
+
+@pytest.mark.parametrize("ending", files.READERS)
+def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
+    path = write(tmp_path / f"gaps{ending}", ["good", " ", "fine", "bad", ""], ["a", "b", "", "nan", "b"])
+    with pytest.raises(UserError, match=rf"gaps\{ending}: rows 2, 5 have no text; rows 3, 4 have no label"):
+        files.read(path, "text", "label")
+
+
+@pytest.mark.parametrize("label", [float("nan"), None])
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending, label):
+    path = write(tmp_path / f"gaps{ending}", ["good", "bad"], [1.0, label])
+    with pytest.raises(UserError, match="row 2 has no label"):
+        files.read(path, "text", "label")
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["0", "1"]])
+def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path, labels):
+    assert files.read(write(tmp_path / "n.parquet", ["x", "y"], labels), "text", "label").labels == ["0", "1"]
+
+
+@pytest.mark.parametrize("ending", files.READERS)
+def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
+    path = write(tmp_path / f"reviews{ending}", TEXTS, LABELS)
+    with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
+        files.read(path, "text", "Labels")
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("twice.csv", "text,label,text\na,b,c\n"),
+        ("twice.tsv", "text\tlabel\ttext\na\tb\tc\n"),
+        ("twice.jsonl", '{"text": "a", "label": "b", "text": "c"}\n'),
+    ],
+)
+def test_a_column_that_is_there_twice(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match="has 2 columns `text`; rename all but one"):
+        files.read(tmp_path / name, "text", "label")
+
+
+def test_a_parquet_column_that_is_there_twice(tmp_path):
+    table = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
+    parquet.write_table(table, tmp_path / "twice.parquet")
+    with pytest.raises(UserError, match="has 2 columns `text`"):
+        files.read(tmp_path / "twice.parquet", "text", "label")
+
+
+@pytest.mark.parametrize(
+    "name, content, place",
+    [
+        ("broken.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"row 2 \(line 4\): byte 29 .*0xff"),
+        ("broken.csv", b"text,label\nfine,a\n\xff,b\n", r"row 2 \(line 3\): byte 18 "),
+        ("broken.csv", b"\xff\xfet\0e\0", "the header: byte 0 "),
+        ("broken.tsv", b"text\tlabel\ngut\tb\nsch\xf6n\ta\n", r"row 2 \(line 3\): byte 20 .*0xf6"),
+        ("broken.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xe4"}', r"row 2 \(line 2\): byte 36 "),
+    ],
+)
+def test_broken_utf8_is_found_by_row_and_byte(tmp_path, name, content, place):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}, {place}.*is not UTF-8"):
+        files.read(tmp_path / name, "text", "label")
+
+
+def test_broken_utf8_in_parquet(tmp_path):
+    values = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"text": values, "label": ["a", "b"]}), tmp_path / "broken.parquet")
+    with pytest.raises(UserError, match=r"row 2: byte 3 of the value \(0xf6\)"):
+        files.read(tmp_path / "broken.parquet", "text", "label")
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("empty.csv", "", "is empty: its first row must name the columns"),
+        ("header.csv", "text,label\n", "has no rows"),
+        ("header.tsv", "text\tlabel", "has no rows"),
+        ("empty.jsonl", "", "has no rows"),
+        ("comma.csv", "text,label\nfine,a\noh, no,b\n", r"row 2 \(line 3\): 3 fields instead of 2"),
+        ("open.csv", 'text,label\n"never closed,a\n', "open.csv, line 2: .*quotes inside of a text are doubled"),
+        ("line.jsonl", '{"text": "a", "label": 1}\n{"text": ', "row 2: not JSON"),
+        ("list.jsonl", '["a", 1]', "row 1: not a JSON object"),
+        ("number.jsonl", '{"text": 5, "label": 1}', r"row 1: the text is 5 \(int\)"),
+        ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: the label is \[1, 2\]"),
+        ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: holds half of a surrogate pair"),
+        ("no.parquet", "text", "not a readable parquet file"),
+        ("reviews.xlsx", "text", r"cannot read `.xlsx` files; give one of .csv, .tsv, .jsonl, .parquet"),
+    ],
+)
+def test_other_damage(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        files.read(tmp_path / name, "text", "label")
+
+
+def test_an_empty_parquet_file(tmp_path):
+    path = write(tmp_path / "none.parquet", pyarrow.array([], "string"), pyarrow.array([], "string"))
+    with pytest.raises(UserError, match="has no rows"):
+        files.read(path, "text", "label")
+
+
+def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
+    (tmp_path / "reviews.csv").touch()
+    with pytest.raises(UserError, match=r"there is no file .*review.csv in .*; did you mean reviews.csv\?"):
+        files.read(tmp_path / "review.csv", "text", "label")
+    with pytest.raises(UserError, match="there is no folder"):
+        files.read(tmp_path / "nowhere" / "review.csv", "text", "label")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
+    (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbftext,label\na,b\n")
+    assert files.read(tmp_path / "excel.csv", "text", "label").texts == ["a"]

