@@ -8,7 +8,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help run test check format up install
+.PHONY: help run test check format schema up install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -28,6 +28,9 @@ check: $(INSTALLED) ## formatting, lint, types, and which part may import which
 format: $(INSTALLED) ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a change of the schema or a registry
+	$(BIN)/python -c 'from contrastive import schema; print(schema.text(), end="")' > .schema && mv .schema configs/experiment.schema.json
 
 up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
 	@exec $(BIN)/ablate up

@@ -1,4 +1,4 @@
-"""Read an experiment file and check it completely: every mistake at once, each with its line and what would be right."""
+"""Read an experiment file and check it completely: all mistakes at once, each with its line and what would be right."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -233,7 +233,7 @@ def _repaired(data: Any, place: Place, holder: str = "") -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other) or {type(one), type(other)} == {int, float} and one == other
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _problem(document: Document, name: str, place: Place, message: str) -> Problem:

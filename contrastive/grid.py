@@ -2,9 +2,9 @@
 
 What a section means:
 - The settings of a cell are the experiment's, overlaid by the section's `base`, overlaid by one combination of `axes`
-  (minus what `exclude` matches) or by one map of `include`. Without axes the section is its `include`, or just its base.
-- `baseline` overlays each of these once more, so that a baseline has the settings of the cells beside it. `baseline: {}`
-  adds none.
+  (minus what `exclude` matches) or by one map of `include`. Without axes a section is its `include`, or just its base.
+- `baseline` overlays each of these once more, so that a baseline has the settings of the cells beside it.
+  `baseline: {}` adds none.
 - Two combinations that differ only in settings that their cells do not read are one row.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -155,7 +155,7 @@ def flat(experiment: Experiment) -> Overlay:
 
 
 @cache
-def read_settings(loss: str, view: str | None, level: str, tune: Tune) -> tuple[str, ...]:
+def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
     """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
     objective = Objective.model_construct(loss=loss, view=view, level=level)
     terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
@@ -176,7 +176,7 @@ def read_settings(loss: str, view: str | None, level: str, tune: Tune) -> tuple[
 
 
 def cell_name(cell: Cell, experiment: Experiment | None = None) -> str:
-    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and where it leaves the experiment's settings."""
+    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the experiment."""
     objective, read = cell.objective, _read_by(cell)
     view = registry.entries("contrastive.views", "VIEWS")[objective.view].settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]

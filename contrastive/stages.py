@@ -46,7 +46,8 @@ def train_cell(cell: Cell, name: str, checkpoint_every: int) -> None:
                 "files": code_files(STAGES, chosen_entries(cell)),
             },
         )
-        tokens = token_store.open(prepare(cell))
+        prepared = prepare(cell)
+        tokens = token_store.open(prepared)
         model = train(cell, folder, tokens, checkpoint_every=checkpoint_every)
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
         embed(model, folder, tokens, next(model.parameters()).device)
@@ -61,7 +62,7 @@ def train_cell(cell: Cell, name: str, checkpoint_every: int) -> None:
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
                 "threads": cell.training.threads,
                 "trained_parameters": trained,
-                "class_counts": token_store.class_counts(tokens),
+                "class_counts": store.read_json(prepared / "meta.json")["class_counts"],
             },
         )
         store.mark(folder, "TRAINED")

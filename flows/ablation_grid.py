@@ -1,77 +1,101 @@
 """The flow `ablation-grid`: one experiment file → cells → training → evaluation → MLflow → report."""
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prefect import flow, task
+from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
-from prefect.futures import wait
+from prefect.futures import as_completed
 from prefect.logging import get_run_logger
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from contrastive import estimate, experiment, store
-from contrastive.config import Cell, Experiment
-from contrastive.grid import Grid, cell_name, expand
-from contrastive.status import Status, statuses
+from contrastive import estimate, experiment
+from contrastive import plan as plans
+from contrastive.plan import Plan
 from flows.progress import Progress
-from tasks import engines, record
-from tasks.engines import Engine, EngineName, WorkerLost
-from tasks.evaluate import evaluate
-from tasks.failures import CellFailed
-from tasks.prepare import prepare, reference
+from tasks import engines
+from tasks.cell import Job, Outcome, cell
+from tasks.engines import Engine, EngineName
+from tasks.prepare import references
+from tasks.record import record_grid
 from tasks.render import render
-from tasks.tracking import CurveWriter
-from tasks.train import train
 
 SUPERVISORS = (os.cpu_count() or 1) + 2  # cells in flight: those at work, and the next ones waiting for a slot
 
 
 class GridFailed(RuntimeError):
-    """Some cells failed; the others are done and the report says which failed and why."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    name: str
-    id: str
-    result: str  # reused, done, or failed
-    reason: str = ""
+    """Some cells failed; the others are done, and the report says which failed and why."""
 
 
 @flow(
     name="ablation-grid",
-    flow_run_name="{experiment}",
+    flow_run_name="{experiment_file}",
     task_runner=ThreadPoolTaskRunner(max_workers=SUPERVISORS),
     persist_result=False,
 )
-def ablation_grid(experiment: str, engine: EngineName = "local", keep_stale: bool = False) -> str:
+def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale: bool = False) -> str:
     """Train, evaluate, record and report every cell of an experiment file; finished cells are reused.
 
     Args:
-        experiment: path of the experiment file, for example configs/quickstart.yaml
+        experiment_file: path of the experiment file, for example configs/quickstart.yaml
         engine: where cells run: warm worker processes on this machine's devices, or inline (one by one, to debug)
         keep_stale: keep results that only an edit of the code made stale; the report says so
     """
-    grid = expand(load(experiment))
-    plan = [keep(status) if keep_stale else status for status in statuses(grid.cells, grid.experiment.evaluation)]
-    todo = [status for status in plan if status.action != "reuse"]
-    get_run_logger().info("%d cells: %d to do, %d reused", len(plan), len(todo), len(plan) - len(todo))
-    with Progress(plan) as progress, run_engine(engine, grid.experiment, idle=not todo) as devices:
-        references = prepare_shared(grid, plan, devices)
-        futures = [
-            cell.with_options(task_run_name=cell_name(status.cell, grid.experiment).replace("{", "(").replace("}", ")")).submit(
-                status, grid, devices, progress
-            )
-            for status in longest_first(todo)
-        ]
-        wait(futures)
-        outcomes = [future.result() for future in futures]
-    tracking = record.grid(grid, plan, references, keep_stale)
-    report = render(grid.experiment.name, tracking)
-    publish(grid.experiment.name, plan, outcomes, report)
-    failed = [outcome for outcome in outcomes if outcome.result == "failed"]
-    if failed:
-        raise GridFailed(summary(failed, len(plan), report))
+    plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
+    name, resources = plan.experiment.name, plan.experiment.resources
+    with engines.start(engine, resources.slots, plan.experiment.training.threads) as devices:
+        scores = references(plan, devices)
+        outcomes = run_cells(plan, devices)
+    record_grid(name, plans.document(plan, scores))
+    report = render(name)
+    publish(plan, outcomes, report)
+    if failed := [outcome for outcome in outcomes if outcome.failed]:
+        raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
+
+
+def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
+    """Every cell that is not finished, the longest first."""
+    logger = get_run_logger()
+    longest_first = sorted(plan.to_do, key=lambda status: estimate.work(status.cell), reverse=True)
+    outcomes = []
+    with Progress(len(plan.statuses), len(plan.statuses) - len(longest_first)) as progress:
+        futures = [
+            cell.submit(
+                Job(
+                    status,
+                    plan.name(status.cell),
+                    plan.experiment.name,
+                    plan.sections_of(status.cell),
+                    plan.experiment.evaluation,
+                    plan.experiment.resources.checkpoint_every,
+                ),
+                devices,
+            )
+            for status in longest_first
+        ]
+        for future in as_completed(futures):
+            outcome = future.result()
+            result = f"failed: {outcome.failed}" if outcome.failed else "done"
+            progress.ended(outcome.name, result)
+            logger.info("%s: %s", outcome.name, result)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def publish(plan: Plan, outcomes: list[Outcome], report: Path) -> None:
+    """The state of the grid and the report, as the Prefect UI shows them."""
+    ended = {outcome.id: outcome for outcome in outcomes}
+    rows = []
+    for status in plan.statuses.values():
+        outcome = ended.get(status.id)
+        state = "reused" if outcome is None else "failed" if outcome.failed else "done"
+        why = outcome.failed if outcome and outcome.failed else status.why
+        rows.append({"cell": plan.name(status.cell), "state": state, "why": why, "id": status.id})
+    create_table_artifact(key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}")
+    create_markdown_artifact(key=f"report-{plan.experiment.name}", markdown=report.read_text(encoding="utf-8"))
+
+
+def summary(failed: list[Outcome], total: int, report: Path) -> str:
+    lines = [f"{len(failed)} of {total} cells failed, the others are done; report: {report}"]
+    return "\n".join(lines + [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed])

@@ -79,19 +79,22 @@ def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell,
 @app.command()
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
-    from flows.plan import load
-    from tasks.record import sync as bring_up
+    from contrastive.plan import document
+    from flows.plan import make
+    from tasks.prepare import known_references
+    from tasks.tracking import sync as bring_up
 
-    typer.echo(bring_up(load(experiment)))
+    planned = make(experiment)
+    typer.echo(bring_up(planned, document(planned, known_references(planned))))
 
 
 @app.command()
 def audit(experiment: ExperimentFile) -> None:
     """Prove that the run folders are whole and that MLflow agrees with them."""
-    from flows.plan import load
-    from tasks.record import audit as differences
+    from flows.plan import make
+    from tasks.tracking import audit as differences
 
-    found = differences(load(experiment))
+    found = differences(make(experiment))
     for line in found:
         typer.echo(line)
     if found:

@@ -1,23 +1,16 @@
 """`ablate plan`: what a run of an experiment would do, without torch."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from contrastive import estimate, experiment
+from contrastive import plan as plans
 from contrastive.config import Experiment
-from contrastive.grid import Grid, cell_name, expand
-from contrastive.status import Status, statuses
-
-
-@dataclass(frozen=True)
-class Plan:
-    grid: Grid
-    statuses: list[Status]
-    seconds: float | None  # expected time of what is to train, one cell after another
+from contrastive.grid import expand
+from contrastive.plan import Plan
 
 
 def load(path: Path) -> Experiment:
@@ -30,39 +23,43 @@ def check(path: Path) -> None:
 
 
 def make(path: Path) -> Plan:
-    grid = expand(load(path))
-    found = statuses(grid.cells, grid.experiment.evaluation)
-    return Plan(grid, found, estimate.seconds(status.cell for status in found if status.action in ("run", "stale")))
+    return plans.make(load(path))
+
+
+def seconds(plan: Plan) -> float | None:
+    """Expected time of what is to train, one cell after another."""
+    return estimate.seconds(status.cell for status in plan.to_do if status.action != "evaluate")
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
     return {
-        "experiment": plan.grid.experiment.name,
-        "counts": dict(Counter(status.action for status in plan.statuses)),
-        "estimated_seconds": plan.seconds,
+        "experiment": plan.experiment.name,
+        "counts": dict(Counter(status.action for status in plan.statuses.values())),
+        "estimated_seconds": seconds(plan),
         "cells": [
             {
                 "id": status.id,
-                "name": cell_name(status.cell, plan.grid.experiment),
+                "name": plan.name(status.cell),
                 "action": status.action,
                 "why": status.why,
             }
-            for status in plan.statuses
+            for status in plan.statuses.values()
         ],
     }
 
 
 def show(plan: Plan) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    for status in plan.statuses:
+    for status in plan.statuses.values():
         why = f" ({status.why})" if status.why else ""
-        console.print(f"{status.action:8} {status.id}  {cell_name(status.cell, plan.grid.experiment)}{why}", markup=False)
-    counts = Counter(status.action for status in plan.statuses)
+        console.print(f"{status.action:8} {status.id}  {plan.name(status.cell)}{why}", markup=False)
+    counts = Counter(status.action for status in plan.statuses.values())
     listed = ", ".join(f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items())
     console.print(f"{len(plan.statuses)} cells: {listed}; {_time(plan)}", markup=False)
 
 
 def _time(plan: Plan) -> str:
-    if plan.seconds is None:
+    expected = seconds(plan)
+    if expected is None:
         return "time unknown until a cell of this encoder has finished here"
-    return f"about {plan.seconds / 60:.1f} minutes of training, divided by the cells that run at a time"
+    return f"about {expected / 60:.1f} minutes of training, divided by the cells that run at a time"

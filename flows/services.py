@@ -7,17 +7,15 @@ without a chance to do so, so nothing is orphaned.
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
 from contrastive.errors import UserError
+from flows.ports import answers, ask, free_port
 
 Start = Callable[..., subprocess.Popen[bytes]]
 CHECKOUT = Path(__file__).parent.parent
@@ -38,49 +36,18 @@ for wanted in (signal.SIGTERM, signal.SIGKILL):
 """
 
 
-def port(service: str) -> int:
-    """The port of a service on loopback: ABLATE_PREFECT_PORT (4200) or ABLATE_MLFLOW_PORT (5000)."""
-    variable, usual = {"prefect": ("ABLATE_PREFECT_PORT", "4200"), "mlflow": ("ABLATE_MLFLOW_PORT", "5000")}[service]
-    given = os.environ.get(variable) or usual
-    if not given.isdecimal() or not 0 < int(given) < 65536:
-        raise UserError(f"{variable} is `{given}`; give a port between 1 and 65535")
-    return int(given)
-
-
-def port_in_use(number: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", number))
-        except OSError:
-            return True
-    return False
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return response.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
-
-
 def up(home: Path) -> None:
     """Start the services and wait; Ctrl-C or SIGTERM stops them all."""
-    prefect, mlflow = port("prefect"), port("mlflow")
-    for service, number in (("PREFECT", prefect), ("MLFLOW", mlflow)):
-        if port_in_use(number):
-            raise UserError(
-                f"port {number} on 127.0.0.1 is in use (another `ablate up`?); stop what listens there, "
-                f"or choose another port: ABLATE_{service}_PORT={number + 1} ablate up"
-            )
+    prefect, mlflow = free_port("prefect"), free_port("mlflow")
     api, ui, logs = f"http://127.0.0.1:{prefect}", f"http://127.0.0.1:{mlflow}", home / "logs"
     environment = os.environ | {
         "ABLATE_HOME": str(home),
         "PWD": str(CHECKOUT),  # prefect.yaml reads it
         "PREFECT_API_URL": f"{api}/api",
-        "PREFECT_HOME": os.environ.get("PREFECT_HOME") or str(home / ".prefect"),
+        "PREFECT_HOME": str(home / ".prefect"),
         "PREFECT_WORKER_QUERY_SECONDS": "2",
+        # whoever holds a concurrency slot is remembered when the server restarts, and so can give it back
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # more processes, for features that nothing here uses
     }
     signal.signal(signal.SIGTERM, _stop)
@@ -89,6 +56,7 @@ def up(home: Path) -> None:
         server = start("prefect-server", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(prefect))
         tracking = start("mlflow", *mlflow_ui(home, mlflow))
         wait_for(f"{api}/api/health", server, logs / "prefect-server.log")
+        give_up_cut_off_runs(f"{api}/api")
         deploy(environment, logs / "deploy.log")
         worker = start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
         wait_for(f"{ui}/health", tracking, logs / "mlflow.log")
@@ -112,8 +80,8 @@ def mlflow_ui(home: Path, number: int) -> list[str]:
 def group(logs: Path, environment: dict[str, str]) -> Iterator[Start]:
     """Gives `start(log, *command)`; whatever it started is stopped at the end, the last first."""
     logs.mkdir(parents=True, exist_ok=True)
-    watcher = subprocess.Popen([sys.executable, "-c", WATCHER], stdin=subprocess.PIPE, text=True, start_new_session=True)
-    assert watcher.stdin is not None
+    end_with_us = [sys.executable, "-c", WATCHER]
+    watcher = subprocess.Popen(end_with_us, stdin=subprocess.PIPE, text=True, start_new_session=True)
     started: list[subprocess.Popen[bytes]] = []
 
     def start(log: str, *command: str) -> subprocess.Popen[bytes]:
@@ -150,6 +118,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(GRACE)
     _signal(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def give_up_cut_off_runs(api: str) -> None:
+    """Flow runs that the last `ablate up` took down with it say Running for ever, and hold the slot of their deployment."""
+    unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+    state = {"type": "CRASHED", "message": "`ablate up` was stopped; run it again, finished cells are reused"}
+    for run in ask(f"{api}/flow_runs/filter", {"flow_runs": unfinished, "work_pools": {"name": {"any_": [POOL]}}}):
+        ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
 
 
 def deploy(environment: dict[str, str], log: Path) -> None:

@@ -2,10 +2,15 @@
 
 from contrastive.losses.ce import ce
 from contrastive.losses.rdrop import rdrop
-from contrastive.losses.supcon import supcon
+from contrastive.losses.supcon import supcon, supcon_floor
 
 LOSSES = {
     "ce": ce,
     "rdrop": rdrop,
     "supcon": supcon,
+}
+
+# The smallest value that a loss can reach on a batch, where that is known: what makes losses of different K comparable.
+FLOORS = {
+    "supcon": supcon_floor,
 }

@@ -281,7 +281,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
             assert all(problem.line >= 1 and problem.message for problem in error.problems)
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [None], {"x": 1}, [[]], True, -1])
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [{"x": None}]])
 def test_any_value_in_any_place_is_read_or_refused(value):
     good = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
 

@@ -1,0 +1,92 @@
+"""Encoders: pretrained weights from a package, a folder or a pinned hub revision, or a small one begun at random.
+
+Weights are read from safetensors only, and code that comes with a model is never run.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from contrastive import attention, locate
+from contrastive.batches import Batch
+from contrastive.config import Encoder
+from contrastive.errors import UserError
+from contrastive.views.types import Encoded
+
+POSITIONS = 512  # longest text of a scratch encoder
+
+
+def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+    """The transformer without head or pooler; SDPA attention where the architecture has it."""
+    if encoder.model.startswith("scratch:"):
+        return begin(encoder, vocab_size, pad_id)
+    from transformers import AutoConfig, AutoModel
+
+    folder = locate.model_folder(encoder.model)
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{encoder.model}: no *.safetensors in {folder}; pickled weights are never loaded. Convert them once with "
+            "transformers' save_pretrained, and name the folder as file:FOLDER"
+        )
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        plain = {"add_pooling_layer": False} if config.model_type in ("bert", "roberta") else {}
+        model = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            **plain,
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
+    return model
+
+
+def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+    """A small encoder at random, from torch's generator: the cell's seed decides it."""
+    from transformers import AutoModel, BertConfig, DebertaV2Config
+
+    sizes = locate.scratch_sizes(encoder)
+    if sizes["hidden"] % sizes["heads"]:
+        raise UserError(f"scratch: hidden {sizes['hidden']} is no multiple of heads {sizes['heads']}")
+    shape = {
+        "vocab_size": vocab_size,
+        "pad_token_id": pad_id,
+        "num_hidden_layers": sizes["layers"],
+        "hidden_size": sizes["hidden"],
+        "num_attention_heads": sizes["heads"],
+        "intermediate_size": 4 * sizes["hidden"],
+        "max_position_embeddings": POSITIONS,
+    }
+    if encoder.model == "scratch:bert":
+        return AutoModel.from_config(BertConfig(**shape), add_pooling_layer=False)
+    relative = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True}
+    kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}
+    return AutoModel.from_config(DebertaV2Config(**shape, **relative, **kinds))
+
+
+def encode(backbone: nn.Module, batch: Batch, pooling: str, dropout: nn.Module) -> Encoded:
+    """One pass over a batch, every block's output kept."""
+    output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
+    states = output.hidden_states
+
+    def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:
+        inputs = encoded.inputs if block == 0 else encoded.hidden[block - 1]
+        return attention.cls_row(backbone, block, inputs, batch.attention_mask)
+
+    return Encoded(states[0], tuple(states[1:]), batch, POOLINGS[pooling], dropout, attention_row)
+
+
+def first_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
+    return hidden[:, 0]
+
+
+def mean_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
+    weight = batch.attention_mask[..., None].to(hidden.dtype)
+    return (hidden * weight).sum(1) / weight.sum(1)
+
+
+POOLINGS = {"cls": first_token, "mean": mean_token}

@@ -1,0 +1,14 @@
+"""The folds of cross-validation: stratified, and fixed by the labels, so that all cells of a data set share them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from contrastive.metrics.types import Inputs
+
+
+def folds(inputs: Inputs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    inputs.check_folds()
+    splitter = StratifiedKFold(inputs.folds, shuffle=True, random_state=0)
+    yield from splitter.split(inputs.embeddings, inputs.labels)

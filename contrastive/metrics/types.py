@@ -1,0 +1,45 @@
+"""What a metric gets and gives."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from contrastive.errors import UserError
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One split of one cell: vectors, labels, and the head's predictions where there is a head."""
+
+    embeddings: Float[np.ndarray, "n d"]
+    labels: Integer[np.ndarray, " n"]
+    predictions: Integer[np.ndarray, " n"] | None
+    folds: int
+
+    def check(self) -> None:
+        if not np.isfinite(self.embeddings).all():
+            bad = int((~np.isfinite(self.embeddings).all(1)).sum())
+            raise UserError(f"{bad} of {len(self.embeddings)} embeddings hold NaN or infinity: the training diverged")
+
+    def check_folds(self) -> None:
+        smallest = int(np.unique(self.labels, return_counts=True)[1].min())
+        if smallest < self.folds:
+            raise UserError(f"{self.folds} folds need {self.folds} texts a class; the smallest class has {smallest}: "
+                            "set evaluation.folds lower or data.test higher")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Score:
+    name: str
+    value: float
+    higher_is_better: bool
+    count: int  # examples it rests on
+    unit: str = ""
+    standard_error: float | None = None
+
+
+def proportion(name: str, right: Integer[np.ndarray, " n"] | np.ndarray) -> Score:
+    """A share of right answers, with the standard error of a proportion."""
+    value, count = float(np.mean(right)), len(right)
+    return Score(name, value, True, count, standard_error=(value * (1 - value) / count) ** 0.5)

@@ -1,0 +1,50 @@
+"""TF-IDF with logistic regression on the same split: a pretrained encoder that loses to it is badly trained."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from contrastive import store
+from contrastive.identity import code_digest
+
+NAME = "TF-IDF + logistic regression"
+
+
+def cached(tokens: Path, home: Path) -> Path:
+    return home / "cache" / "references" / f"{tokens.name}-{code_digest(('contrastive.reference',))}.json"
+
+
+def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
+    """Scores on each held-out split that is not empty, computed once for prepared data."""
+    path = cached(tokens, home)
+    if not path.exists():
+        store.write_json(path, [{"name": NAME, "scores": measure(tokens)}])
+    found: list[dict[str, Any]] = store.read_json(path)
+    return found
+
+
+def measure(tokens: Path) -> dict[str, float]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.pipeline import make_pipeline, make_union
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    characters = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)  # Chinese has no spaces
+    model = make_pipeline(make_union(words, characters), LogisticRegression(C=10, max_iter=1000))
+    texts, labels = read(tokens, "train")
+    model.fit(texts, labels)
+    scores = {}
+    for split in ("validation", "test"):
+        held_out, truth = read(tokens, split)
+        if held_out:
+            guesses = model.predict(held_out)
+            scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
+            scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
+    return scores
+
+
+def read(tokens: Path, split: str) -> tuple[list[str], list[int]]:
+    lines = (tokens / f"texts.{split}.jsonl").read_text(encoding="utf-8").split("\n")
+    rows = [json.loads(line) for line in lines if line]
+    return [row["text"] for row in rows], [row["label"] for row in rows]

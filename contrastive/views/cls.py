@@ -1,0 +1,12 @@
+"""One view: the sentence vector itself. Positives are the other samples of the class."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+
+def cls(encode: Encode, batch: Batch) -> View:
+    encoded = encode(batch)
+    sentence = encoded.pooled()
+    return View([whole(torch.stack([sentence], dim=1))], torch.stack([encoded.dropout(sentence)], dim=1))

@@ -1,0 +1,27 @@
+"""Multi-layer contrast: one contrastive term for each chosen block, averaged."""
+
+from typing import Literal
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.errors import UserError
+from contrastive.views.topk_tokens import top_tokens
+from contrastive.views.types import Encode, Encoded, Group, View, whole
+
+
+def layers(
+    encode: Encode, batch: Batch, *, layers: tuple[int, ...], level: Literal["sentence", "token"], k: int
+) -> View:
+    """Block i means its output, with block i's own attention. Sentence level: the block's sentence vector and a dropout
+    of it; token level: the block's K most attended tokens."""
+    encoded = encode(batch)
+    if wrong := [block for block in layers if block >= len(encoded.hidden)]:
+        raise UserError(f"layers names {wrong}, and this encoder has blocks 0 to {len(encoded.hidden) - 1}")
+    groups = [top_tokens(encoded, block, k) if level == "token" else sentence(encoded, block) for block in layers]
+    return View(groups, torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+
+
+def sentence(encoded: Encoded, block: int) -> Group:
+    vector = encoded.pooled(block)
+    return whole(torch.stack([vector, encoded.dropout(vector)], dim=1))

@@ -1,0 +1,19 @@
+"""Three views from one pass: the sentence vector of the last block, that of a middle one, and dropout of the last."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.errors import UserError
+from contrastive.views.types import Encode, View, whole
+
+
+def multiview(encode: Encode, batch: Batch, *, middle: int | None) -> View:
+    """`middle` is a block counted from 0; left out, the block half way up."""
+    encoded = encode(batch)
+    blocks = len(encoded.hidden)
+    chosen = (blocks - 1) // 2 if middle is None else middle
+    if chosen >= blocks:
+        raise UserError(f"middle is {chosen}, and this encoder has blocks 0 to {blocks - 1}")
+    last = encoded.pooled()
+    vectors = torch.stack([last, encoded.pooled(chosen), encoded.dropout(last)], dim=1)
+    return View([whole(vectors)], torch.stack([encoded.dropout(last)], dim=1))

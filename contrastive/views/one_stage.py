@@ -1,0 +1,13 @@
+"""Two views from one encoder pass: two dropout masks on the sentence vector."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+
+def one_stage(encode: Encode, batch: Batch) -> View:
+    encoded = encode(batch)
+    sentence = encoded.pooled()
+    both = torch.stack([encoded.dropout(sentence), encoded.dropout(sentence)], dim=1)
+    return View([whole(both)], both)

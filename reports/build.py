@@ -1,0 +1,130 @@
+"""The report of one experiment: MLflow in, README.md and figures out, byte for byte the same from the same runs."""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from reports import figures, tables
+from reports.load import Results, load
+
+
+def build(experiment: str, uri: str, output: Path) -> Path:
+    """Writes the report into a new folder and puts it in the place of the old one; returns its README.md."""
+    results = load(experiment, uri)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
+    try:
+        (fresh / "README.md").write_text(render(results, fresh), encoding="utf-8")
+        fresh.chmod(0o755)
+        shutil.rmtree(output, ignore_errors=True)
+        os.replace(fresh, output)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return output / "README.md"
+
+
+def render(results: Results, folder: Path) -> str:
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 (Markdown; every text from data or configuration goes through `escape`)
+    )
+    templates.filters["escape"] = tables.escape
+    return templates.get_template("report.md.j2").render(
+        experiment=results.grid["experiment"],
+        problems=problems(results),
+        sections=[describe(section, results, folder) for section in results.grid["sections"]],
+        seeds=len(results.grid["experiment"]["seeds"]),
+        standard_error=standard_error(results),
+        class_counts=class_counts(results),
+        references=results.grid["references"],
+        footer=footer(results),
+    )
+
+
+def describe(section: dict[str, Any], results: Results, folder: Path) -> dict[str, Any]:
+    name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower()).strip("-") or "section"
+    pictures = []
+    if section["show"]["tsne"]:
+        pictures.append((f"figures/{name}-tsne.png", figures.tsne_grid))
+    if section["show"]["curves"]:
+        pictures.append((f"figures/{name}-curves.png", figures.curve_pair))
+    drawn = [(path, draw(section, results, folder / path)) for path, draw in pictures]
+    return {
+        "title": section["title"],
+        "note": section["note"],
+        "problems": missing(section, results),
+        "tables": tables.section_tables(section, results),
+        "figures": [{"path": path, "alt": alt} for path, alt in drawn if alt],
+    }
+
+
+def missing(section: dict[str, Any], results: Results) -> list[str]:
+    """Cells of a section without a result, by name: a table with a hole says so above itself."""
+    found = []
+    for row in section["rows"]:
+        for cell, seed in zip(row["cells"], row["seeds"], strict=True):
+            if cell not in results.cells.index:
+                reason = results.grid["failed"].get(cell, "not in MLflow")
+                found.append(f"{row['label']}, seed {seed}: {reason}")
+            elif results.cells.loc[cell, "status"] != "finished":
+                entry = results.cells.loc[cell]
+                found.append(f"{row['label']}, seed {seed}: {entry['status']}: {entry['error']}")
+    return found
+
+
+def problems(results: Results) -> list[str]:
+    found = []
+    kept = results.grid["stale_kept"]
+    if kept:
+        found.append(f"{len(kept)} cells were kept although the code that computed them has changed since (--keep-stale).")
+    commits = sorted({p["commit"] for p in results.cells["provenance"] if p})
+    if len(commits) > 1:
+        found.append(f"The cells were computed at {len(commits)} commits: {', '.join(c or 'unknown' for c in commits)}.")
+    devices = sorted({p["hardware"]["device"] for p in results.cells["provenance"] if p})
+    if len(devices) > 1:
+        found.append(f"The cells ran on different devices: {', '.join(devices)}.")
+    return found
+
+
+def standard_error(results: Results) -> dict[str, Any] | None:
+    """What chance alone makes of one accuracy on so many test texts."""
+    score = results.directions.get("test.accuracy")
+    if score is None or score["standard_error"] is None or "test.accuracy" not in results.scores:
+        return None
+    mean = float(results.scores["test.accuracy"].mean())
+    return {"count": score["count"], "value": (mean * (1 - mean) / score["count"]) ** 0.5}
+
+
+def class_counts(results: Results) -> str:
+    counts = next((p["class_counts"] for p in results.cells["provenance"] if p), {})
+    if not counts:
+        return ""
+    frame = pd.DataFrame(counts).T.fillna(0).astype(int)
+    lines = [["Split", *frame.columns, "all"]]
+    lines += [[str(split), *(str(n) for n in row), str(sum(row))] for split, row in zip(frame.index, frame.to_numpy(), strict=True)]
+    return tables.markdown(lines)
+
+
+def footer(results: Results) -> dict[str, Any]:
+    known = [p for p in results.cells["provenance"] if p]
+    hardware = sorted({f"{p['hardware']['cpu']}, {p['hardware']['cores']} cores, {p['hardware']['memory_gib']} GiB, device {p['hardware']['device']}" for p in known})
+    versions = sorted({", ".join(f"{name} {version}" for name, version in p["packages"].items()) for p in known})
+    return {
+        "hardware": hardware,
+        "versions": versions,
+        "commits": sorted({p["commit"] for p in known if p["commit"]}),
+        "cells": len(results.cells),
+        "wall_minutes": sum(p["wall_seconds"] for p in known) / 60,
+        "gpu_minutes": sum(p["gpu_seconds"] for p in known) / 60,
+        "peak_memory_mib": max((p["peak_memory_mib"] for p in known), default=0),
+    }

@@ -1,0 +1,109 @@
+"""Markdown tables: a list with a row a configuration, or a pivot of two axes."""
+
+import html
+import re
+from typing import Any
+
+from reports.load import Results
+from reports.statistics import Summary, summarise
+
+MISSING = "–"
+
+
+def section_tables(section: dict[str, Any], results: Results) -> list[str]:
+    """One list table, or one pivot for each value that the section shows."""
+    table = section["show"]["table"]
+    if table["columns"] is None:
+        return [list_table(section, results)]
+    return [pivot_table(section, value, results) for value in table["values"]]
+
+
+def list_table(section: dict[str, Any], results: Results) -> str:
+    values, rows = section["show"]["table"]["values"], section["rows"]
+    cells = {(i, value): summary(row, value, results) for i, row in enumerate(rows) for value in values}
+    best = {value: best_of([cells[i, value] for i in range(len(rows))], value, results) for value in values}
+    lines = [["Configuration", *(heading(value) for value in values)]]
+    for i, row in enumerate(rows):
+        label = row["label"] + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
+        lines.append([label, *(shown(cells[i, value], cells[i, value] is best[value]) for value in values)])
+    for reference in results.grid["references"]:
+        if any(value in reference["scores"] for value in values):
+            scores = [reference["scores"].get(value) for value in values]
+            lines.append([f"*{reference['name']}*", *(MISSING if s is None else f"{s:.4f}" for s in scores)])
+    return markdown(lines)
+
+
+def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
+    table = section["show"]["table"]
+    across, down = table["columns"], table["rows"] or next(n for n in axis_names(section) if n != table["columns"])
+    inside = [row for row in section["rows"] if across in row["axes"] and down in row["axes"]]
+    outside = [row for row in section["rows"] if row not in inside]
+    columns, names = unique(row["axes"][across] for row in inside), unique(row["axes"][down] for row in inside)
+    cells = {id(row): summary(row, value, results) for row in section["rows"]}
+    best = best_of(list(cells.values()), value, results)
+    lines = [[f"{symbol(down)} \\ {symbol(across)}", *(str(column) for column in columns)]]
+    for name in names:
+        line = [str(name)]
+        for column in columns:
+            rows = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
+            line.append("<br>".join(shown(cells[id(r)], cells[id(r)] is best) for r in rows) or MISSING)
+        lines.append(line)
+    for row in outside:
+        text = shown(cells[id(row)], cells[id(row)] is best)
+        lines.append([f"{row['label']} (baseline)" if row["baseline"] else row["label"], text, *[""] * (len(columns) - 1)])
+    for reference in results.grid["references"]:
+        if value in reference["scores"]:
+            lines.append([f"*{reference['name']}*", f"{reference['scores'][value]:.4f}", *[""] * (len(columns) - 1)])
+    return f"{heading(value)}\n\n{markdown(lines)}"
+
+
+def summary(row: dict[str, Any], value: str, results: Results) -> Summary | None:
+    if value not in results.scores.columns:
+        return None
+    return summarise([results.scores[value].get(cell, float("nan")) for cell in row["cells"]])
+
+
+def best_of(summaries: list[Summary | None], value: str, results: Results) -> Summary | None:
+    """The best mean; None when there is nothing to compare."""
+    known = [s for s in summaries if s is not None]
+    if len(known) < 2:
+        return None
+    higher = results.directions.get(value, {}).get("higher_is_better", True)
+    return max(known, key=lambda s: s.mean if higher else -s.mean)
+
+
+def shown(summary: Summary | None, best: bool) -> str:
+    if summary is None:
+        return MISSING
+    text = f"{summary.mean:.4f}"
+    text = f"**{text}**" if best else text
+    return text if summary.half_width is None else f"{text} ± {summary.half_width:.4f}"
+
+
+def heading(value: str) -> str:
+    split, _, name = value.partition(".")
+    return f"{name.replace('_', ' ')} ({split})"
+
+
+def symbol(name: str) -> str:
+    return {"k": "K", "alpha": "α", "temperature": "τ"}.get(name, name)
+
+
+def axis_names(section: dict[str, Any]) -> list[str]:
+    return unique(name for row in section["rows"] for name in row["axes"])
+
+
+def unique(values: Any) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def markdown(lines: list[list[str]]) -> str:
+    head, *body = [[escape(cell) for cell in line] for line in lines]
+    rule = [":--", *["--:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
+
+
+def escape(text: str) -> str:
+    """Text that stays inside its cell: no bar, no line break, no HTML but our own `<br>`."""
+    safe = html.escape(re.sub(r"\s+", " ", text), quote=False).replace("|", "\\|")
+    return safe.replace("&lt;br&gt;", "<br>")

@@ -1,0 +1,53 @@
+"""Prefect task: one cell through its stages, as the supervisor in the flow's process sees it."""
+
+from dataclasses import dataclass
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from contrastive import store
+from contrastive.config import Evaluation
+from contrastive.status import Status
+from tasks.engines import Engine, WorkerLost
+from tasks.evaluate import evaluate
+from tasks.failures import CellFailed
+from tasks.record import record
+from tasks.tracking import CurveWriter
+from tasks.train import train
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell to do, with what its stages need beside it."""
+
+    status: Status
+    name: str
+    experiment: str
+    sections: list[str]
+    evaluation: Evaluation
+    checkpoint_every: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    name: str
+    id: str
+    failed: str = ""  # the reason, empty for a cell that is done
+
+
+@task(name="cell", task_run_name="{job.name}", cache_policy=NO_CACHE, persist_result=False)
+def cell(job: Job, engine: Engine) -> Outcome:
+    """Train, evaluate, record. A failure is an outcome: the other cells go on, and MLflow and the report say why."""
+    status, reason = job.status, ""
+    try:
+        if status.action != "evaluate":
+            curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
+            train(job.name, status, engine, curves, job.checkpoint_every)
+        evaluate(job.name, status.id, engine, job.evaluation)
+    except (CellFailed, WorkerLost) as error:
+        reason = str(error)
+        if isinstance(error, WorkerLost):
+            report = {"kind": "infrastructure", "error": reason}
+            store.write_json(store.run_folder(status.id) / "FAILED.json", report)
+    record(job.name, status.id, job.experiment, job.sections)
+    return Outcome(job.name, status.id, reason)

@@ -1,0 +1,21 @@
+"""Prefect task: the report of an experiment, built from MLflow alone."""
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from contrastive import store
+from reports.build import build
+from tasks import tracking
+
+
+@task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
+def render(experiment: str) -> Path:
+    return build_report(experiment)
+
+
+def build_report(experiment: str) -> Path:
+    """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
+    output = store.home() / "reports" / "output" / experiment
+    return build(experiment, tracking.tracking_uri(store.home()), output)

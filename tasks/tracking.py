@@ -1,0 +1,263 @@
+"""What MLflow holds: one run a cell and one for the grid, always through explicit run ids, always rebuildable.
+
+The run folders are the truth. Recording is idempotent, and a failure of tracking never stops a training: what is
+missing or disagrees is mended by `sync` and found by `audit`.
+"""
+
+import json
+import logging
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
+
+from contrastive import store
+from contrastive.errors import UserError
+from contrastive.plan import Plan
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1000  # metrics a call; the most that MLflow takes
+LARGEST_WEIGHTS = 64 * 2**20
+ARTIFACTS = ("config.json", "scores.json", "provenance.json", "tsne.npz", "embeddings.npz", "predictions.npz", "FAILED.json")
+NOT_A_CURVE = ("step", "epoch")
+
+
+def tracking_uri(home: Path) -> str:
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+
+
+def open_tracker(home: Path) -> MlflowClient:
+    home.mkdir(parents=True, exist_ok=True)
+    with store.locked(home / "locks" / "mlflow"):  # two processes that create a new database at once would collide
+        return MlflowClient(tracking_uri=tracking_uri(home))
+
+
+def experiment_id(client: MlflowClient, name: str) -> str:
+    """The experiment of this name, made when there is none."""
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        local = not os.environ.get("MLFLOW_TRACKING_URI")
+        place = (store.home() / "mlartifacts" / name).as_uri() if local else None
+        return str(client.create_experiment(name, artifact_location=place))
+    if found.lifecycle_stage == "deleted":
+        raise UserError(f"the MLflow experiment {name} was deleted: restore it in the MLflow UI, or rename the experiment")
+    return str(found.experiment_id)
+
+
+def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+    found = client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'", max_results=1)
+    return found[0] if found else None
+
+
+class CurveWriter:
+    """Sends the new lines of a cell's metrics.jsonl while it trains. Gives up quietly: `record_cell` sends the rest."""
+
+    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
+        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
+        self.client: MlflowClient | None = None
+        self.run_id = ""
+        self.sent = 0
+        self.broken = False
+
+    def send_new(self) -> None:
+        if self.broken or not (self.folder / "metrics.jsonl").exists():
+            return
+        try:
+            self._send()
+        except Exception as error:
+            self.broken = True
+            logger.warning("curves of %s wait for `ablate sync`: %s", self.name, error)
+
+    def _send(self) -> None:
+        rows = lines(self.folder)
+        if self.client is None:
+            self.client = open_tracker(self.home)
+            with store.locked(self.home / "locks" / "mlflow"):
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name)
+        log_curves(self.client, self.run_id, rows[self.sent :])
+        self.sent = len(rows)
+
+
+def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str]) -> None:
+    """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
+    with store.locked(store.home() / "locks" / "mlflow"):
+        status, reason = outcome(folder)
+        mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
+        run = find_run(client, experiment, "ablate.cell", folder.name)
+        tags = {"ablate.sections": " | ".join(sections)[:5000]}
+        if run is None or run.data.tags.get("ablate.recorded") != mark or run.info.status == "RUNNING":
+            run_id = complete_run(client, experiment, folder, run)
+            tags |= {"ablate.status": status, "ablate.error": reason[:5000], "ablate.recorded": mark[:5000]}
+            if (folder / "provenance.json").exists():
+                tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
+        else:
+            run_id = run.info.run_id
+        set_tags(client, run_id, run, tags)
+        if status == "finished":
+            client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
+        elif run is None or run.info.status != "FAILED":
+            client.set_terminated(run_id, "FAILED")
+
+
+def outcome(folder: Path) -> tuple[str, str]:
+    """finished, diverged, failed or unfinished, and why."""
+    if store.finished(folder):
+        return "finished", ""
+    failure = store.failure(folder)
+    if failure is None:
+        return "unfinished", "interrupted before it was finished"
+    return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
+
+
+def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None) -> str:
+    """Send what is missing of a run; one that holds other curves than the folder is replaced."""
+    rows = lines(folder)
+    if run is None or not is_prefix(client, run.info.run_id, rows):
+        run_id = fresh_run(client, experiment, folder, name_of(folder))
+        sent = 0
+    else:
+        run_id = run.info.run_id
+        sent = len(client.get_metric_history(run_id, "loss"))
+    log_curves(client, run_id, rows[sent:])
+    if (folder / "scores.json").exists():
+        now = int(time.time() * 1000)
+        scores = [Metric(s["name"], s["value"], now, 0) for s in store.read_json(folder / "scores.json")["scores"]]
+        client.log_batch(run_id, metrics=scores)
+    for name in ARTIFACTS:
+        if (folder / name).exists():
+            client.log_artifact(run_id, str(folder / name))
+    weights = folder / "checkpoint" / "weights.safetensors"
+    if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
+        client.log_artifact(run_id, str(weights), "checkpoint")
+    return run_id
+
+
+def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str) -> str:
+    """A new run of a cell in the place of any that there was."""
+    while (old := find_run(client, experiment, "ablate.cell", folder.name)) is not None:
+        client.delete_run(old.info.run_id)
+    tags = {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    run = client.create_run(experiment_id(client, experiment), run_name=name, tags=tags)
+    if (folder / "config.json").exists():
+        params = [Param(key, value[:6000]) for key, value in settings(store.read_json(folder / "config.json")["cell"])]
+        client.log_batch(run.info.run_id, params=params)
+    return str(run.info.run_id)
+
+
+def settings(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The settings of a cell, one name each; those of the objective without their part, as the axes name them."""
+    for part, values in cell.items():
+        if not isinstance(values, dict):
+            yield part, str(values)
+            continue
+        for name, value in values.items():
+            key = name if part == "objective" else f"{part}.{name}"
+            if value is not None:
+                yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def log_curves(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> None:
+    now = int(time.time() * 1000)
+    points = [
+        Metric(key, value, now, row["step"])
+        for row in rows
+        for key, value in row.items()
+        if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
+    ]
+    for begin in range(0, len(points), BATCH):
+        client.log_batch(run_id, metrics=points[begin : begin + BATCH])
+
+
+def is_prefix(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> bool:
+    history = sorted(client.get_metric_history(run_id, "loss"), key=lambda metric: metric.step)
+    return [(m.step, m.value) for m in history] == [(row["step"], row["loss"]) for row in rows[: len(history)]]
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """The whole lines of metrics.jsonl; a last one without its end is still being written."""
+    try:
+        text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def name_of(folder: Path) -> str:
+    path = folder / "config.json"
+    return str(store.read_json(path)["name"]) if path.exists() else folder.name
+
+
+def set_tags(client: MlflowClient, run_id: str, run: Run | None, tags: dict[str, str]) -> None:
+    known = run.data.tags if run is not None and run.info.run_id == run_id else {}
+    changed = [RunTag(key, value) for key, value in tags.items() if known.get(key) != value]
+    if changed:
+        client.log_batch(run_id, tags=changed)
+
+
+def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
+    """Which cells make which section, as the artifact grid.json of a run of its own."""
+    with store.locked(store.home() / "locks" / "mlflow"):
+        run = find_run(client, experiment, "ablate.kind", "grid")
+        if run is None:
+            run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
+        now = int(time.time() * 1000)
+        points = [
+            Metric(f"reference.{name}", value, now, 0) for r in document["references"] for name, value in r["scores"].items()
+        ]
+        known = run.data.metrics
+        client.log_batch(run.info.run_id, metrics=[m for m in points if known.get(m.key) != m.value])
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / "grid.json"
+            store.write_json(path, document)
+            client.log_artifact(run.info.run_id, str(path))
+        if run.info.status != "FINISHED":
+            client.set_terminated(run.info.run_id, "FINISHED")
+
+
+def sync(plan: Plan, document: dict[str, Any]) -> str:
+    """Bring MLflow up to the run folders of an experiment."""
+    client, count = open_tracker(store.home()), 0
+    for cell, status in plan.statuses.items():
+        folder = store.run_folder(status.id)
+        if folder.exists():
+            record_cell(client, plan.experiment.name, folder, plan.sections_of(cell))
+            count += 1
+    record_grid(client, plan.experiment.name, document)
+    return f"{count} of {len(plan.statuses)} cells are in MLflow ({tracking_uri(store.home())})"
+
+
+def audit(plan: Plan) -> list[str]:
+    """Where run folders are damaged, or MLflow says something else than they do."""
+    client, found = open_tracker(store.home()), []
+    for cell, status in plan.statuses.items():
+        folder, name = store.run_folder(status.id), plan.name(cell)
+        if store.failure(folder) is None and (damage := store.damage(folder, "DONE", thorough=True)):
+            found.append(f"{status.id} {name}: not finished: {damage}")
+            continue
+        run = find_run(client, plan.experiment.name, "ablate.cell", status.id)
+        if run is None:
+            found.append(f"{status.id} {name}: not in MLflow")
+            continue
+        found += [f"{status.id} {name}: {difference}" for difference in differences(client, run, folder)]
+    return found
+
+
+def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
+    status, _ = outcome(folder)
+    if run.data.tags.get("ablate.status") != status:
+        yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"
+    rows = lines(folder)
+    if len(client.get_metric_history(run.info.run_id, "loss")) != len(rows) or not is_prefix(client, run.info.run_id, rows):
+        yield "the loss curve in MLflow is not that of metrics.jsonl"
+    if status == "finished":
+        for score in store.read_json(folder / "scores.json")["scores"]:
+            held = run.data.metrics.get(score["name"])
+            if held != score["value"]:
+                yield f"{score['name']} is {score['value']}, and MLflow holds {held}"

@@ -1,0 +1,88 @@
+import socket
+import sqlite3
+
+import pytest
+
+from flows import doctor
+
+
+@pytest.fixture
+def found(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return lambda: {check.name: check for check in doctor.checks()}
+
+
+def test_a_machine_with_everything_passes_and_nothing_is_written(found, tmp_path):
+    checks = found()
+    assert {name for name, check in checks.items() if check.ok is False} <= {"disk"}
+    assert len(checks) == 12
+    assert "is not there yet" in checks["MLflow store"].detail
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_comes_with_advice(found, monkeypatch):
+    monkeypatch.setattr(doctor, "MODEL", "package:no-such-model")
+    monkeypatch.setattr(doctor, "SOURCES", ("package:empythi",))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setenv("ABLATE_PREFECT_PORT", "many")
+    checks = found()
+    wrong = {name for name, check in checks.items() if check.ok is False}
+    assert wrong - {"disk"} == {"model", "data", "Prefect port"}
+    assert "no-such-model is not installed" in checks["model"].detail
+    assert checks["C++ compiler"].ok is None
+    assert all(check.advice for check in checks.values() if check.ok is not True and check.name != "MLflow store")
+
+
+def test_old_python_is_refused():
+    assert doctor.python((3, 10)).ok is False
+    assert doctor.python((3, 11)).ok is True
+
+
+def test_a_home_that_cannot_be_written(found, tmp_path, monkeypatch):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    check = found()["home"]
+    assert check.ok is False and "Permission denied" in check.detail and "ABLATE_HOME" in check.advice
+
+
+def test_a_home_below_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert doctor.writable(tmp_path / "file" / "home").ok is False
+
+
+@pytest.mark.parametrize(("free", "ok"), [(0.5, False), (5, None), (50, True)])
+def test_disk(free, ok, tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: type("Usage", (), {"free": free * doctor.GIB}))
+    assert doctor.disk(tmp_path / "not" / "there").ok is ok
+
+
+def test_database(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    path = tmp_path / "mlflow # 1.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE runs (id TEXT)")
+        connection.execute("INSERT INTO runs VALUES ('a')")
+    connection.close()
+    assert doctor.database(path) == ("MLflow store", True, f"{path}, 1 runs", "")
+    path.write_bytes(b"not a database" * 100)
+    assert doctor.database(path).ok is False
+
+
+def test_ports(monkeypatch):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setenv("ABLATE_MLFLOW_PORT", str(other.getsockname()[1]))
+        monkeypatch.setattr(doctor, "answers", lambda url: False)
+        assert doctor.service("mlflow", "/health").ok is None
+        monkeypatch.setattr(doctor, "answers", lambda url: True)
+        assert doctor.service("mlflow", "/health").ok is True
+
+
+def test_more_threads_than_cores():
+    assert doctor.threads("").ok is True
+    assert doctor.threads("1").ok is True
+    assert doctor.threads("100000").ok is None

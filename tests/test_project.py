@@ -1,0 +1,36 @@
+"""What pyproject.toml, constraints.txt and the checks say about each other."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+CHECKOUT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_every_module_with_shapes_is_checked():
+    (option,) = (one for one in PROJECT["tool"]["pytest"]["ini_options"]["addopts"] if "jaxtyping" in one)
+    *checked, _ = option.partition("=")[2].split(",")
+    for path in sorted((CHECKOUT / "contrastive").rglob("*.py")):
+        if "from jaxtyping" in path.read_text(encoding="utf-8"):
+            module = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+            assert any(f"{module}.".startswith(f"{name}.") for name in checked), f"add {module} to {option}"
+
+
+def test_a_wrong_shape_is_an_error():
+    import torch
+
+    from contrastive.losses.supcon import supcon
+
+    with pytest.raises(Exception, match="Type-check error"):
+        supcon(torch.zeros(2, 3), labels=torch.zeros(2), temperature=0.1)  # no axis for views
+
+
+def test_the_tested_versions_are_within_the_ranges():
+    lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    tested = {Requirement(line).name.lower().replace("_", "-"): line.partition("==")[2] for line in lines if not line.startswith("#")}
+    extras = [line for wanted in PROJECT["project"]["optional-dependencies"].values() for line in wanted]
+    for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *extras]):
+        assert requirement.specifier.contains(tested[requirement.name.lower().replace("_", "-")]), str(requirement)
