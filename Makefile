@@ -30,7 +30,8 @@ format: $(INSTALLED) ## format the code, and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a change of the schema or a registry
-	$(BIN)/python -c 'from contrastive import schema; print(schema.text(), end="")' > .schema && mv .schema configs/experiment.schema.json
+	$(BIN)/python -c 'from contrastive import schema; print(schema.text(), end="")' > .schema
+	mv .schema configs/experiment.schema.json
 
 up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
 	@exec $(BIN)/ablate up

@@ -21,7 +21,9 @@ class GradientPathError(RuntimeError):
 class Audit:
     """Watches the first steps of one cell; afterwards it costs nothing."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, terms: Iterable[str], weights: dict[str, float]):
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, terms: Iterable[str], weights: dict[str, float]
+    ):
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         listed = {id(p) for group in optimizer.param_groups for p in group["params"]}
         strangers = [name for name, p in model.named_parameters() if not p.requires_grad and id(p) in listed]
@@ -37,13 +39,11 @@ class Audit:
         self.parameters = trained
         self.steps = 0
 
-    @property
-    def open(self) -> bool:
-        return bool(self.silent_terms or self.silent or self.resting)
-
-    def saw_term(self, name: str, norm: float) -> None:
-        if norm > 0:
-            self.silent_terms.discard(name)
+    def look_at_terms(self, values: dict[str, Tensor]) -> dict[str, float]:
+        """Norm of the gradient that each term alone gives the encoder."""
+        norms = {name: gradient_norm(value, list(self.encoder.values())) for name, value in values.items()}
+        self.silent_terms -= {name for name, norm in norms.items() if norm > 0}
+        return norms
 
     def saw_gradients(self) -> None:
         """Call before the optimizer's step."""
@@ -62,7 +62,9 @@ class Audit:
                 f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps: the term trains nothing"
             )
         if self.silent:
-            raise GradientPathError(f"no gradient in {self.steps} steps, though it is said to train: {_names(self.silent)}")
+            raise GradientPathError(
+                f"no gradient in {self.steps} steps, though it is said to train: {_names(self.silent)}"
+            )
 
     def verdict(self) -> None:
         """Call at the end of training."""

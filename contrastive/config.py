@@ -5,7 +5,7 @@ stays outside of it, so that changing it never trains again.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -56,7 +56,7 @@ class Tune(Settings):
         return {} if value == "full" else value
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _one_way(self) -> "Tune":
         if self.last_blocks is not None and self.lora is not None:
             raise ValueError("give last_blocks or lora, not both")
         return self
@@ -82,7 +82,7 @@ class Encoder(Settings):
     scratch: Scratch | None = None
 
     @model_validator(mode="after")
-    def _sizes(self) -> Self:
+    def _sizes(self) -> "Encoder":
         if self.scratch is not None and not self.model.startswith("scratch:"):
             raise ValueError(f"`scratch` sets the size of a scratch: encoder; the model here is {self.model}")
         return self
@@ -120,10 +120,12 @@ class Objective(Settings):
         return value
 
     @model_validator(mode="after")
-    def _fitting(self) -> Self:
+    def _fitting(self) -> "Objective":
         twice = registry.literal("contrastive.views", "TWICE")
         if self.loss == "rdrop" and self.view is not None and self.view not in twice:
-            raise ValueError(f"rdrop compares two predictions of a text: its view is {' or '.join(twice)}, not {self.view}")
+            raise ValueError(
+                f"rdrop compares two predictions of a text: its view is {' or '.join(twice)}, not {self.view}"
+            )
         if self.view == "layers" and self.layers is None and self.loss != "ce":
             raise ValueError("the view `layers` needs `layers`, for example [8, 9, 10, 11]")
         return self

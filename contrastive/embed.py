@@ -41,6 +41,8 @@ def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.devic
 def restore(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
     model = models.build(cell, len(tokens.labels), tokens.vocab_size, tokens.pad_id)
-    unexpected = model.load_state_dict(load_file(folder / "checkpoint" / "weights.safetensors"), strict=False).unexpected_keys
+    unexpected = model.load_state_dict(
+        load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
+    ).unexpected_keys
     assert not unexpected, f"{folder.name}: weights of another model: {unexpected[:3]}"
     return model

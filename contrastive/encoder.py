@@ -63,7 +63,12 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     }
     if encoder.model == "scratch:bert":
         return AutoModel.from_config(BertConfig(**shape), add_pooling_layer=False)
-    relative = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True}
+    relative = {
+        "relative_attention": True,
+        "position_buckets": 256,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+    }
     kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}
     return AutoModel.from_config(DebertaV2Config(**shape, **relative, **kinds))
 

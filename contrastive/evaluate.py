@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from contrastive import store
 from contrastive.config import Evaluation
@@ -16,16 +17,27 @@ from contrastive.metrics import METRICS
 from contrastive.metrics.types import Inputs
 
 VERSION = 1
-PERPLEXITY = 30.0
+PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
+FEWEST = 4  # texts, for a perplexity of 1
 
 
 def evaluate(folder: Path, evaluation: Evaluation) -> None:
+    """Scores and t-SNE of a run folder. One thread: sums split over several differ in their last bits."""
+    with threadpool_limits(1):
+        measure(folder, evaluation)
+
+
+def measure(folder: Path, evaluation: Evaluation) -> None:
     embeddings, predictions = arrays(folder / "embeddings.npz"), arrays(folder / "predictions.npz")
     scores = []
     for split in evaluation.splits:
         if split not in embeddings:
-            raise UserError(f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it")
+            raise UserError(
+                f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
+            )
         logits = predictions.get(f"{split}.logits")
+        if logits is not None and not np.isfinite(logits).all():
+            raise UserError(f"the {split} predictions hold NaN or infinity: the training diverged")
         inputs = Inputs(
             embeddings[split],
             embeddings[f"{split}.labels"],
@@ -36,9 +48,7 @@ def evaluate(folder: Path, evaluation: Evaluation) -> None:
         for name in evaluation.metrics:
             scores += [asdict(score) | {"name": f"{split}.{score.name}"} for score in METRICS[name](inputs)]
     write_tsne(folder, embeddings, evaluation)
-    store.write_json(
-        folder / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores}
-    )
+    store.write_json(folder / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores})
 
 
 def arrays(path: Path) -> dict[str, Any]:
@@ -47,18 +57,32 @@ def arrays(path: Path) -> dict[str, Any]:
 
 
 def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation) -> None:
-    """Coordinates of the same texts for every cell: those with the smallest content ids."""
+    """Coordinates of the same texts for every cell: those with the smallest content ids. None where there are too few."""
     split = "test" if "test" in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.tsne_points])
+    vectors = embeddings[split][chosen]
+    reason = why_not(vectors)
+    if reason:
+        chosen, coordinates = chosen[:0], np.zeros((0, 2), np.float32)
+    else:
+        coordinates = tsne(vectors)
     content = io.BytesIO()
-    np.savez(content, x=tsne(embeddings[split][chosen]), labels=labels[chosen], ids=ids[chosen])
+    np.savez(content, x=coordinates, labels=labels[chosen], ids=ids[chosen], reason=np.array(reason))
     store.write_atomic(folder / "tsne.npz", content.getvalue())
+
+
+def why_not(vectors: Float[np.ndarray, "n d"]) -> str:
+    """Why these vectors cannot be shown in a plane; empty when they can."""
+    texts, dimensions = vectors.shape
+    if texts < FEWEST or dimensions < 2:
+        return f"t-SNE needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"
+    return ""
 
 
 def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    found = TSNE(perplexity=max(1.0, perplexity), init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
+    found = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
     return found.astype(np.float32)

@@ -67,7 +67,9 @@ def code_of(cell: Cell) -> str:
 
 def evaluation_key(evaluation: Evaluation) -> str:
     """Digest of how embeddings are measured: the settings, and the code of the metrics that they name."""
-    code = code_digest(("contrastive.evaluate",), (("contrastive.metrics", "METRICS", tuple(sorted(evaluation.metrics))),))
+    code = code_digest(
+        ("contrastive.evaluate",), (("contrastive.metrics", "METRICS", tuple(sorted(evaluation.metrics))),)
+    )
     settings = evaluation.model_dump(mode="json", exclude_defaults=True)
     return hashlib.sha256(canonical_json({"code": code, "settings": settings}).encode()).hexdigest()[:16]
 
@@ -122,7 +124,11 @@ def module_digest(module: str, *, registry: bool = False) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 node.body = node.body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 

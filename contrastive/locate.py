@@ -62,7 +62,7 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
         pass
     try:
         return Path(fetch())
-    except Exception as error:  # noqa: BLE001 - the hub's client raises errors of several HTTP libraries
+    except Exception as error:
         raise UserError(
             f"{source} is not in the local cache and could not be downloaded ({_first_line(error)}). Check the name, "
             "the revision, the network, and `hf auth login` where a repository asks for it; or use package: or file:"

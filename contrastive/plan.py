@@ -6,8 +6,8 @@ from typing import Any
 from contrastive import store
 from contrastive.config import Cell, Experiment
 from contrastive.grid import Grid, cell_name, expand
-from contrastive.status import Status, statuses, up_to_date
 from contrastive.identity import evaluation_key
+from contrastive.status import Status, statuses, up_to_date
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ def _keep(status: Status, key: str) -> Status:
     """The older run in the place of the one that today's code would make."""
     assert status.older is not None
     measured = up_to_date(store.run_folder(status.older), key)
-    return replace(status, id=status.older, action="reuse" if measured else "evaluate", why=f"kept although {status.why}")
+    return replace(
+        status, id=status.older, action="reuse" if measured else "evaluate", why=f"kept although {status.why}"
+    )
 
 
 def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def commit() -> str:
     """The Git commit of the code, with + when the working tree differs from it; empty outside of Git."""
     git = ["git", "-C", str(PACKAGE_ROOT)]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -30,7 +30,9 @@ def measure(tokens: Path) -> dict[str, float]:
     from sklearn.pipeline import make_pipeline, make_union
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    characters = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)  # Chinese has no spaces
+    characters = TfidfVectorizer(
+        analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
+    )  # Chinese has no spaces
     model = make_pipeline(make_union(words, characters), LogisticRegression(C=10, max_iter=1000))
     texts, labels = read(tokens, "train")
     model.fit(texts, labels)

@@ -52,7 +52,9 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
         if damage is None and up_to_date(folder, key):
             return Status(cell, name, "reuse")
         if damage is None:
-            return Status(cell, name, "evaluate", "to be measured" if not (folder / "DONE").exists() else "measured otherwise")
+            return Status(
+                cell, name, "evaluate", "to be measured" if not (folder / "DONE").exists() else "measured otherwise"
+            )
         failure = store.failure(folder)
         if failure and failure["kind"] == "diverged":
             return Status(cell, name, "reuse", f"diverged: {failure['error']}")
@@ -97,7 +99,9 @@ class Older:
             folder, _, before = found
             if field == "code":
                 files = code_files(STAGES, chosen_entries(cell))
-                changed = sorted(m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m))
+                changed = sorted(
+                    m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m)
+                )
                 return Status(cell, name, "stale", f"code changed: {', '.join(changed)}", older=folder)
             return Status(cell, name, "stale", f"{field} changed: {_shown(before)} → {_shown(fields[field])}")
         return Status(cell, name, "run")

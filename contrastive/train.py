@@ -22,8 +22,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive import model as models
 from contrastive import tuning
-from contrastive.audit import Audit, gradient_norm
-from contrastive.batches import Batch, collate, order
+from contrastive.audit import Audit
+from contrastive.batches import collate, order
 from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
@@ -59,9 +59,11 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                 continue
             began = time.perf_counter()
             line: dict[str, Any] = {"step": step, "epoch": epoch}
-            look = step % GRADIENT_EVERY == 0 or bool(audit.silent_terms)
+            norms: dict[str, float] = {}
             for position, indices in enumerate(batches):
-                batch = collate(tokens.splits["train"], indices, tokens.pad_id, tokens.special_ids).to(accelerator.device)
+                batch = collate(tokens.splits["train"], indices, tokens.pad_id, tokens.special_ids).to(
+                    accelerator.device
+                )
                 with accelerator.autocast():
                     output = model(batch)
                     values = terms(output, batch.labels, cell.objective)
@@ -69,11 +71,15 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                 note_losses(line, values, loss, step, share=1 / len(batches))
                 if position == 0:
                     note_floors(line, values, floors(output, batch.labels, cell.objective))
-                    if look:
-                        note_gradients(line, values, audit)
+                    if step % GRADIENT_EVERY == 0 or audit.silent_terms:
+                        norms = audit.look_at_terms(values)
                 accelerator.backward(loss / len(batches))
             audit.saw_gradients()
-            line["gradient_norm"] = float(accelerator.clip_grad_norm_(audit.parameters.values(), clip_at(cell.training)))
+            if step % GRADIENT_EVERY == 0:
+                line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
+            line["gradient_norm"] = float(
+                accelerator.clip_grad_norm_(audit.parameters.values(), clip_at(cell.training))
+            )
             line |= {f"lr.{group['name']}": group["lr"] for group in optimizer.param_groups if group.get("shown")}
             optimizer.step()
             if not optimizer.step_was_skipped:
@@ -128,7 +134,9 @@ def clip_at(training: Training) -> float:
     return training.clip or math.inf
 
 
-def note_losses(line: dict[str, Any], values: dict[str, torch.Tensor], loss: torch.Tensor, step: int, share: float) -> None:
+def note_losses(
+    line: dict[str, Any], values: dict[str, torch.Tensor], loss: torch.Tensor, step: int, share: float
+) -> None:
     for name, value in ({f"loss.{name}": value for name, value in values.items()} | {"loss": loss}).items():
         number = float(value.detach())
         if not math.isfinite(number):
@@ -139,13 +147,6 @@ def note_losses(line: dict[str, Any], values: dict[str, torch.Tensor], loss: tor
 def note_floors(line: dict[str, Any], values: dict[str, torch.Tensor], lowest: dict[str, torch.Tensor]) -> None:
     for name, floor in lowest.items():
         line[f"excess.{name}"] = float(values[name].detach() - floor)
-
-
-def note_gradients(line: dict[str, Any], values: dict[str, torch.Tensor], audit: Audit) -> None:
-    for name, value in values.items():
-        norm = gradient_norm(value, list(audit.encoder.values()))
-        audit.saw_term(name, norm)
-        line[f"gradient_norm.{name}"] = norm
 
 
 def speed(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: torch.device) -> dict[str, float]:

@@ -30,7 +30,9 @@ def with_adapters(backbone: nn.Module, how: Tune) -> nn.Module:
 
     assert how.lora is not None
     targets = list(how.lora.targets) or default_targets(backbone)
-    settings = LoraConfig(r=how.lora.r, lora_alpha=how.lora.alpha, lora_dropout=how.lora.dropout, target_modules=targets)
+    settings = LoraConfig(
+        r=how.lora.r, lora_alpha=how.lora.alpha, lora_dropout=how.lora.dropout, target_modules=targets
+    )
     try:
         return get_peft_model(backbone, settings)
     except ValueError as error:

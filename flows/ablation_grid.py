@@ -92,7 +92,9 @@ def publish(plan: Plan, outcomes: list[Outcome], report: Path) -> None:
         state = "reused" if outcome is None else "failed" if outcome.failed else "done"
         why = outcome.failed if outcome and outcome.failed else status.why
         rows.append({"cell": plan.name(status.cell), "state": state, "why": why, "id": status.id})
-    create_table_artifact(key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}")
+    create_table_artifact(
+        key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}"
+    )
     create_markdown_artifact(key=f"report-{plan.experiment.name}", markdown=report.read_text(encoding="utf-8"))
 
 

@@ -18,7 +18,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")]
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
 
 
@@ -42,7 +44,9 @@ def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 @app.command()
 def run(
     experiment: ExperimentFile,
-    engine: Annotated[Engine, typer.Option(help="warm workers on this machine's devices, or inline: one by one")] = Engine.local,
+    engine: Annotated[
+        Engine, typer.Option(help="warm workers on this machine's devices, or inline: one by one")
+    ] = Engine.local,
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
@@ -142,10 +146,20 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_message("stopped; the same command goes on from here", 130))
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR):
+        if error.errno not in (
+            errno.ENOSPC,
+            errno.EROFS,
+            errno.EACCES,
+            errno.EPERM,
+            errno.EDQUOT,
+            errno.EFBIG,
+            errno.ENOTDIR,
+        ):
             raise
         place = error.filename or "a file"
-        sys.exit(_message(f"could not write {place}: {error.strerror}; free some space or set ABLATE_HOME to another place"))
+        sys.exit(
+            _message(f"could not write {place}: {error.strerror}; free some space or set ABLATE_HOME to another place")
+        )
 
 
 def _message(text: str, code: int = 2) -> int:

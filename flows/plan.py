@@ -54,7 +54,9 @@ def show(plan: Plan) -> None:
         why = f" ({status.why})" if status.why else ""
         console.print(f"{status.action:8} {status.id}  {plan.name(status.cell)}{why}", markup=False)
     counts = Counter(status.action for status in plan.statuses.values())
-    listed = ", ".join(f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items())
+    listed = ", ".join(
+        f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items()
+    )
     console.print(f"{len(plan.statuses)} cells: {listed}; {_time(plan)}", markup=False)
 
 

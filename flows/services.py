@@ -121,7 +121,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def give_up_cut_off_runs(api: str) -> None:
-    """Flow runs that the last `ablate up` took down with it say Running for ever, and hold the slot of their deployment."""
+    """Flow runs that the last `ablate up` took down say Running for ever, and hold the slot of their deployment."""
     unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
     state = {"type": "CRASHED", "message": "`ablate up` was stopped; run it again, finished cells are reused"}
     for run in ask(f"{api}/flow_runs/filter", {"flow_runs": unfinished, "work_pools": {"name": {"any_": [POOL]}}}):

@@ -12,7 +12,9 @@ def show(beginning: str) -> None:
     runs = store.home() / "runs"
     found = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
     if len(found) != 1:
-        raise UserError(f"{len(found)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids")
+        raise UserError(
+            f"{len(found)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids"
+        )
     folder, console = found[0], Console(highlight=False, soft_wrap=True)
 
     def say(text: str) -> None:

@@ -36,7 +36,7 @@ def render(results: Results, folder: Path) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 (Markdown; every text from data or configuration goes through `escape`)
+        autoescape=False,
     )
     templates.filters["escape"] = tables.escape
     return templates.get_template("report.md.j2").render(
@@ -86,10 +86,14 @@ def problems(results: Results) -> list[str]:
     found = []
     kept = results.grid["stale_kept"]
     if kept:
-        found.append(f"{len(kept)} cells were kept although the code that computed them has changed since (--keep-stale).")
+        found.append(
+            f"{len(kept)} cells were kept although the code that computed them has changed since (--keep-stale)."
+        )
     commits = sorted({p["commit"] for p in results.cells["provenance"] if p})
     if len(commits) > 1:
-        found.append(f"The cells were computed at {len(commits)} commits: {', '.join(c or 'unknown' for c in commits)}.")
+        found.append(
+            f"The cells were computed at {len(commits)} commits: {', '.join(c or 'unknown' for c in commits)}."
+        )
     devices = sorted({p["hardware"]["device"] for p in results.cells["provenance"] if p})
     if len(devices) > 1:
         found.append(f"The cells ran on different devices: {', '.join(devices)}.")
@@ -111,13 +115,21 @@ def class_counts(results: Results) -> str:
         return ""
     frame = pd.DataFrame(counts).T.fillna(0).astype(int)
     lines = [["Split", *frame.columns, "all"]]
-    lines += [[str(split), *(str(n) for n in row), str(sum(row))] for split, row in zip(frame.index, frame.to_numpy(), strict=True)]
+    lines += [
+        [str(split), *(str(n) for n in row), str(sum(row))]
+        for split, row in zip(frame.index, frame.to_numpy(), strict=True)
+    ]
     return tables.markdown(lines)
 
 
 def footer(results: Results) -> dict[str, Any]:
     known = [p for p in results.cells["provenance"] if p]
-    hardware = sorted({f"{p['hardware']['cpu']}, {p['hardware']['cores']} cores, {p['hardware']['memory_gib']} GiB, device {p['hardware']['device']}" for p in known})
+    hardware = sorted(
+        {
+            f"{p['hardware']['cpu']}, {p['hardware']['cores']} cores, {p['hardware']['memory_gib']} GiB, device {p['hardware']['device']}"
+            for p in known
+        }
+    )
     versions = sorted({", ".join(f"{name} {version}" for name, version in p["packages"].items()) for p in known})
     return {
         "hardware": hardware,

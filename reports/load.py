@@ -38,7 +38,9 @@ def load(experiment: str, uri: str) -> Results:
     runs = all_runs(client, found.experiment_id)
     grids = [run for run in runs if run.data.tags.get("ablate.kind") == "grid"]
     if not grids:
-        raise UserError(f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it")
+        raise UserError(
+            f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
+        )
     grid = json.loads(artifact(client, grids[0], "grid.json") or "{}")
     wanted = {cell for section in grid["sections"] for row in section["rows"] for cell in row["cells"]}
     by_cell = {run.data.tags.get("ablate.cell", ""): run for run in runs}

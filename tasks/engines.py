@@ -76,7 +76,9 @@ class Engine:
         self.evaluate = self.train if evaluate is train else _queue(evaluate)
         self.width = len(self.slots)
 
-    def run(self, stage: str, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
+    def run(
+        self, stage: str, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None
+    ) -> Any:
         free = self.train if stage == "train" else self.evaluate
         slot = free.get()
         try:

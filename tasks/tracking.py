@@ -25,7 +25,15 @@ logger = logging.getLogger(__name__)
 
 BATCH = 1000  # metrics a call; the most that MLflow takes
 LARGEST_WEIGHTS = 64 * 2**20
-ARTIFACTS = ("config.json", "scores.json", "provenance.json", "tsne.npz", "embeddings.npz", "predictions.npz", "FAILED.json")
+ARTIFACTS = (
+    "config.json",
+    "scores.json",
+    "provenance.json",
+    "tsne.npz",
+    "embeddings.npz",
+    "predictions.npz",
+    "FAILED.json",
+)
 NOT_A_CURVE = ("step", "epoch")
 
 
@@ -47,7 +55,9 @@ def experiment_id(client: MlflowClient, name: str) -> str:
         place = (store.home() / "mlartifacts" / name).as_uri() if local else None
         return str(client.create_experiment(name, artifact_location=place))
     if found.lifecycle_stage == "deleted":
-        raise UserError(f"the MLflow experiment {name} was deleted: restore it in the MLflow UI, or rename the experiment")
+        raise UserError(
+            f"the MLflow experiment {name} was deleted: restore it in the MLflow UI, or rename the experiment"
+        )
     return str(found.experiment_id)
 
 
@@ -209,7 +219,9 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
         now = int(time.time() * 1000)
         points = [
-            Metric(f"reference.{name}", value, now, 0) for r in document["references"] for name, value in r["scores"].items()
+            Metric(f"reference.{name}", value, now, 0)
+            for r in document["references"]
+            for name, value in r["scores"].items()
         ]
         known = run.data.metrics
         client.log_batch(run.info.run_id, metrics=[m for m in points if known.get(m.key) != m.value])
@@ -254,7 +266,9 @@ def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
     if run.data.tags.get("ablate.status") != status:
         yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"
     rows = lines(folder)
-    if len(client.get_metric_history(run.info.run_id, "loss")) != len(rows) or not is_prefix(client, run.info.run_id, rows):
+    if len(client.get_metric_history(run.info.run_id, "loss")) != len(rows) or not is_prefix(
+        client, run.info.run_id, rows
+    ):
         yield "the loss curve in MLflow is not that of metrics.jsonl"
     if status == "finished":
         for score in store.read_json(folder / "scores.json")["scores"]:

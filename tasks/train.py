@@ -27,7 +27,5 @@ def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     persist_result=False,
 )
 def train(name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int) -> None:
-    report = engine.run(
-        "train", work.train, status.cell, status.id, name, checkpoint_every, meanwhile=curves.send_new
-    )
+    report = engine.run("train", work.train, status.cell, status.id, name, checkpoint_every, meanwhile=curves.send_new)
     check(report)

@@ -43,4 +43,5 @@ def add_line(registry: Path, line: str) -> None:
     text = registry.read_text(encoding="utf-8")
     extended = re.sub(r"^((?:LOSSES|VIEWS|METRICS|DATASETS)\b.*=.*\{)", rf"\1{line}", text, count=1, flags=re.MULTILINE)
     assert extended != text
-    registry.write_text(extended.replace("\nfrom ", f"\nfrom {module}.{name} import {name}\nfrom ", 1), encoding="utf-8")
+    imported = extended.replace("\nfrom ", f"\nfrom {module}.{name} import {name}\nfrom ", 1)
+    registry.write_text(imported, encoding="utf-8")

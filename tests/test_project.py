@@ -30,7 +30,8 @@ def test_a_wrong_shape_is_an_error():
 
 def test_the_tested_versions_are_within_the_ranges():
     lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    tested = {Requirement(line).name.lower().replace("_", "-"): line.partition("==")[2] for line in lines if not line.startswith("#")}
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    tested = {pin.name.lower().replace("_", "-"): str(pin.specifier).removeprefix("==") for pin in pins}
     extras = [line for wanted in PROJECT["project"]["optional-dependencies"].values() for line in wanted]
     for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *extras]):
         assert requirement.specifier.contains(tested[requirement.name.lower().replace("_", "-")]), str(requirement)

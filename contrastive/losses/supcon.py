@@ -35,14 +35,17 @@ def supcon(
         count_M = positive_MM.sum(1)
         has_M = count_M > 0
         if not bool(has_M.any()):
-            return vectors.sum() * 0.0
+            return rows_MD.sum() * 0.0
         mean_similarity_M = (similarity_MM * positive_MM).sum(1) / count_M.clamp(min=1)
         return (partition_M - mean_similarity_M)[has_M].mean()
 
 
 def supcon_floor(labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]) -> Float[Tensor, ""]:
-    """The smallest value, under perfect collapse of each class and infinite distance between them: E[log |P(i)|]."""
+    """E[log |P(i)|], the value with each class in one point and the others infinitely far; no loss is below it.
+
+    It grows with the vectors a sample, so that only `loss − floor` can be compared between different K.
+    """
     classes_M = labels.repeat_interleave(mask.shape[1])[mask.reshape(-1)]
     count_M = (classes_M[:, None] == classes_M).sum(1) - 1
     count_M = count_M[count_M > 0]
-    return count_M.float().log().mean() if len(count_M) else torch.zeros(())
+    return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=labels.device)

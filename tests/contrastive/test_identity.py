@@ -181,7 +181,10 @@ def test_defaults_are_pinned():
         for name, field in model.model_fields.items()
         if not field.is_required()
     }
-    shown = {name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value for name, value in defaults.items()}
+    shown = {
+        name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        for name, value in defaults.items()
+    }
     assert shown == {
         "data.text": "text", "data.label": "label", "data.train": None, "data.validation": 0, "data.max_length": 128,
         "encoder.tune": {}, "encoder.pooling": "cls", "encoder.dropout": 0.1, "encoder.scratch": None,

@@ -1,0 +1,249 @@
+"""Training one cell: the same numbers every time, also after an interruption; and nothing trains by mistake."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contrastive import audit, batches, embed, model, stages, store, train
+from contrastive.audit import Audit, GradientPathError
+from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.data import tokens as token_store
+from contrastive.errors import UserError
+from contrastive.identity import cell_id, identity
+from contrastive.losses import LOSSES
+from contrastive.losses.supcon import supcon
+from contrastive.views import VIEWS
+from contrastive.views.cluster import cluster
+from contrastive.views.types import Group, View
+
+WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Texts of two classes, told apart by their words."""
+    random = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "texts.csv"
+    lines = ["text,label"]
+    for i in range(160):
+        words = random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9))
+        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]}")
+    path.write_text("\n".join(lines) + "\n")
+    return f"file:{path}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def make(source: str, seed: int = 0, encoder: dict | None = None, training: dict | None = None, **objective) -> Cell:
+    small = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}}
+    return Cell(
+        data=Data(source=source, train=64, validation=16, test=32, max_length=16),
+        encoder=Encoder(**small | (encoder or {})),
+        objective=Objective(**objective),
+        training=Training(**{"epochs": 1, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3} | (training or {})),
+        seed=seed,
+    ).canonical()
+
+
+def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
+    stages.train_cell(cell, "a cell", checkpoint_every)
+    return store.run_folder(cell_id(identity(cell)))
+
+
+def numbers(folder: Path) -> dict[str, object]:
+    """Everything that a cell computes, without the clock."""
+    found: dict[str, object] = {}
+    for name in ("embeddings.npz", "predictions.npz"):
+        with np.load(folder / name) as arrays:
+            found |= {f"{name}/{key}": arrays[key].tobytes() for key in arrays}
+    weights = load_file(folder / "checkpoint" / "weights.safetensors")
+    found |= {key: tensor.numpy().tobytes() for key, tensor in weights.items()}
+    clock = ("examples_per_second", "tokens_per_second", "memory_mib")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    found["curve"] = [{key: value for key, value in row.items() if key not in clock} for row in rows]
+    return found
+
+
+def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(source, loss="ce+supcon", view="topk_tokens", k=3)
+    first = numbers(run(cell))
+    run(make(source, loss="rdrop"))  # another cell before it in the same process
+    monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
+    assert numbers(run(cell)) == first
+    assert numbers(run(make(source, seed=1, loss="ce+supcon", view="topk_tokens", k=3))) != first
+
+
+@pytest.mark.parametrize("view", ["two_stage", "one_stage"])
+def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
+    view: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(source, loss="rdrop", view=view, training={"epochs": 2, "accumulate": 2})
+    undisturbed = numbers(run(cell))
+    monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
+    steps, real = [], train.save_checkpoint
+
+    def die_after_the_second(*arguments):
+        real(*arguments)
+        steps.append(arguments[1])
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "save_checkpoint", die_after_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        run(cell, checkpoint_every=2)
+    monkeypatch.setattr(train, "save_checkpoint", real)
+    folder = store.run_folder(cell_id(identity(cell)))
+    assert steps == [2, 4] and not (folder / "TRAINED").exists()
+    with open(folder / "metrics.jsonl", "a") as log:
+        log.write('{"step": 4, "torn')  # as a killed writer leaves it
+    assert numbers(run(cell)) == undisturbed
+    assert not (folder / "resume").exists()
+
+
+def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
+    for tune in ("full", {"last_blocks": 1}, {"lora": {"r": 2}}):
+        cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
+        folder = run(cell)
+        tokens = token_store.open(stages.prepare(cell))
+        restored = embed.restore(cell, folder, tokens)
+        test = tokens.splits["test"]
+        batch = batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids)
+        vectors, logits = restored.predict(batch)
+        with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
+            np.testing.assert_allclose(vectors.numpy(), arrays["test"], atol=1e-5)
+            np.testing.assert_allclose(logits.numpy(), guesses["test.logits"], atol=1e-5)
+
+
+OBJECTIVES = [
+    {"loss": "ce"},
+    {"loss": "rdrop", "view": "one_stage"},
+    {"loss": "rdrop", "view": "two_stage"},
+    *(
+        {"loss": loss, "view": view}
+        for loss in ("ce+supcon", "supcon")
+        for view in ("cls", "one_stage", "two_stage", "multiview")
+    ),
+    {"loss": "ce+supcon", "view": "topk_tokens", "k": 4},
+    {"loss": "ce+supcon", "view": "cluster", "k": 6, "clusters": 2},
+    {"loss": "ce+supcon", "view": "layers", "layers": (0, 1), "level": "sentence"},
+    {"loss": "ce+supcon", "view": "layers", "layers": (1,), "level": "token", "k": 4},
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in o.values()))
+@pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
+def test_every_objective_trains_what_it_says(objective: dict, architecture: str, source: str, home: Path):
+    """The audit runs inside; besides, what moved is exactly what the configuration says."""
+    cell = make(source, encoder={"model": f"scratch:{architecture}", "tune": {"last_blocks": 1}}, **objective)
+    tokens = token_store.open(stages.prepare(cell))
+    train.start(cell)
+    before = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    folder = home / "cell"
+    folder.mkdir()
+    after = dict(train.train(cell, folder, tokens, checkpoint_every=1000).named_parameters())
+    moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
+    expected = {name for name in after if name.startswith("head.") or ".layer.1." in name}
+    assert moved == expected
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for term in cell.objective.terms():
+        assert all(f"loss.{term}" in row for row in rows)
+        assert rows[0][f"gradient_norm.{term}"] > 0
+    if "supcon" in cell.objective.terms():
+        assert all(row["excess.supcon"] > -1e-5 for row in rows)
+
+
+def test_it_learns(source: str, home: Path):
+    folder = run(make(source, training={"epochs": 8}))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert np.mean([row["loss"] for row in rows[-8:]]) < 0.5 * np.mean([row["loss"] for row in rows[:8]])
+
+
+def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: Path):
+    run(make(source, training={"precision": "bf16"}))
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="fp16 needs a GPU"):
+            run(make(source, training={"precision": "fp16"}))
+
+
+def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
+    cell = make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0})
+    folder = store.run_folder(cell_id(identity(cell)))
+    report = stages.attempt(stages.train_cell, folder, cell, "a cell", 1000)
+    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
+    assert store.failure(folder) == report
+
+
+def pieces(source: str, **objective) -> tuple[model.Model, torch.optim.Optimizer, Cell]:
+    cell = make(source, **objective)
+    tokens = token_store.open(stages.prepare(cell))
+    train.start(cell)
+    built = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    return built, torch.optim.AdamW([p for p in built.parameters() if p.requires_grad]), cell
+
+
+def test_the_audit_finds_a_frozen_head(source: str, home: Path):
+    built, optimizer, cell = pieces(source)
+    for parameter in built.head.parameters():
+        parameter.requires_grad_(False)
+    with pytest.raises(GradientPathError, match="head"):
+        Audit(built, optimizer, ["ce"], cell.objective.terms())
+
+
+def test_the_audit_finds_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
+    built, _, cell = pieces(source)
+    with pytest.raises(GradientPathError, match="head"):
+        Audit(built, torch.optim.AdamW(built.backbone.parameters()), ["ce"], cell.objective.terms())
+
+
+@pytest.mark.parametrize("fault", ["detached term", "detached centres", "unused block"])
+def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(
+    fault: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if fault == "detached term":
+        cell, name = make(source, loss="ce+supcon"), "supcon"
+        monkeypatch.setitem(LOSSES, "supcon", detached_supcon)
+    elif fault == "detached centres":
+        cell, name = make(source, loss="ce+supcon", view="cluster", k=4, clusters=2), "supcon"
+        monkeypatch.setitem(VIEWS, "cluster", detached_cluster)
+    else:
+        cell, name = make(source, loss="supcon", view="layers", layers=(0,)), "layer.1"
+    with pytest.raises(GradientPathError, match=name):
+        run(cell)
+
+
+def detached_supcon(views, *, labels, mask=None, temperature):
+    return supcon(views.detach(), labels=labels, mask=mask, temperature=temperature)
+
+
+def detached_cluster(encode, batch, *, k, clusters):
+    view = cluster(encode, batch, k=k, clusters=clusters)
+    return View([Group(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
+
+
+def test_accumulation_counts_batches_a_step(source: str, home: Path):
+    cell = make(source, training={"accumulate": 3})
+    tokens = token_store.open(stages.prepare(cell))
+    steps = list(train.steps(cell, tokens))
+    assert [len(step) for _, step in steps] == [3, 3, 2]
+    assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
+
+
+def test_the_rate_warms_up_falls_and_is_never_zero():
+    training = Training(warmup=0.25)
+    rates = [train.rate(done, 8, training) for done in range(8)]
+    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+    assert all(train.rate(done, 8, Training(schedule="cosine")) > 0 for done in range(8))
+
+
+def test_patience_is_longer_than_lora_needs():
+    assert audit.PATIENCE >= 2
