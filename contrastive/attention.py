@@ -4,6 +4,8 @@
 `topk_tokens` needs. Equal to that row in eval mode; never part of the graph.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -15,27 +17,27 @@ SUPPORTED = ("bert", "roberta", "deberta-v2")
 
 @torch.no_grad()
 def cls_row(
-    backbone: nn.Module, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
+    backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
 ) -> Float[Tensor, "n s"]:
     """Attention of position 0 to each position in a block that read `inputs`, averaged over its heads."""
-    model = backbone.get_base_model() if hasattr(backbone, "get_base_model") else backbone
+    model: Any = backbone.get_base_model() if hasattr(backbone, "get_base_model") else backbone
     kind = model.config.model_type
     if kind not in SUPPORTED:
         raise UserError(
-            f"token views need CLS attention, which is known for {', '.join(SUPPORTED)}, not for {kind}: take a sentence view"
+            f"token views need CLS attention, known for {', '.join(SUPPORTED)}, not for {kind}: take a sentence view"
         )
     attention = model.encoder.layer[block].attention.self
     score_NHS = disentangled(attention, model, inputs) if kind == "deberta-v2" else scaled(attention, inputs)
     return score_NHS.float().masked_fill(~mask[:, None], -torch.inf).softmax(-1).mean(1)
 
 
-def scaled(attention: nn.Module, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+def scaled(attention: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
     heads = attention.num_attention_heads
     query_NHD, key_NSHD = split(attention.query(inputs[:, 0]), heads), split(attention.key(inputs), heads)
     return torch.einsum("nhd,nshd->nhs", query_NHD, key_NSHD) * attention.scaling
 
 
-def disentangled(attention: nn.Module, model: nn.Module, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+def disentangled(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
     """DeBERTa's content → content, content → position and position → content terms of row 0."""
     heads, kinds = attention.num_attention_heads, attention.pos_att_type
     query_NHD, key_NSHD = split(attention.query_proj(inputs[:, 0]), heads), split(attention.key_proj(inputs), heads)

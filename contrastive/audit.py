@@ -59,7 +59,7 @@ class Audit:
     def verdict_on_gradients(self) -> None:
         if self.silent_terms:
             raise GradientPathError(
-                f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps: the term trains nothing"
+                f"{_names(self.silent_terms)} gave the encoder no gradient in {self.steps} steps: it trains nothing"
             )
         if self.silent:
             raise GradientPathError(

@@ -27,7 +27,7 @@ class Data(Settings):
 
     source: str = Field(
         pattern=r"^(package|hf|file):.+",
-        description="package:NAME (shipped by a package), hf:OWNER/NAME@REVISION, or file:PATH (csv, tsv, jsonl, parquet)",
+        description="package:NAME (shipped by a package), hf:OWNER/NAME@REVISION, file:PATH (csv, tsv, jsonl, parquet)",
     )
     text: str = Field("text", min_length=1, description="column that holds the text")
     label: str = Field("label", min_length=1, description="column that holds the label")
@@ -45,7 +45,7 @@ class Lora(Settings):
 
 
 class Tune(Settings):
-    """Which parameters of the encoder train: all (`full`), the last n blocks, or LoRA adapters. The head always does."""
+    """Which parameters of the encoder train: all (`full`), the last n blocks, LoRA adapters. The head always does."""
 
     last_blocks: Annotated[int, Field(ge=0)] | None = None
     lora: Lora | None = None
@@ -252,7 +252,7 @@ class Experiment(Settings):
     resources: Resources = Resources()
 
 
-# Setting → the part of a cell that holds it: the names that `base`, `axes`, `include`, `exclude` and `baseline` may use.
+# Setting → the part of a cell that holds it: the names that `base`, `axes`, `include` and their like may use.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
 

@@ -1,6 +1,7 @@
 """Embeddings and predictions of the held-out texts, one array a split, each row with the content id of its text."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ BATCH = 64
 
 
 def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.device) -> None:
-    embeddings: dict[str, np.ndarray] = {}
-    predictions: dict[str, np.ndarray] = {}
+    embeddings: dict[str, Any] = {}
+    predictions: dict[str, Any] = {}
     for split in ("validation", "test"):
         texts = tokens.splits.get(split)
         if texts is None or len(texts) == 0:

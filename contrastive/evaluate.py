@@ -1,4 +1,4 @@
-"""Measure the embeddings of a trained cell: reads arrays, writes scores.json and tsne.npz; needs no model and no GPU."""
+"""Measure the embeddings of a trained cell: reads arrays, writes scores.json and tsne.npz; needs no model or GPU."""
 
 import io
 from dataclasses import asdict
@@ -57,7 +57,7 @@ def arrays(path: Path) -> dict[str, Any]:
 
 
 def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation) -> None:
-    """Coordinates of the same texts for every cell: those with the smallest content ids. None where there are too few."""
+    """Coordinates of the same texts for every cell: those with the smallest ids. None where there are too few."""
     split = "test" if "test" in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.tsne_points])

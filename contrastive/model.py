@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -22,7 +23,7 @@ class Model(nn.Module):
         self.dropout = nn.Dropout(cell.encoder.dropout)
         losses = registry.entries("contrastive.losses", "LOSSES")
         needs_head = any(losses[name].first == "logits" for name in cell.objective.terms())
-        config = self.backbone.config
+        config: Any = self.backbone.config
         self.head = nn.Linear(config.hidden_size, labels) if needs_head else None
         self.pooling = cell.encoder.pooling
         self.view = view_of(cell)

@@ -59,7 +59,8 @@ def entries(module: str, table: str) -> dict[str, Entry]:
     value = _assignment(module, table)
     assert isinstance(value, ast.Dict), f"{module}.{table} must be a dict literal"
     for key, function in zip(value.keys, value.values, strict=True):
-        assert isinstance(key, ast.Constant) and isinstance(function, ast.Name), f"{module}.{table}: one name a line"
+        assert isinstance(key, ast.Constant) and isinstance(key.value, str), f"{module}.{table}: keys are names"
+        assert isinstance(function, ast.Name), f"{module}.{table}: one name a line"
         found[key.value] = _entry(key.value, *origins[function.id])
     return found
 

@@ -1,4 +1,4 @@
-"""The stages of a cell as plain functions on its run folder: each can be called alone, and none repeats finished work."""
+"""The stages of a cell as plain functions on its run folder; each can be called alone, none repeats finished work."""
 
 import errno
 import shutil

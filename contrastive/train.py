@@ -67,7 +67,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                 with accelerator.autocast():
                     output = model(batch)
                     values = terms(output, batch.labels, cell.objective)
-                    loss = sum(weights[name] * value for name, value in values.items())
+                    loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
                 note_losses(line, values, loss, step, share=1 / len(batches))
                 if position == 0:
                     note_floors(line, values, floors(output, batch.labels, cell.objective))

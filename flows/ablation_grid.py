@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
@@ -30,7 +31,7 @@ class GridFailed(RuntimeError):
 @flow(
     name="ablation-grid",
     flow_run_name="{experiment_file}",
-    task_runner=ThreadPoolTaskRunner(max_workers=SUPERVISORS),
+    task_runner=ThreadPoolTaskRunner[Any](max_workers=SUPERVISORS),
     persist_result=False,
 )
 def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale: bool = False) -> str:

@@ -110,7 +110,7 @@ def standard_error(results: Results) -> dict[str, Any] | None:
 
 
 def class_counts(results: Results) -> str:
-    counts = next((p["class_counts"] for p in results.cells["provenance"] if p), {})
+    counts: dict[str, dict[str, int]] = next((p["class_counts"] for p in results.cells["provenance"] if p), {})
     if not counts:
         return ""
     frame = pd.DataFrame(counts).T.fillna(0).astype(int)

@@ -66,7 +66,7 @@ def class_names(results: Results) -> list[str]:
 
 
 def curve_pair(section: dict[str, Any], results: Results, path: Path) -> str | None:
-    """Training loss and gradient norm against the step: mean over seeds, and the band between the lowest and highest."""
+    """Training loss and gradient norm against the step: mean over seeds, in a band from the lowest to the highest."""
     known = results.curves[results.curves["cell"].isin([cell for row in section["rows"] for cell in row["cells"]])]
     if known.empty:
         return None

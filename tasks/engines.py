@@ -1,7 +1,8 @@
 """Engines run the work of cells; where it runs never changes a number.
 
 `local`: one warm worker process a slot, pinned to its device, that has imported torch once, ends when its parent does,
-and is replaced when it dies. `inline`: one cell after another in this process, to debug. Workers know nothing of Prefect.
+and is replaced when it dies. `inline`: one cell after another in this process, to debug.
+Workers know nothing of Prefect.
 """
 
 import multiprocessing
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
 EngineName = Literal["local", "inline"]
@@ -141,4 +143,9 @@ def _become_worker(environment: dict[str, str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -1,4 +1,4 @@
-"""What an engine's worker is asked to do. Imports torch only once it is called, so that the flow's process never does."""
+"""What an engine's worker is asked to do. Imports torch when it is called, so that the flow's process never does."""
 
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Views: ways to get several vectors of one sample. One file and one line each; see CONTRIBUTING.md."""
 
+from collections.abc import Callable
+
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
 from contrastive.views.layers import layers
@@ -7,8 +9,9 @@ from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.topk_tokens import topk_tokens
 from contrastive.views.two_stage import two_stage
+from contrastive.views.types import View
 
-VIEWS = {
+VIEWS: dict[str, Callable[..., View]] = {
     "cls": cls,
     "one_stage": one_stage,
     "two_stage": two_stage,

@@ -48,7 +48,7 @@ def test_tokens_are_those_of_the_tokenizer(reviews, home):
             assert stored.ids[stored.offsets[i] : stored.offsets[i + 1]].tolist() == ids
             assert stored.lengths[i] == len(ids) <= 8
         lines = [json.loads(line) for line in (folder / f"texts.{name}.jsonl").read_text().split("\n") if line]
-        assert lines == [{"text": text, "label": label} for text, label in zip(split.texts, split.labels)]
+        assert lines == [{"text": text, "label": label} for text, label in zip(split.texts, split.labels, strict=True)]
     digests = np.concatenate([split.digests for split in found.splits.values()])
     assert digests.dtype == np.uint64 and len(set(digests.tolist())) == 50
     meta = json.loads((folder / "meta.json").read_text())
