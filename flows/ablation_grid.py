@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.futures import as_completed
 from prefect.logging import get_run_logger
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from contrastive import estimate, experiment
 from contrastive import plan as plans
@@ -24,6 +24,9 @@ from tasks.render import render
 SUPERVISORS = (os.cpu_count() or 1) + 2  # cells in flight: those at work, and the next ones waiting for a slot
 
 
+supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=SUPERVISORS)
+
+
 class GridFailed(RuntimeError):
     """Some cells failed; the others are done, and the report says which failed and why."""
 
@@ -31,7 +34,7 @@ class GridFailed(RuntimeError):
 @flow(
     name="ablation-grid",
     flow_run_name="{experiment_file}",
-    task_runner=ThreadPoolTaskRunner[Any](max_workers=SUPERVISORS),
+    task_runner=supervisors,
     persist_result=False,
 )
 def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale: bool = False) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -38,10 +39,17 @@ def answers(url: str) -> bool:
         return False
 
 
-def ask(url: str, body: dict[str, Any]) -> Any:
+def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
+    """What a service answers to a POST; asked again while it says 503, as Prefect does when its database is locked."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        if error.code != 503 or attempts == 1:
+            raise
+    time.sleep(0.5)
+    return ask(url, body, attempts - 1)
 
 
 def free_port(service: str) -> int:

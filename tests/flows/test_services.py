@@ -53,6 +53,7 @@ def test_up_serves_everything_on_loopback_and_leaves_nothing_behind(tmp_path):
         deployed = {(one["name"], one["work_pool_name"]) for one in ports.ask(f"{api}/deployments/filter", {})}
         assert deployed == {(name, "ablate") for name in ("quickstart", "imdb-deberta", "chinese-reviews")}
         assert working(api), (tmp_path / "logs" / "prefect-worker.log").read_text()
+        assert a_cut_off_run_is_given_up(api)
         listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
         assert listening == {"127.0.0.1"}
         up.send_signal(signal.SIGTERM)
@@ -62,6 +63,22 @@ def test_up_serves_everything_on_loopback_and_leaves_nothing_behind(tmp_path):
     finally:
         up.kill()
         up.wait()
+
+
+def a_cut_off_run_is_given_up(api: str) -> bool:
+    """A run whose process is gone holds the only slot of its deployment, until the next start of `up`."""
+
+    def slots() -> int:
+        return sum(limit["active_slots"] for limit in ports.ask(f"{api}/v2/concurrency_limits/filter", {}))
+
+    deployment = ports.ask(f"{api}/deployments/filter", {})[0]["id"]
+    later = {"type": "SCHEDULED", "state_details": {"scheduled_time": "2099-01-01T00:00:00Z"}}  # no worker takes it
+    run = ports.ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
+    ports.ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
+    assert slots() == 1
+    services.give_up_cut_off_runs(api)
+    (found,) = ports.ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    return found["state_type"] == "CRASHED" and slots() == 0
 
 
 def working(api: str) -> bool:

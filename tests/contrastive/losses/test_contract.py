@@ -1,0 +1,162 @@
+"""What every entry of LOSSES keeps, whatever it computes: a new loss meets this contract without a test of its own."""
+
+import inspect
+
+import pytest
+import torch
+
+from contrastive.config import Objective
+from contrastive.losses import FLOORS, LOSSES
+
+SAMPLES, VIEWS, SIZE = 6, 2, 4
+LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
+
+every_loss = pytest.mark.parametrize("name", LOSSES)
+on_views = pytest.mark.parametrize(
+    "name", [n for n, loss in LOSSES.items() if "views" in inspect.signature(loss).parameters]
+)
+masked = pytest.mark.parametrize(
+    "name", [n for n, loss in LOSSES.items() if "mask" in inspect.signature(loss).parameters]
+)
+
+
+def values(
+    samples: int = SAMPLES, dtype: torch.dtype = torch.float32, norm: float = 3.0, seed: int = 0
+) -> torch.Tensor:
+    """Vectors of one norm, in the shape of views and of logits alike."""
+    drawn = torch.randn(samples, VIEWS, SIZE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (norm * drawn / drawn.norm(dim=-1, keepdim=True)).to(dtype).requires_grad_()
+
+
+def compute(
+    name: str, tensor: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor | None = None, **settings
+) -> torch.Tensor:
+    """Call a loss with what its signature names, as the training does."""
+    available = {name: getattr(Objective(), name) for name in Objective.model_fields}
+    available |= {"labels": labels, "mask": torch.ones(tensor.shape[:2], dtype=torch.bool) if mask is None else mask}
+    available |= settings
+    wanted = [p.name for p in inspect.signature(LOSSES[name]).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return LOSSES[name](tensor, **{key: available[key] for key in wanted})
+
+
+def gradient(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.autograd.grad(value, tensor)[0]
+
+
+@every_loss
+def test_value_and_gradient_are_finite_and_not_zero(name):
+    tensor = values()
+    value = compute(name, tensor, LABELS)
+    assert value.shape == () and value.isfinite() and value > 0
+    slope = gradient(value, tensor)
+    assert slope.isfinite().all() and slope.abs().max() > 1e-4
+
+
+@every_loss
+def test_the_gradient_is_that_of_finite_differences(name):
+    tensor = values(samples=3, dtype=torch.float64, norm=1.0)
+    assert torch.autograd.gradcheck(lambda t: compute(name, t, torch.tensor([0, 1, 0])), tensor)
+
+
+@every_loss
+def test_the_order_of_samples_does_not_matter(name):
+    tensor, order = values(dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
+    value, other = compute(name, tensor, LABELS), compute(name, tensor[order], LABELS[order])
+    torch.testing.assert_close(value, other, atol=1e-12, rtol=0)
+    torch.testing.assert_close(gradient(value, tensor), gradient(other, tensor), atol=1e-12, rtol=0)
+
+
+@every_loss
+def test_float64_stays_float64(name):
+    exact = compute(name, values(dtype=torch.float64).detach(), LABELS)
+    assert exact.dtype == torch.float64
+    assert float(exact) == pytest.approx(float(compute(name, values().detach(), LABELS)), rel=1e-4)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_long_vectors_at_a_low_temperature_stay_finite_under_autocast(name, dtype):
+    tensor = values(dtype=dtype, norm=100.0)
+    with torch.autocast("cpu", dtype):
+        value = compute(name, tensor, LABELS, temperature=0.01)
+    assert value.dtype == torch.float32 and value.isfinite()
+    exact = compute(name, tensor.detach().double(), LABELS, temperature=0.01)
+    assert float(value.detach()) == pytest.approx(float(exact), rel=1e-4), "computed in half precision"
+    assert gradient(value, tensor).isfinite().all()
+
+
+@every_loss
+def test_equal_vectors_stay_finite(name):
+    tensor = torch.ones(SAMPLES, VIEWS, SIZE, requires_grad=True)
+    value = compute(name, tensor, LABELS)
+    assert value.isfinite() and gradient(value, tensor).isfinite().all()
+
+
+@every_loss
+def test_a_vector_of_zeros_stays_finite(name):
+    tensor = torch.cat([torch.zeros(1, VIEWS, SIZE), values().detach()[1:]]).requires_grad_()
+    value = compute(name, tensor, LABELS)
+    assert value.isfinite() and gradient(value, tensor).isfinite().all()
+
+
+@every_loss
+def test_a_batch_of_one_class_and_a_single_row_stay_finite(name):
+    for samples in (SAMPLES, 1):
+        tensor = values(samples)
+        value = compute(name, tensor, torch.ones(samples, dtype=torch.long))
+        assert value.isfinite() and gradient(value, tensor).isfinite().all()
+
+
+@on_views
+def test_without_positives_it_is_exactly_zero_with_a_zero_gradient(name):
+    for samples in (SAMPLES, 1):
+        tensor = values(samples)
+        single = tensor[:, :1]
+        value = compute(name, single, torch.arange(samples))
+        assert float(value.detach()) == 0.0
+        assert gradient(value, tensor).tolist() == torch.zeros_like(tensor).tolist()
+
+
+@on_views
+def test_the_length_of_a_vector_does_not_matter(name):
+    short, long = values(dtype=torch.float64, norm=0.5), values(dtype=torch.float64, norm=50.0)
+    torch.testing.assert_close(compute(name, short, LABELS), compute(name, long, LABELS), atol=1e-10, rtol=0)
+
+
+@masked
+@pytest.mark.parametrize("rest", [0.0, 1e30, float("nan")])
+def test_masked_vectors_change_nothing(name, rest):
+    tensor = values(dtype=torch.float64)
+    mask = torch.ones(SAMPLES, VIEWS, dtype=torch.bool)
+    mask[1], mask[3, 1] = False, False  # a whole sample, and one vector of another
+    value = compute(name, tensor, LABELS, mask)
+    filled = torch.where(mask[..., None], tensor, rest)
+    other = compute(name, filled, LABELS, mask)
+    assert float(value.detach()) == float(other.detach()) != float(compute(name, tensor, LABELS).detach())
+    slope = gradient(other, filled)
+    assert slope[~mask].abs().max() == 0.0
+    assert slope[mask].tolist() == gradient(value, tensor)[mask].tolist()
+
+
+@masked
+def test_all_masked_is_zero(name):
+    tensor = torch.full((SAMPLES, VIEWS, SIZE), float("nan"), requires_grad=True)
+    value = compute(name, tensor, LABELS, torch.zeros(SAMPLES, VIEWS, dtype=torch.bool))
+    assert float(value.detach()) == 0.0 and gradient(value, tensor).abs().max() == 0.0
+
+
+@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize("seed", range(20))
+def test_no_value_is_below_the_floor(name, seed):
+    tensor = values(dtype=torch.float64, seed=seed)
+    mask = torch.rand(SAMPLES, VIEWS, generator=torch.Generator().manual_seed(seed)) < 0.8
+    labels = torch.randint(0, 3, (SAMPLES,), generator=torch.Generator().manual_seed(seed))
+    assert compute(name, tensor, labels, mask) >= FLOORS[name](labels, mask)
+
+
+@every_loss
+def test_labels_of_another_length_are_refused(name):
+    if "labels" not in inspect.signature(LOSSES[name]).parameters:
+        pytest.skip("reads no labels")
+    with pytest.raises(Exception, match=r"(?s)labels"):
+        compute(name, values(), LABELS[:-1])

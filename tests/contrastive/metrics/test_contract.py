@@ -1,0 +1,121 @@
+"""What every entry of METRICS keeps, whatever it measures."""
+
+import math
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from contrastive.errors import UserError
+from contrastive.metrics import METRICS
+from contrastive.metrics.types import Inputs, Score, proportion
+
+every_metric = pytest.mark.parametrize("name", METRICS)
+
+
+def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0) -> Inputs:
+    """A cloud a class, and a head that is right about most of them."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(texts) % classes
+    vectors = 2 * np.eye(classes, size)[labels] + noise * generator.normal(size=(texts, size))
+    guesses = np.where(generator.random(texts) < 0.8, labels, generator.integers(0, classes, texts))
+    return Inputs(vectors.astype(np.float32), labels, guesses, folds=5)
+
+
+@every_metric
+def test_scores_are_numbers_with_a_direction_and_a_count(name):
+    scores = METRICS[name](clouds())
+    assert scores and len({score.name for score in scores}) == len(scores)
+    for score in scores:
+        assert type(score.value) is float and math.isfinite(score.value)
+        assert score.count == 90 and isinstance(score.higher_is_better, bool)
+        assert re.fullmatch(r"[a-z0-9_]+", score.name)
+
+
+@every_metric
+def test_the_same_twice_and_with_one_thread_and_two(name):
+    inputs = clouds(texts=600, size=32)
+    with threadpool_limits(1):
+        first, second = METRICS[name](inputs), METRICS[name](inputs)
+    with threadpool_limits(2):
+        third = METRICS[name](inputs)
+    assert first == second == third
+
+
+@every_metric
+def test_inputs_are_left_as_they_were(name):
+    inputs = clouds()
+    vectors, labels = inputs.embeddings.copy(), inputs.labels.copy()
+    METRICS[name](inputs)
+    assert (inputs.embeddings == vectors).all() and (inputs.labels == labels).all()
+
+
+@every_metric
+def test_separated_classes_are_worth_more_than_mixed_ones(name):
+    clear, mixed = clouds(noise=0.05), clouds(noise=50.0)
+    clear = Inputs(clear.embeddings, clear.labels, clear.labels, 5)
+    for good, bad in zip(METRICS[name](clear), METRICS[name](mixed), strict=True):
+        assert good.value > bad.value if good.higher_is_better else good.value < bad.value
+
+
+@every_metric
+def test_collapsed_embeddings_are_measured_without_a_crash(name):
+    inputs = clouds()
+    collapsed = Inputs(np.ones_like(inputs.embeddings), inputs.labels, inputs.predictions, 5)
+    assert all(math.isfinite(score.value) for score in METRICS[name](collapsed))
+
+
+@every_metric
+def test_labels_need_not_start_at_zero_nor_be_dense(name):
+    inputs = clouds()
+    names = np.array([3, 10, 7])
+    renamed = Inputs(inputs.embeddings, names[inputs.labels], names[inputs.predictions], 5)
+    plain, other = METRICS[name](inputs), METRICS[name](renamed)
+    assert [score.value for score in plain] == pytest.approx([score.value for score in other])
+
+
+@every_metric
+def test_memory_stays_far_below_a_square_of_the_texts(name):
+    inputs = clouds(texts=8000, size=4)
+    tracemalloc.start()
+    METRICS[name](inputs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 8000**2 / 4
+
+
+@pytest.mark.parametrize("name", ["svm", "knn"])
+def test_too_few_texts_a_class_for_the_folds(name):
+    inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.array([0] * 6 + [1] * 3), None, folds=5)
+    with pytest.raises(
+        UserError, match=r"5 folds need 5 texts a class; the smallest class has 3: set evaluation.folds"
+    ):
+        METRICS[name](inputs)
+
+
+@pytest.mark.parametrize("name", ["svm", "knn"])
+def test_one_class_cannot_be_separated(name):
+    inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5)
+    with pytest.raises(UserError, match="all 9 texts are of one class"):
+        METRICS[name](inputs)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_embeddings_that_are_no_numbers_are_named(bad):
+    vectors = np.zeros((4, 3), np.float32)
+    vectors[1, 2] = vectors[3, 0] = bad
+    with pytest.raises(UserError, match="2 of 4 embeddings hold NaN or infinity"):
+        Inputs(vectors, np.arange(4), None, 5).check()
+
+
+def test_no_embeddings_at_all():
+    with pytest.raises(UserError, match="no embeddings to measure"):
+        Inputs(np.zeros((0, 3), np.float32), np.zeros(0, np.int64), None, 5).check()
+
+
+def test_the_standard_error_of_a_proportion():
+    right = np.array([True] * 95 + [False] * 5)
+    assert proportion("x", right) == Score("x", 0.95, True, 100, standard_error=math.sqrt(0.95 * (1 - 0.95) / 100))
+    assert proportion("x", np.repeat(right, 250)).standard_error == pytest.approx(0.0014, abs=5e-5)

@@ -1,0 +1,69 @@
+"""The reference row: TF-IDF with logistic regression learns words, in English and in Chinese, once for prepared data."""
+
+import json
+
+import numpy as np
+import pytest
+
+from contrastive import reference, store
+
+ENGLISH = (
+    ["a fine film", "what a joy", "simply lovely", "great fun"],
+    ["a dull film", "what a bore", "simply awful", "no fun"],
+)
+CHINESE = (["房间很干净", "服务很好", "早餐丰富", "位置方便"], ["房间很脏", "服务太差", "早餐难吃", "位置偏僻"])
+
+
+def prepared(folder, good_bad, *, repeat: int = 6, validation: bool = True):
+    """Texts of prepared data: each split holds the same phrases with another number behind."""
+    folder.mkdir(parents=True)
+    for offset, split in enumerate(("train", "validation", "test")):
+        kept = split != "validation" or validation
+        rows = [
+            {"text": f"{phrase} {3 * number + offset}", "label": label}
+            for number in range(repeat if kept else 0)
+            for label, phrases in enumerate(good_bad)
+            for phrase in phrases
+        ]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"texts.{split}.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("phrases", [ENGLISH, CHINESE])
+def test_words_of_both_scripts_are_learnt(tmp_path, phrases):
+    (row,) = reference.tfidf(prepared(tmp_path / "tokens" / "abc", phrases), tmp_path)
+    assert row["name"] == "TF-IDF + logistic regression"
+    assert row["scores"] == dict.fromkeys(
+        ("validation.accuracy", "validation.macro_f1", "test.accuracy", "test.macro_f1"), 1.0
+    )
+
+
+def test_random_labels_cannot_be_learnt(tmp_path):
+    folder = prepared(tmp_path / "abc", ENGLISH, repeat=40)
+    generator = np.random.default_rng(0)
+    for split in ("train", "test"):
+        texts, _ = reference.read(folder, split)
+        rows = [{"text": text, "label": int(generator.integers(2))} for text in texts]
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert 0.35 < reference.measure(folder)["test.accuracy"] < 0.65
+
+
+def test_an_empty_split_has_no_score(tmp_path):
+    scores = reference.measure(prepared(tmp_path / "abc", ENGLISH, validation=False))
+    assert set(scores) == {"test.accuracy", "test.macro_f1"}
+
+
+def test_it_is_computed_once_for_prepared_data(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    first = reference.tfidf(folder, tmp_path)
+    path = reference.cached(folder, tmp_path)
+    assert path.is_relative_to(tmp_path / "cache" / "references") and store.read_json(path) == first
+    for split in ("train", "validation", "test"):
+        (folder / f"texts.{split}.jsonl").unlink()
+    assert reference.tfidf(folder, tmp_path) == first
+
+
+def test_a_line_break_of_unicode_inside_a_text_stays_inside(tmp_path):
+    (tmp_path / "texts.test.jsonl").write_text('{"text": "one\u2028two\u0085three", "label": 1}\n', encoding="utf-8")
+    assert reference.read(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
