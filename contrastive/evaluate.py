@@ -19,6 +19,7 @@ from contrastive.metrics.types import Inputs
 VERSION = 1
 PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
 FEWEST = 4  # texts, for a perplexity of 1
+COLLAPSED = 1e-6  # spread over size: what float32 rounds to nothing
 
 
 def evaluate(folder: Path, evaluation: Evaluation) -> None:
@@ -73,16 +74,21 @@ def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation)
 
 
 def why_not(vectors: Float[np.ndarray, "n d"]) -> str:
-    """Why these vectors cannot be shown in a plane; empty when they can."""
+    """Why these vectors have no picture; empty when they have. On a single point scikit-learn's t-SNE dies by a segfault."""
     texts, dimensions = vectors.shape
     if texts < FEWEST or dimensions < 2:
         return f"t-SNE needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"
+    exact = vectors.astype(np.float64)
+    if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
+        return f"the embeddings of all {texts} texts are the same: they have collapsed"
     return ""
 
 
 def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     from sklearn.manifold import TSNE
 
+    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    scaled = (centred / centred.std(0).max()).astype(np.float32)  # the picture is the same, and no square overflows
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    found = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
+    found = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(scaled)
     return found.astype(np.float32)

@@ -108,10 +108,20 @@ def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
     assert "test.accuracy" in scores(tmp_path)
 
 
-def test_collapsed_embeddings_are_drawn_without_a_crash(folder):
-    change(folder / "embeddings.npz", test=np.ones((TEXTS, 5), np.float32))
+@pytest.mark.parametrize("rounding", [0.0, 1e-7])
+def test_collapsed_embeddings_are_said_to_be_so(folder, rounding):
+    noise = rounding * np.random.default_rng(0).normal(size=(TEXTS, 5))
+    change(folder / "embeddings.npz", test=(3 + noise).astype(np.float32))
     evaluate(folder, Evaluation())
-    assert np.isfinite(np.load(folder / "tsne.npz")["x"]).all()
+    picture = np.load(folder / "tsne.npz")
+    assert picture["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(picture["reason"])
+    assert scores(folder)["test.ari"] == pytest.approx(0.0, abs=0.1)
+
+
+@pytest.mark.parametrize("size", [2.0**-100, 2.0**-30, 2.0**50, 2.0**120])
+def test_the_size_of_embeddings_does_not_change_the_picture(folder, size):
+    vectors = np.load(folder / "embeddings.npz")["test"]
+    assert (tsne(vectors * np.float32(size)) == tsne(vectors)).all()
 
 
 def test_a_split_without_texts(tmp_path):

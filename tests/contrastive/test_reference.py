@@ -1,4 +1,4 @@
-"""The reference row: TF-IDF with logistic regression learns words, in English and in Chinese, once for prepared data."""
+"""The reference row: TF-IDF with logistic regression learns words of both scripts, once for prepared data."""
 
 import json
 

@@ -23,7 +23,7 @@ def test_it_is_the_loop_over_samples_and_classes():
 
 
 def test_two_classes_in_closed_form():
-    """p = (σ(x), σ(−x)) against q = (½, ½): the symmetrised divergence is ½ · (p₁ − ½) · x, summed over both classes."""
+    """p = (σ(x), σ(−x)) against q = (½, ½): the symmetrised divergence is ½ · (p₁ − ½) · x, over both classes."""
     x = 1.7
     logits = torch.tensor([[[x, 0.0], [0.0, 0.0]]], dtype=torch.float64)
     assert float(rdrop(logits)) == pytest.approx((1 / (1 + math.exp(-x)) - 0.5) * x / 2)
