@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.futures import as_completed
 from prefect.logging import get_run_logger
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -62,7 +67,10 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
     """Every cell that is not finished, the longest first."""
     logger = get_run_logger()
     longest_first = sorted(plan.to_do, key=lambda status: estimate.work(status.cell), reverse=True)
-    outcomes = []
+    outcomes: list[Outcome] = []
+    shown: Any = create_progress_artifact(
+        0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
+    )
     with Progress(len(plan.statuses), len(plan.statuses) - len(longest_first)) as progress:
         futures = [
             cell.submit(
@@ -84,6 +92,7 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
             progress.ended(outcome.name, result)
             logger.info("%s: %s", outcome.name, result)
             outcomes.append(outcome)
+            update_progress_artifact(shown, 100.0 * len(outcomes) / len(futures))
     return outcomes
 
 

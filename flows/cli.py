@@ -53,7 +53,7 @@ def run(
     from flows.plan import check
 
     check(experiment)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows.ablation_grid import GridFailed, ablation_grid
 
     try:

@@ -1,5 +1,6 @@
 """Prefect task: one cell through its stages, as the supervisor in the flow's process sees it."""
 
+import logging
 from dataclasses import dataclass
 
 from prefect import task
@@ -14,6 +15,8 @@ from tasks.failures import CellFailed
 from tasks.record import record
 from tasks.tracking import CurveWriter
 from tasks.train import train
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,5 +52,8 @@ def cell(job: Job, engine: Engine) -> Outcome:
         if isinstance(error, WorkerLost):
             report = {"kind": "infrastructure", "error": reason}
             store.write_json(store.run_folder(status.id) / "FAILED.json", report)
-    record(job.name, status.id, job.experiment, job.sections)
+    try:
+        record(job.name, status.id, job.experiment, job.sections)
+    except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
+        logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, reason)

@@ -81,10 +81,10 @@ def test_a_command_of_the_readme(command: str, checkout: Path, environment: dict
 @pytest.fixture(scope="module")
 def services(checkout: Path, environment: dict[str, str]) -> Iterator[str]:
     """`make up`, until it says that it is up; gives the address of Prefect's API."""
-    log = open(checkout / "up.log", "w")
-    process = subprocess.Popen(
-        ["make", "up"], cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-    )
+    with open(checkout / "up.log", "w") as log:
+        process = subprocess.Popen(
+            ["make", "up"], cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
     deadline = time.monotonic() + 180
     while "Ctrl-C stops everything" not in (said := (checkout / "up.log").read_text()):
         assert process.poll() is None and time.monotonic() < deadline, said
@@ -92,7 +92,6 @@ def services(checkout: Path, environment: dict[str, str]) -> Iterator[str]:
     yield "http://127.0.0.1:4217/api"
     os.killpg(process.pid, signal.SIGTERM)
     process.wait(60)
-    log.close()
 
 
 @pytest.mark.e2e
