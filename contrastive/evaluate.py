@@ -74,7 +74,7 @@ def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation)
 
 
 def why_not(vectors: Float[np.ndarray, "n d"]) -> str:
-    """Why these vectors have no picture; empty when they have. On a single point scikit-learn's t-SNE dies by a segfault."""
+    """Why these vectors have no picture, or nothing. On a single point scikit-learn's t-SNE dies by a segfault."""
     texts, dimensions = vectors.shape
     if texts < FEWEST or dimensions < 2:
         return f"t-SNE needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"

@@ -109,7 +109,7 @@ class Older:
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for name, value in document.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

@@ -124,11 +124,9 @@ def class_counts(results: Results) -> str:
 
 def footer(results: Results) -> dict[str, Any]:
     known = [p for p in results.cells["provenance"] if p]
+    machines = [p["hardware"] for p in known]
     hardware = sorted(
-        {
-            f"{p['hardware']['cpu']}, {p['hardware']['cores']} cores, {p['hardware']['memory_gib']} GiB, device {p['hardware']['device']}"
-            for p in known
-        }
+        {f"{m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, device {m['device']}" for m in machines}
     )
     versions = sorted({", ".join(f"{name} {version}" for name, version in p["packages"].items()) for p in known})
     return {

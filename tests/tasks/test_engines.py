@@ -1,0 +1,96 @@
+"""Engines: real worker processes, pinned, warm, replaced when they die, and never outliving their parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tasks import engines
+from tasks.engines import WorkerLost
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def environment(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slow(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
+def test_local_workers_are_warm_and_have_their_threads():
+    with engines.start("local", 1, threads=3) as engine:
+        first = engine.run("train", pid)
+        assert first != os.getpid()
+        assert engine.run("evaluate", pid) == first
+        assert engine.run("train", environment, "OMP_NUM_THREADS") == "3"
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+
+
+def test_a_dead_worker_is_named_and_replaced():
+    with engines.start("local", 1, threads=1) as engine:
+        first = engine.run("train", pid)
+        with pytest.raises(WorkerLost, match="died"):
+            engine.run("train", die)
+        assert engine.run("train", pid) != first
+
+
+def test_meanwhile_is_called_while_the_work_runs():
+    calls: list[int] = []
+    with engines.start("local", 1, threads=1) as engine:
+        assert engine.run("train", slow, 5.0, meanwhile=lambda: calls.append(1)) == "done"
+    assert calls
+
+
+def test_inline_works_in_this_process():
+    with engines.start("inline", None, threads=1) as engine:
+        assert engine.run("train", pid) == os.getpid()
+
+
+def test_an_error_of_the_work_reaches_the_caller_and_the_worker_lives():
+    with engines.start("local", 1, threads=1) as engine:
+        first = engine.run("train", pid)
+        with pytest.raises(ZeroDivisionError):
+            engine.run("train", divmod, 1, 0)
+        assert engine.run("train", pid) == first
+
+
+def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert engines.gpus() == ["2", "5"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert engines.gpus() == []
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, time\n"
+        "from tasks import engines\n"
+        "if __name__ == '__main__':\n"
+        "    with engines.start('local', 1, 1) as engine:\n"
+        "        print(engine.run('train', os.getpid), flush=True)\n"
+        "        time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and Path(f"/proc/{worker}").exists():
+        time.sleep(0.1)
+    assert not Path(f"/proc/{worker}").exists()
