@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from contrastive.errors import UserError
+
 EVALUATED = ("scores.json", "tsne.npz")  # what evaluation leaves; everything else comes from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "resume")
 
@@ -22,6 +24,18 @@ NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "resume")
 def home() -> Path:
     """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
     return Path(os.environ.get("ABLATE_HOME") or ".").absolute()
+
+
+def check_home() -> None:
+    """Make the home if it is not there, and see that it can be written to, before hours of work want to be kept."""
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+        write_atomic(home() / ".writable", "")
+        (home() / ".writable").unlink()
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {home()} ({error.strerror}): make room or give access, or set ABLATE_HOME to another place"
+        ) from error
 
 
 def run_folder(cell_id: str) -> Path:

@@ -15,7 +15,7 @@ from prefect.futures import as_completed
 from prefect.logging import get_run_logger
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from contrastive import estimate, experiment
+from contrastive import estimate, experiment, store
 from contrastive import plan as plans
 from contrastive.plan import Plan
 from flows.progress import Progress
@@ -50,6 +50,7 @@ def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale
         engine: where cells run: warm worker processes on this machine's devices, or inline (one by one, to debug)
         keep_stale: keep results that only an edit of the code made stale; the report says so
     """
+    store.check_home()
     plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
     name, resources = plan.experiment.name, plan.experiment.resources
     with engines.start(engine, resources.slots, plan.experiment.training.threads) as devices:

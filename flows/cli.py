@@ -1,6 +1,5 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
-import errno
 import json
 import os
 import sys
@@ -146,20 +145,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_message("stopped; the same command goes on from here", 130))
     except OSError as error:
-        if error.errno not in (
-            errno.ENOSPC,
-            errno.EROFS,
-            errno.EACCES,
-            errno.EPERM,
-            errno.EDQUOT,
-            errno.EFBIG,
-            errno.ENOTDIR,
-        ):
-            raise
-        place = error.filename or "a file"
-        sys.exit(
-            _message(f"could not write {place}: {error.strerror}; free some space or set ABLATE_HOME to another place")
-        )
+        place = f"{error.filename}: " if error.filename else ""
+        sys.exit(_message(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere"))
 
 
 def _message(text: str, code: int = 2) -> int:

@@ -53,9 +53,11 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
         lines.append(
             [f"{row['label']} (baseline)" if row["baseline"] else row["label"], text, *[""] * (len(columns) - 1)]
         )
-    for reference in results.grid["references"]:
-        if value in reference["scores"]:
-            lines.append([f"*{reference['name']}*", f"{reference['scores'][value]:.4f}", *[""] * (len(columns) - 1)])
+    lines += [
+        [f"*{reference['name']}*", f"{reference['scores'][value]:.4f}", *[""] * (len(columns) - 1)]
+        for reference in results.grid["references"]
+        if value in reference["scores"]
+    ]
     return f"{heading(value)}\n\n{markdown(lines)}"
 
 

@@ -39,6 +39,14 @@ def test_words_of_both_scripts_are_learnt(tmp_path, phrases):
     )
 
 
+def test_chinese_words_are_recognised_in_other_sentences(tmp_path):
+    folder = prepared(tmp_path / "abc", CHINESE)
+    held_out = [("真干净", 0), ("真丰富", 0), ("真方便", 0), ("真难吃", 1), ("真偏僻", 1), ("真脏啊", 1)]
+    lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in held_out]
+    (folder / "texts.test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert reference.measure(folder)["test.accuracy"] == 1.0
+
+
 def test_random_labels_cannot_be_learnt(tmp_path):
     folder = prepared(tmp_path / "abc", ENGLISH, repeat=40)
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What is to be done for a cell, and why: reuse, measure again, run, or run again because something named has changed."""
+"""What is to be done for a cell, and why: reuse, measure again, run, or run again as something has changed."""
 
 from pathlib import Path
 
