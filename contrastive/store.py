@@ -27,14 +27,14 @@ def home() -> Path:
 
 
 def check_home() -> None:
-    """Make the home if it is not there, and see that it can be written to, before hours of work want to be kept."""
+    """Make the home if it is not there, and see that it can be written to, before there is work to keep."""
     try:
         home().mkdir(parents=True, exist_ok=True)
         write_atomic(home() / ".writable", "")
         (home() / ".writable").unlink()
     except OSError as error:
         raise UserError(
-            f"cannot write to {home()} ({error.strerror}): make room or give access, or set ABLATE_HOME to another place"
+            f"cannot write to {home()} ({error.strerror}): make room, give access, or set ABLATE_HOME to another place"
         ) from error
 
 

@@ -154,9 +154,7 @@ def test_no_value_is_below_the_floor(name, seed):
     assert compute(name, tensor, labels, mask) >= FLOORS[name](labels, mask)
 
 
-@every_loss
+@pytest.mark.parametrize("name", [name for name in LOSSES if "labels" in inspect.signature(LOSSES[name]).parameters])
 def test_labels_of_another_length_are_refused(name):
-    if "labels" not in inspect.signature(LOSSES[name]).parameters:
-        pytest.skip("reads no labels")
     with pytest.raises(Exception, match=r"(?s)labels"):
         compute(name, values(), LABELS[:-1])
