@@ -52,6 +52,10 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
 
 def panel(axis: Any, row: dict[str, Any], results: Results) -> None:
     arrays = results.tsne[row["cells"][0]]
+    if len(arrays["x"]) == 0:  # too few texts, or collapsed embeddings
+        axis.text(0.5, 0.5, str(arrays["reason"]), ha="center", va="center", wrap=True, fontsize=7)
+        axis.set_title(row["label"], fontsize=8)
+        return
     colours = [COLOURS[label % len(COLOURS)] for label in arrays["labels"]]
     axis.scatter(*arrays["x"].T, c=colours, s=3, alpha=0.7, linewidths=0)
     axis.set_title(row["label"], fontsize=8)
