@@ -8,11 +8,12 @@ import ast
 import hashlib
 import json
 import math
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from contrastive import data, locate
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell, Data, Encoder, Evaluation, Settings
 from contrastive.registry import entries, module_file, parse
 
 VERSION = 1
@@ -46,15 +47,47 @@ def _plain(value: Any) -> Any:
 
 def identity(cell: Cell) -> dict[str, Any]:
     """Everything that decides the result of a (canonical) cell, as plain data."""
-    document = cell.model_dump(mode="json", exclude_defaults=True)
-    document["data"] = {
-        name: "own" if name in ("validation", "test") and isinstance(value, str) else value
-        for name, value in document["data"].items()
-        if name != "source"
-    } | {"content": data.content_digest(cell.data)}
-    if not cell.encoder.model.startswith("scratch:"):
-        document["encoder"]["model"] = locate.model_digest(cell.encoder)
-    return document | {"seed": cell.seed, "version": VERSION, "code": code_of(cell)}
+    return identities([cell])[cell]
+
+
+def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
+    """The identity of each cell; what cells share is looked at once, so that all see one state of the disk."""
+    shared: dict[tuple[str, Settings], Any] = {}
+
+    def once(make: Callable[[Any], Any], part: Settings) -> Any:
+        key = (make.__name__, part)
+        if key not in shared:
+            shared[key] = make(part)
+        return shared[key]
+
+    return {
+        cell: {
+            "data": once(_data, cell.data),
+            "encoder": once(_encoder, cell.encoder),
+            "objective": once(_dump, cell.objective),
+            "training": once(_dump, cell.training),
+            "seed": cell.seed,
+            "version": VERSION,
+            "code": code_of(cell),
+        }
+        for cell in cells
+    }
+
+
+def _dump(part: Settings) -> dict[str, Any]:
+    return part.model_dump(mode="json", exclude_defaults=True)
+
+
+def _data(part: Data) -> dict[str, Any]:
+    """Splits of their own are in the content's digest; their paths, like the source's, decide nothing."""
+    own = ("validation", "test")
+    named = {k: "own" if k in own and isinstance(v, str) else v for k, v in _dump(part).items() if k != "source"}
+    return named | {"content": data.content_digest(part)}
+
+
+def _encoder(part: Encoder) -> dict[str, Any]:
+    named = _dump(part)
+    return named if part.model.startswith("scratch:") else named | {"model": locate.model_digest(part)}
 
 
 def cell_id(document: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from contrastive.identity import (
     chosen_entries,
     code_files,
     evaluation_key,
-    identity,
+    identities,
 )
 
 Action = Literal["reuse", "evaluate", "run", "stale"]
@@ -31,7 +31,7 @@ class Status:
 
 def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
     """One status a cell. A run that no cell of the grid claims is looked at as what a new cell used to be."""
-    documents = {cell: identity(cell) for cell in cells}
+    documents = identities(cells)
     ids = {cell: cell_id(document) for cell, document in documents.items()}
     runs = store.home() / "runs"
     present = {path.name for path in runs.iterdir()} if runs.is_dir() else set()
