@@ -1,0 +1,147 @@
+"""The command line as a user meets it."""
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive import store
+from tests.e2e.conftest import ABLATE, SMOKE, Ablate
+
+COMMANDS = ("plan", "run", "report", "show", "sync", "audit", "doctor", "up")
+
+
+def report_of(home: Path) -> dict[str, bytes]:
+    folder = home / "reports" / "output" / "smoke"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, ablate_in: Ablate, tmp_path: Path):
+    done = ablate_in(tmp_path, command, "--help")
+    assert done.returncode == 0 and command in done.stdout
+
+
+def test_help_answers_at_once():
+    """Measured in processor time, which a busy machine does not change much."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([ABLATE, "--help"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.7
+
+
+def test_a_misspelt_command_is_answered_with_the_right_one(ablate_in: Ablate, tmp_path: Path):
+    done = ablate_in(tmp_path, "pln", SMOKE)
+    assert done.returncode == 2 and "plan" in done.stderr
+
+
+def test_ten_thousand_cells_are_planned_in_three_seconds(ablate_in: Ablate, tmp_path: Path):
+    values = [i / 100 for i in range(1, 33)]
+    text = SMOKE.read_text().replace("seeds: [0, 1]", f"seeds: {list(range(10))}")
+    text = text.replace("k: [2], alpha: [0.2, 0.5]", f"k: {list(range(1, 33))}, alpha: {values}")
+    path = tmp_path / "many.yaml"
+    path.write_text(text)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = ablate_in(tmp_path, "plan", path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "10260 cells" in done.stdout
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3.0
+
+
+def test_the_plan_of_a_finished_grid_is_to_reuse_it(finished: Path, ablate_in: Ablate):
+    plan = json.loads(ablate_in(finished, "plan", SMOKE, "--json").stdout)
+    assert plan["counts"] == {"reuse": 8} and plan["estimated_seconds"] == 0
+
+
+def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
+    report, runs = report_of(finished), {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")}
+    done = ablate_in(finished, "run", SMOKE)
+    assert done.returncode == 0 and "8 of them finished before" in done.stderr
+    assert report_of(finished) == report
+    assert {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")} == runs
+
+
+def test_the_report_has_what_was_asked_for(finished: Path):
+    report = report_of(finished)
+    text = report["README.md"].decode()
+    assert {"figures/recipes-curves.png", "figures/k-tsne.png"} <= set(report)
+    assert all(content.startswith(b"\x89PNG") for name, content in report.items() if name.endswith(".png"))
+    for expected in ("| K \\ α | 0.2 | 0.5 |", "(baseline)", "TF-IDF + logistic regression", "±", "**", "Hardware:"):
+        assert expected in text
+
+
+def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Path, ablate_in: Ablate):
+    report = report_of(finished)
+    assert ablate_in(finished, "audit", SMOKE).returncode == 0
+    (finished / "mlflow.db").rename(finished / "mlflow.away")
+    shutil.move(finished / "mlartifacts", finished / "mlartifacts.away")
+    assert "not in MLflow" in ablate_in(finished, "audit", SMOKE).stdout
+    assert ablate_in(finished, "sync", SMOKE).returncode == 0
+    assert ablate_in(finished, "audit", SMOKE).returncode == 0
+    assert ablate_in(finished, "report", SMOKE).returncode == 0
+    assert report_of(finished) == report
+
+
+def test_a_truncated_file_is_found_and_recomputed(home: Path, ablate_in: Ablate):
+    victim = next(home.glob("runs/*/embeddings.npz"))
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:-50])
+    assert "damaged: embeddings.npz" in ablate_in(home, "plan", SMOKE).stdout
+    assert ablate_in(home, "audit", SMOKE).returncode == 1
+    assert ablate_in(home, "run", SMOKE).returncode == 0
+    assert store.finished(victim.parent)
+
+
+def test_other_metrics_measure_again_and_train_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):
+    text = SMOKE.read_text().replace("seeds:", "evaluation: {metrics: [accuracy, svm]}\nseeds:")
+    path = tmp_path / "few.yaml"
+    path.write_text(text)
+    trained = {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")}
+    assert json.loads(ablate_in(home, "plan", path, "--json").stdout)["counts"] == {"evaluate": 8}
+    assert ablate_in(home, "run", path).returncode == 0
+    assert {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")} == trained
+
+
+def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: Ablate):
+    cell = next(finished.glob("runs/*")).name
+    done = ablate_in(finished, "show", cell[:10])
+    assert "test.accuracy" in done.stdout and "every file whole" in done.stdout
+    assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
+
+
+def test_two_runs_at_once_train_each_cell_once(ablate_in: Ablate, tmp_path: Path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda _: ablate_in(tmp_path / "home", "run", SMOKE), range(2)))
+    assert [done.returncode for done in both] == [0, 0], [done.stderr for done in both]
+    assert ablate_in(tmp_path / "home", "audit", SMOKE).returncode == 0
+
+
+def test_stopped_by_ctrl_c_the_same_command_finishes_the_grid(ablate_in: Ablate, tmp_path: Path, prefect_home: Path):
+    import os
+    import signal
+
+    home = tmp_path / "home"
+    environment = os.environ | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)}
+    process = subprocess.Popen(
+        [ABLATE, "run", str(SMOKE)], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(home.glob("runs/*/TRAINED")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0 and "Traceback" not in said
+    assert ablate_in(home, "run", SMOKE).returncode == 0
+    assert ablate_in(home, "audit", SMOKE).returncode == 0
+
+
+def test_python_is_the_one_of_this_environment():
+    assert Path(ABLATE).parent == Path(sys.executable).parent
