@@ -42,7 +42,10 @@ def render(results: Results, folder: Path) -> str:
     return templates.get_template("report.md.j2").render(
         experiment=results.grid["experiment"],
         problems=problems(results),
-        sections=[describe(section, results, folder) for section in results.grid["sections"]],
+        sections=[
+            describe(section, name, results, folder)
+            for section, name in zip(results.grid["sections"], file_names(results.grid["sections"]), strict=True)
+        ],
         seeds=len(results.grid["experiment"]["seeds"]),
         standard_error=standard_error(results),
         class_counts=class_counts(results),
@@ -51,8 +54,16 @@ def render(results: Results, folder: Path) -> str:
     )
 
 
-def describe(section: dict[str, Any], results: Results, folder: Path) -> dict[str, Any]:
-    name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower()).strip("-") or "section"
+def file_names(sections: list[dict[str, Any]]) -> list[str]:
+    """The beginning of each section's file names, from its title; one that is already taken gets its number."""
+    names: list[str] = []
+    for number, section in enumerate(sections, start=1):
+        name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower()).strip("-") or f"section-{number}"
+        names.append(f"{name}-{number}" if name in names else name)
+    return names
+
+
+def describe(section: dict[str, Any], name: str, results: Results, folder: Path) -> dict[str, Any]:
     pictures = []
     if section["show"]["tsne"]:
         pictures.append((f"figures/{name}-tsne.png", figures.tsne_grid))

@@ -16,7 +16,13 @@ from reports.tables import unique
 
 # Okabe and Ito's palette: told apart with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 110}
+STYLE = {
+    "font.size": 9,
+    "text.parse_math": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 110,
+}
 SMOOTHING = 10  # steps in the running mean of a curve
 
 

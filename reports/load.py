@@ -16,6 +16,7 @@ from contrastive.errors import UserError
 
 CURVES = ("loss", "gradient_norm")
 PAGE = 1000
+COLUMNS = ["cell", "name", "status", "error", "provenance"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ def load(experiment: str, uri: str) -> Results:
     found = client.get_experiment_by_name(experiment)
     if found is None:
         raise UserError(f"MLflow ({uri}) holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
+    if found.lifecycle_stage == "deleted":
+        raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
+                        "under another name")  # fmt: skip
     runs = all_runs(client, found.experiment_id)
     grids = [run for run in runs if run.data.tags.get("ablate.kind") == "grid"]
     if not grids:
@@ -47,7 +51,7 @@ def load(experiment: str, uri: str) -> Results:
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
     return Results(
         grid,
-        pd.DataFrame([describe(client, cell, run) for cell, run in chosen.items()]).set_index("cell"),
+        pd.DataFrame([describe(client, cell, run) for cell, run in chosen.items()], columns=COLUMNS).set_index("cell"),
         pd.DataFrame({cell: run.data.metrics for cell, run in chosen.items()}).T,
         curves(client, grid, chosen),
         pictures(client, grid, chosen),

@@ -175,14 +175,19 @@ def settings(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def log_curves(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> None:
     now = int(time.time() * 1000)
-    points = [
-        Metric(key, value, now, row["step"])
-        for row in rows
-        for key, value in row.items()
-        if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
-    ]
-    for begin in range(0, len(points), BATCH):
-        client.log_batch(run_id, metrics=points[begin : begin + BATCH])
+    batch: list[Metric] = []
+    for row in rows:
+        points = [
+            Metric(key, value, now, row["step"])
+            for key, value in row.items()
+            if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
+        ]
+        if len(batch) + len(points) > BATCH:  # a line is sent whole: what is missing is told by lines
+            client.log_batch(run_id, metrics=batch)
+            batch = []
+        batch += points
+    if batch:
+        client.log_batch(run_id, metrics=batch)
 
 
 def is_prefix(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> bool:

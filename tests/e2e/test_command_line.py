@@ -4,7 +4,6 @@ import json
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -141,7 +140,3 @@ def test_stopped_by_ctrl_c_the_same_command_finishes_the_grid(ablate_in: Ablate,
     assert process.returncode != 0 and "Traceback" not in said
     assert ablate_in(home, "run", SMOKE).returncode == 0
     assert ablate_in(home, "audit", SMOKE).returncode == 0
-
-
-def test_python_is_the_one_of_this_environment():
-    assert Path(ABLATE).parent == Path(sys.executable).parent

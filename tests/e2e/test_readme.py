@@ -49,7 +49,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(checkout: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")}
+    # what an outer `make test` hands on would win over the PYTEST_ARGS below, and run all tests within the tests
+    outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+    kept = {name: value for name, value in os.environ.items() if name not in outer}
     return kept | {
         "ABLATE_HOME": str(checkout),
         "PREFECT_HOME": str(checkout / ".prefect"),

@@ -1,0 +1,78 @@
+"""Run folders with real files, small and made by a formula: what recording and reports read."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrastive import store
+from contrastive.config import Cell, Experiment
+
+SETTINGS: dict[str, Any] = {
+    "data": {"source": "file:texts.csv", "train": 20, "test": 40},
+    "encoder": {"model": "scratch:bert"},
+    "training": {},
+}
+LABELS = ("negative", "positive")
+
+
+def cell_folder(cell_id: str, label: str, seed: int, accuracy: float, steps: int = 30) -> Path:
+    """A finished run folder."""
+    folder = store.run_folder(cell_id)
+    cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=seed).model_dump(mode="json")
+    store.write_json(folder / "config.json", {"id": cell_id, "name": f"{label} · seed {seed}", "cell": cell})
+    rows = [
+        {"step": s, "epoch": 0, "loss": 2 * math.exp(-s / 20) + 0.01 * seed, "gradient_norm": 1 + math.sin(s + seed)}
+        for s in range(steps)
+    ]
+    store.write_atomic(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    score = {"name": "test.accuracy", "value": accuracy, "higher_is_better": True, "count": 40, "standard_error": 0.05}
+    store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": [score]})
+    store.write_json(folder / "provenance.json", provenance())
+    places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
+    np.savez(folder / "tsne.npz", x=places, labels=np.arange(40) % 2, ids=np.arange(40, dtype=np.uint64))
+    store.mark(folder, "DONE")
+    return folder
+
+
+def failed_folder(cell_id: str, label: str, seed: int, error: str, kind: str = "code") -> Path:
+    folder = cell_folder(cell_id, label, seed, 0.5)
+    for name in ("DONE", "scores.json", "tsne.npz", "provenance.json"):
+        (folder / name).unlink()
+    store.write_json(folder / "FAILED.json", {"kind": kind, "error": error})
+    return folder
+
+
+def provenance() -> dict[str, Any]:
+    return {
+        "commit": "abc123",
+        "packages": {"python": "3.11", "torch": "2"},
+        "hardware": {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4},
+        "wall_seconds": 6.0,
+        "gpu_seconds": 0.0,
+        "peak_memory_mib": 100,
+        "class_counts": {split: dict.fromkeys(LABELS, 10) for split in ("train", "test")},
+    }
+
+
+def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:
+    """grid.json of an experiment named `small`: each section compares the same rows over two seeds."""
+    show = {"table": {"values": ["test.accuracy"]}, "tsne": True, "curves": True}
+    sections = [{"title": title, "show": show} for title in titles]
+    rows = [
+        {"label": label, "axes": {}, "baseline": i == 0, "cells": [f"c{i}s0", f"c{i}s1"], "seeds": [0, 1]}
+        for i, label in enumerate(labels)
+    ]
+    experiment = Experiment(name="small", seeds=(0, 1), sections=sections, **SETTINGS)
+    return {
+        "experiment": experiment.model_dump(mode="json"),
+        "sections": [
+            {"title": s.title, "note": "", "show": s.show.model_dump(mode="json"), "rows": rows}
+            for s in experiment.sections
+        ],
+        "references": [{"name": "TF-IDF + logistic regression", "scores": {"test.accuracy": 0.6}}],
+        "failed": {},
+        "stale_kept": [],
+    }

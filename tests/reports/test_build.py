@@ -1,0 +1,96 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import UserError
+from reports.build import build
+from tasks import tracking
+from tests.recorded import cell_folder, failed_folder, grid
+
+
+def record(home: Path, document: dict, order: list[str]) -> str:
+    """Records the cells of a grid in an order; returns where MLflow is."""
+    client = tracking.open_tracker(home)
+    for cell in order:
+        tracking.record_cell(client, "small", home / "runs" / cell, [])
+    tracking.record_grid(client, "small", document)
+    return tracking.tracking_uri(home)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def cells() -> list[str]:
+    for seed in (0, 1):
+        cell_folder(f"c0s{seed}", "ce", seed, 0.7)
+        cell_folder(f"c1s{seed}", "ce+supcon", seed, 0.8 + 0.1 * seed)
+    return ["c0s0", "c0s1", "c1s0", "c1s1"]
+
+
+def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_again(home: Path, empty_store: Path):
+    names = cells()
+    uri = record(home, grid(), names)
+    first = content(build("small", uri, home / "one").parent)
+    assert content(build("small", uri, home / "one").parent) == first
+    shutil.copy(empty_store, home / "mlflow.db")
+    assert content(build("small", record(home, grid(), names[::-1]), home / "two").parent) == first
+    text = first["README.md"].decode()
+    assert str(home) not in text and all(len(held) < 300_000 for held in first.values())
+    for name in first:
+        assert name == "README.md" or f"]({name})" in text
+
+
+def test_mean_half_width_best_and_reference_stand_in_the_table(home: Path):
+    text = build("small", record(home, grid(), cells()), home / "out").read_text()
+    assert "| ce (baseline) | 0.7000 ± 0.0000 |" in text
+    assert "| ce+supcon | **0.8500** ± 0.6353 |" in text  # t(0.975, 1) · 0.05 = 12.706 · 0.05
+    assert "| *TF-IDF + logistic regression* | 0.6000 |" in text
+    assert "does **not** say that the difference is real" in text and "significant" not in text
+    assert "On 40 test texts, one accuracy has a standard error of" in text
+    assert "abc123" in text and "a CPU, 2 cores" in text
+
+
+def test_a_failed_and_a_missing_cell_are_said_with_their_reason_and_break_no_table(home: Path):
+    names = cells()
+    shutil.rmtree(home / "runs" / "c1s1")
+    failed_folder("c0s1", "ce", 1, "bad | cell\n<script>x</script>")
+    text = build("small", record(home, grid(), names[:3]), home / "out").read_text()
+    assert "> **Missing:** ce, seed 1: failed: bad \\| cell &lt;script&gt;x&lt;/script&gt;\n" in text
+    assert "> **Missing:** ce+supcon, seed 1: not in MLflow\n" in text
+    assert "| ce (baseline) | 0.7000 |" in text
+
+
+def test_names_that_break_markdown_are_escaped(home: Path):
+    text = build(
+        "small", record(home, grid(labels=("a|b\nc", "<img src=x> $\\bad$")), cells()), home / "out"
+    ).read_text()
+    assert "| a\\|b c (baseline) | 0.7000 ± 0.0000 |" in text
+    assert "<img" not in text
+
+
+def test_sections_whose_titles_make_one_file_name_keep_their_own_figures(home: Path):
+    output = build("small", record(home, grid(titles=("视角", "层", "K × α")), cells()), home / "out").parent
+    pictures = sorted(path.name for path in output.glob("figures/*"))
+    assert len(pictures) == 6
+    assert all(f"](figures/{name})" in (output / "README.md").read_text() for name in pictures)
+
+
+def test_an_experiment_of_which_nothing_was_computed_has_a_report_that_says_so(home: Path):
+    text = build("small", record(home, grid(), []), home / "out").read_text()
+    assert text.count("not in MLflow") == 4 and "0 cells" in text
+
+
+def test_what_is_not_there_is_a_clear_error(home: Path):
+    uri = tracking.tracking_uri(home)
+    with pytest.raises(UserError, match="holds no experiment small"):
+        build("small", uri, home / "out")
+    client = tracking.open_tracker(home)
+    experiment = tracking.experiment_id(client, "small")
+    with pytest.raises(UserError, match="holds no grid yet"):
+        build("small", uri, home / "out")
+    client.delete_experiment(experiment)
+    with pytest.raises(UserError, match="small was deleted"):
+        build("small", uri, home / "out")
+    assert not (home / "out").exists()

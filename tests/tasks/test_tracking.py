@@ -1,0 +1,154 @@
+import json
+import logging
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from contrastive import store
+from contrastive.errors import UserError
+from tasks import tracking
+from tests.recorded import cell_folder, failed_folder, grid
+
+
+def runs(client: MlflowClient) -> list[Run]:
+    return list(client.search_runs([tracking.experiment_id(client, "small")]))
+
+
+def steps(client: MlflowClient, run: Run, key: str) -> list[int]:
+    return sorted(metric.step for metric in client.get_metric_history(run.info.run_id, key))
+
+
+def test_recording_twice_changes_nothing(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    tracking.record_cell(client, "small", folder, ["Recipes", "Views"])
+    (before,) = runs(client)
+    tracking.record_cell(client, "small", folder, ["Recipes", "Views"])
+    (after,) = runs(client)
+    assert after.to_dictionary() == before.to_dictionary()
+    assert steps(client, after, "loss") == steps(client, after, "gradient_norm") == list(range(30))
+    assert after.info.status == "FINISHED" and after.data.metrics["test.accuracy"] == 0.75
+    assert after.data.tags["ablate.sections"] == "Recipes | Views" and after.data.params["loss"] == "ce"
+    assert list(tracking.differences(client, after, folder)) == []
+
+
+def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tracking, "BATCH", 7)  # a cut that does not fall between two lines
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    send, calls = MlflowClient.log_batch, []
+
+    def dies(self: MlflowClient, *arguments: object, **values: object) -> None:
+        calls.append(values)
+        if len(calls) == 5:
+            raise ConnectionError("the network is gone")
+        send(self, *arguments, **values)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", dies)
+    with pytest.raises(ConnectionError):
+        tracking.record_cell(client, "small", folder, [])
+    (half,) = runs(client)
+    assert half.info.status == "RUNNING" and 0 < len(steps(client, half, "loss")) < 30
+    tracking.record_cell(client, "small", folder, [])
+    (whole,) = runs(client)
+    assert whole.info.run_id == half.info.run_id and whole.info.status == "FINISHED"
+    assert steps(client, whole, "loss") == steps(client, whole, "gradient_norm") == list(range(30))
+
+
+def test_a_cell_that_failed_and_then_finished_carries_no_old_error(home: Path):
+    client = tracking.open_tracker(home)
+    tracking.record_cell(client, "small", failed_folder("c0s0", "ce", 0, "loss is NaN at step 3", "diverged"), [])
+    (failed,) = runs(client)
+    assert failed.info.status == "FAILED" and failed.data.tags["ablate.status"] == "diverged"
+    assert failed.data.tags["ablate.error"] == "loss is NaN at step 3"
+    (store.run_folder("c0s0") / "FAILED.json").unlink()
+    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    (finished,) = runs(client)
+    assert finished.info.status == "FINISHED" and finished.data.tags["ablate.error"] == ""
+    assert steps(client, finished, "loss") == list(range(30))
+
+
+def test_a_curve_trained_again_replaces_the_old_run(home: Path):
+    client = tracking.open_tracker(home)
+    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    folder = cell_folder("c0s0", "ce", 1, 0.5, steps=5)
+    assert any("loss curve" in text for text in tracking.differences(client, runs(client)[0], folder))
+    tracking.record_cell(client, "small", folder, [])
+    (run,) = runs(client)
+    assert steps(client, run, "loss") == list(range(5)) and run.data.metrics["test.accuracy"] == 0.5
+
+
+def test_more_points_than_a_call_takes_values_that_are_no_numbers_and_long_settings(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75, steps=1100)
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"step": 1100, "loss": 1.0, "gradient_norm": NaN, "excess.supcon": Infinity}\n')
+    document = store.read_json(folder / "config.json")
+    document["cell"]["data"]["source"] = "file:" + "x" * 9000
+    store.write_json(folder / "config.json", document)
+    store.mark(folder, "DONE")
+    tracking.record_cell(client, "small", folder, [])
+    (run,) = runs(client)
+    assert steps(client, run, "loss") == list(range(1101)) and steps(client, run, "gradient_norm") == list(range(1100))
+    assert "excess.supcon" not in run.data.metrics and len(run.data.params["data.source"]) == 6000
+
+
+def test_curves_arrive_while_a_cell_trains_and_are_not_doubled(home: Path):
+    folder = cell_folder("c0s0", "ce", 0, 0.75)
+    whole = (folder / "metrics.jsonl").read_text()
+    lines = whole.splitlines(keepends=True)
+    writer = tracking.CurveWriter(home, "small", folder, "ce · seed 0")
+    (folder / "metrics.jsonl").write_text("".join(lines[:10]) + lines[10][:9])  # the last line is still being written
+    writer.send_new()
+    client = tracking.open_tracker(home)
+    assert steps(client, runs(client)[0], "loss") == list(range(10))
+    (folder / "metrics.jsonl").write_text(whole)
+    store.mark(folder, "DONE")
+    writer.send_new()
+    tracking.record_cell(client, "small", folder, [])
+    (run,) = runs(client)
+    assert steps(client, run, "loss") == list(range(30)) and run.info.status == "FINISHED"
+
+
+def test_a_failure_of_tracking_is_logged_once_and_stops_no_training(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://there")
+    writer = tracking.CurveWriter(home, "small", cell_folder("c0s0", "ce", 0, 0.75), "ce · seed 0")
+    with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
+        writer.send_new()
+        writer.send_new()
+    assert [record.name for record in caplog.records].count(tracking.logger.name) == 1
+
+
+def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
+    client = tracking.open_tracker(home)
+    client.delete_experiment(tracking.experiment_id(client, "small"))
+    with pytest.raises(UserError, match="experiment small was deleted: restore it"):
+        tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+
+
+def test_the_grid_is_one_run_whose_artifact_is_the_last_document(home: Path):
+    client, document = tracking.open_tracker(home), grid()
+    tracking.record_grid(client, "small", document)
+    tracking.record_grid(client, "small", document | {"stale_kept": ["c0s0"]})
+    (run,) = runs(client)
+    held = json.loads(Path(client.download_artifacts(run.info.run_id, "grid.json")).read_text())
+    assert held["stale_kept"] == ["c0s0"] and run.data.metrics["reference.test.accuracy"] == 0.6
+    assert len(client.get_metric_history(run.info.run_id, "reference.test.accuracy")) == 1
+
+
+def record(home: Path, folder: Path) -> None:
+    tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+
+
+def test_two_processes_that_record_at_once_make_one_run(home: Path):
+    folder, context = cell_folder("c0s0", "ce", 0, 0.75), multiprocessing.get_context("spawn")
+    processes = [context.Process(target=record, args=(home, folder)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    client = tracking.open_tracker(home)
+    (run,) = runs(client)
+    assert [p.exitcode for p in processes] == [0, 0] and steps(client, run, "loss") == list(range(30))
