@@ -5,6 +5,7 @@ Weights are read from safetensors only, and code that comes with a model is neve
 
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from contrastive import attention, locate
@@ -12,8 +13,6 @@ from contrastive.batches import Batch
 from contrastive.config import Encoder
 from contrastive.errors import UserError
 from contrastive.views.types import Encoded
-
-POSITIONS = 512  # longest text of a scratch encoder
 
 
 def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
@@ -23,15 +22,10 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     from transformers import AutoConfig, AutoModel
 
     folder = locate.model_folder(encoder.model)
-    if not any(folder.glob("*.safetensors")):
-        raise UserError(
-            f"{encoder.model}: no *.safetensors in {folder}; pickled weights are never loaded. Convert them once with "
-            "transformers' save_pretrained, and name the folder as file:FOLDER"
-        )
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         plain = {"add_pooling_layer": False} if config.model_type in ("bert", "roberta") else {}
-        model = AutoModel.from_pretrained(
+        return AutoModel.from_pretrained(
             folder,
             config=config,
             use_safetensors=True,
@@ -40,9 +34,8 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
             dtype=torch.float32,
             **plain,
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
-    return model
 
 
 def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
@@ -59,7 +52,7 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
         "hidden_size": sizes["hidden"],
         "num_attention_heads": sizes["heads"],
         "intermediate_size": 4 * sizes["hidden"],
-        "max_position_embeddings": POSITIONS,
+        "max_position_embeddings": locate.SCRATCH_POSITIONS,
     }
     if encoder.model == "scratch:bert":
         return AutoModel.from_config(BertConfig(**shape), add_pooling_layer=False)

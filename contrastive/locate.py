@@ -25,6 +25,7 @@ VOCABULARIES = (
     "tokenizer.model",
 )
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
 MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
 
 

@@ -27,10 +27,11 @@ def prepare(cell: Cell) -> Path:
     return token_store.prepare(cell.data, cell.encoder, store.home())
 
 
-def train_cell(cell: Cell, name: str, checkpoint_every: int) -> None:
+def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> None:
     """From tokens to TRAINED: weights, embeddings, predictions, provenance. Another process on it is waited for."""
     document = identity(cell)
-    folder = store.run_folder(cell_id(document))
+    if cell_id(document) != folder.name:
+        raise UserError("the code or the data has changed since this grid was planned; run the same command again")
     with store.locked(folder / ".claim"):
         if store.damage(folder, "TRAINED") is None:
             return

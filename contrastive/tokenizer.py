@@ -85,7 +85,9 @@ def train(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
         single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **{f"{name}_token": token for name, token in SPECIAL.items()}
+        tokenizer_object=tokenizer,
+        model_max_length=locate.SCRATCH_POSITIONS,
+        **{f"{name}_token": token for name, token in SPECIAL.items()},
     )
 
 

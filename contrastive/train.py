@@ -17,7 +17,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import set_seed
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive import model as models
@@ -28,6 +28,7 @@ from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.step import floors, terms
+from contrastive.store import write_atomic
 
 GRADIENT_EVERY = 20  # steps between two looks at each term's own gradient, which costs a backward pass a term
 
@@ -49,7 +50,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
     weights = cell.objective.terms()
     audit = Audit(model, optimizer, weights, weights)
-    model, optimizer = accelerator.prepare(model, optimizer)
+    prepared, optimizer = accelerator.prepare(model, optimizer)
     first = resume(folder, model, optimizer, scheduler, accelerator)
     model.train()
 
@@ -65,7 +66,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                     accelerator.device
                 )
                 with accelerator.autocast():
-                    output = model(batch)
+                    output = prepared(batch)
                     values = terms(output, batch.labels, cell.objective)
                     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
                 note_losses(line, values, loss, step, share=1 / len(batches))
@@ -92,7 +93,6 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
             if (step + 1) % checkpoint_every == 0 and step + 1 < total:
                 save_checkpoint(folder, step + 1, model, optimizer, scheduler, accelerator)
     audit.verdict()
-    model = accelerator.unwrap_model(model)
     save_weights(model, cell, folder)
     shutil.rmtree(folder / "resume", ignore_errors=True)
     return model
@@ -166,8 +166,7 @@ def save_weights(model: models.Model, cell: Cell, folder: Path) -> None:
     everything = cell.encoder.model.startswith("scratch:")
     trained = {name for name, p in model.named_parameters() if p.requires_grad or everything}
     state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name in trained}
-    (folder / "checkpoint").mkdir(exist_ok=True)
-    save_file(state, folder / "checkpoint" / "weights.safetensors")
+    write_atomic(folder / "checkpoint" / "weights.safetensors", save(state))
 
 
 def save_checkpoint(

@@ -54,11 +54,14 @@ def run(
     check(experiment)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows.ablation_grid import GridFailed, ablation_grid
+    from tasks.engines import Stopped
 
     try:
         report = ablation_grid(str(experiment), engine.value, keep_stale)
     except GridFailed as failed:
         fail(str(failed), 1)
+    except Stopped as stopped:
+        raise KeyboardInterrupt from stopped
     typer.echo(f"report: {report}")
 
 
@@ -142,8 +145,10 @@ def main() -> None:
         app()
     except UserError as error:
         sys.exit(_message(str(error)))
-    except KeyboardInterrupt:
-        sys.exit(_message("stopped; the same command goes on from here", 130))
+    except SystemExit as end:
+        if end.code == 130:  # what the command line library makes of Ctrl-C
+            _message("stopped; the same command goes on from here")
+        raise
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         sys.exit(_message(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere"))

@@ -25,11 +25,11 @@ def list_table(section: dict[str, Any], results: Results) -> str:
     lines = [["Configuration", *(heading(value) for value in values)]]
     for i, row in enumerate(rows):
         label = row["label"] + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
-        lines.append([label, *(shown(cells[i, value], cells[i, value] is best[value]) for value in values)])
+        lines.append([label, *(shown(cells[i, value], best[value]) for value in values)])
     for reference in results.grid["references"]:
         if any(value in reference["scores"] for value in values):
             scores = [reference["scores"].get(value) for value in values]
-            lines.append([f"*{reference['name']}*", *(MISSING if s is None else f"{s:.4f}" for s in scores)])
+            lines.append([f"*{reference['name']}*", *(MISSING if s is None else number(s) for s in scores)])
     return markdown(lines)
 
 
@@ -46,15 +46,15 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
         line = [str(name)]
         for column in columns:
             rows = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
-            line.append("<br>".join(shown(cells[id(r)], cells[id(r)] is best) for r in rows) or MISSING)
+            line.append("<br>".join(shown(cells[id(r)], best) for r in rows) or MISSING)
         lines.append(line)
     for row in outside:
-        text = shown(cells[id(row)], cells[id(row)] is best)
+        text = shown(cells[id(row)], best)
         lines.append(
             [f"{row['label']} (baseline)" if row["baseline"] else row["label"], text, *[""] * (len(columns) - 1)]
         )
     lines += [
-        [f"*{reference['name']}*", f"{reference['scores'][value]:.4f}", *[""] * (len(columns) - 1)]
+        [f"*{reference['name']}*", number(reference["scores"][value]), *[""] * (len(columns) - 1)]
         for reference in results.grid["references"]
         if value in reference["scores"]
     ]
@@ -67,21 +67,25 @@ def summary(row: dict[str, Any], value: str, results: Results) -> Summary | None
     return summarise([results.scores[value].get(cell, float("nan")) for cell in row["cells"]])
 
 
-def best_of(summaries: list[Summary | None], value: str, results: Results) -> Summary | None:
-    """The best mean; None when there is nothing to compare."""
-    known = [s for s in summaries if s is not None]
-    if len(known) < 2:
+def best_of(summaries: list[Summary | None], value: str, results: Results) -> str | None:
+    """The best mean as it is printed, so that equal numbers are equally best; None when there is nothing to compare."""
+    means = [s.mean for s in summaries if s is not None]
+    if len(means) < 2:
         return None
     higher = results.directions.get(value, {}).get("higher_is_better", True)
-    return max(known, key=lambda s: s.mean if higher else -s.mean)
+    return number(max(means) if higher else min(means))
 
 
-def shown(summary: Summary | None, best: bool) -> str:
+def shown(summary: Summary | None, best: str | None) -> str:
     if summary is None:
         return MISSING
-    text = f"{summary.mean:.4f}"
-    text = f"**{text}**" if best else text
-    return text if summary.half_width is None else f"{text} ± {summary.half_width:.4f}"
+    text = number(summary.mean)
+    text = f"**{text}**" if text == best else text
+    return text if summary.half_width is None else f"{text} ± {number(summary.half_width)}"
+
+
+def number(value: float) -> str:
+    return f"{value:.4f}"
 
 
 def heading(value: str) -> str:

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Any, Literal
 
 EngineName = Literal["local", "inline"]
@@ -25,11 +26,15 @@ class WorkerLost(RuntimeError):
     """The process that did the work died: killed, out of memory, or a crash below Python."""
 
 
+class Stopped(RuntimeError):
+    """The grid was stopped while this work ran or waited; nothing is wrong with the cell."""
+
+
 class Slot:
     """A device, or a share of the cores, and the process that works on it."""
 
     def __init__(self, environment: dict[str, str]):
-        self.environment = environment
+        self.environment, self.closed = environment, False
         self.pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
@@ -49,11 +54,14 @@ class Slot:
                     if meanwhile is not None:
                         meanwhile()
         except BrokenProcessPool as error:
+            if self.closed:
+                raise Stopped("stopped; the same command goes on from here") from None
             self.pool.shutdown(wait=False)
             self.pool = self._start()
             raise WorkerLost("the worker process died (killed, or out of memory)") from error
 
     def close(self) -> None:
+        self.closed = True
         for process in list((self.pool._processes or {}).values()):
             process.terminate()
         self.pool.shutdown(wait=True, cancel_futures=True)
@@ -76,7 +84,7 @@ class Engine:
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = _queue(train)
         self.evaluate = self.train if evaluate is train else _queue(evaluate)
-        self.width = len(self.slots)
+        self.stopped = False
 
     def run(
         self, stage: str, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None
@@ -84,9 +92,22 @@ class Engine:
         free = self.train if stage == "train" else self.evaluate
         slot = free.get()
         try:
-            return slot.run(work, *arguments, meanwhile=meanwhile)
+            self.check()
+            result = slot.run(work, *arguments, meanwhile=meanwhile)
+            self.check()
+            return result
         finally:
             free.put(slot)
+
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped("stopped; the same command goes on from here")
+
+    def stop(self) -> None:
+        """End every process now. What ran or waits here raises `Stopped`."""
+        self.stopped = True
+        for slot in self.slots.values():
+            slot.close()
 
 
 @contextmanager
@@ -94,10 +115,29 @@ def start(name: EngineName, slots: int | None, threads: int) -> Iterator[Engine]
     """The engine `name` over the devices of this machine, stopped with all its processes at the end."""
     engine = _inline() if name == "inline" else _local(slots, threads)
     try:
-        yield engine
+        with _ctrl_c(engine):
+            yield engine
     finally:
-        for slot in engine.slots.values():
-            slot.close()
+        engine.stop()
+
+
+@contextmanager
+def _ctrl_c(engine: Engine) -> Iterator[None]:
+    """Ctrl-C stops the engine even where a library swallows the exception that it raises in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        engine.stopped = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _inline() -> Engine:

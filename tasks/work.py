@@ -22,7 +22,8 @@ def reference(tokens: Path) -> list[dict[str, Any]]:
 def train(cell: Cell, cell_id: str, name: str, checkpoint_every: int) -> dict[str, Any] | None:
     from contrastive import stages
 
-    return stages.attempt(stages.train_cell, store.run_folder(cell_id), cell, name, checkpoint_every)
+    folder = store.run_folder(cell_id)
+    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every)
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:

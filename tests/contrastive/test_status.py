@@ -26,7 +26,7 @@ def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        stages.train_cell(make(source), "a cell", 100)
+        stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
         stages.evaluate_cell(folder_of(make(source)), Evaluation())
     return home
 
@@ -107,7 +107,7 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
     (folder / "embeddings.npz").write_bytes(before[:-100])
     status = only(make(source))
     assert status.action == "stale" and status.why.startswith("damaged: embeddings.npz has")
-    stages.train_cell(make(source), "a cell", 100)
+    stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
     stages.evaluate_cell(folder, Evaluation())
     assert only(make(source)).action == "reuse"
     with np.load(folder / "embeddings.npz") as arrays:

@@ -54,8 +54,9 @@ def make(source: str, seed: int = 0, encoder: dict | None = None, training: dict
 
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
-    stages.train_cell(cell, "a cell", checkpoint_every)
-    return store.run_folder(cell_id(identity(cell)))
+    folder = store.run_folder(cell_id(identity(cell)))
+    stages.train_cell(folder, cell, "a cell", checkpoint_every)
+    return folder
 
 
 def numbers(folder: Path) -> dict[str, object]:
@@ -178,9 +179,15 @@ def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: P
 def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
     cell = make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0})
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, cell, "a cell", 1000)
+    report = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
     assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
     assert store.failure(folder) == report
+
+
+def test_a_change_since_the_plan_is_refused(source: str, home: Path):
+    planned = store.run_folder(cell_id(identity(make(source))))
+    with pytest.raises(UserError, match="changed since this grid was planned"):
+        stages.train_cell(planned, make(source, loss="rdrop"), "a cell", 1000)
 
 
 def pieces(source: str, **objective) -> tuple[model.Model, torch.optim.Optimizer, Cell]:

@@ -2,12 +2,16 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from flows import ports
 
 ABLATE = str(Path(sys.executable).parent / "ablate")
 SMOKE = Path(__file__).parent / "smoke.yaml"
@@ -20,15 +24,48 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ablate_in(prefect_home: Path) -> Ablate:
-    """Runs `ablate` with a home; whatever happens, nobody sees a traceback."""
+def server(prefect_home: Path) -> Iterator[str]:
+    """A Prefect server for the tests that do not ask how a flow runs without one; that costs each of them seconds."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "prefect"), "server", "start", "--host", "127.0.0.1", "--port", port]
+    environment = os.environ | {"PREFECT_HOME": str(prefect_home), "DO_NOT_TRACK": "1"}
+    with open(prefect_home / "server.log", "w") as log:
+        process = subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log)
+    deadline = time.monotonic() + 120
+    while not ports.answers(f"http://127.0.0.1:{port}/api/health"):
+        assert process.poll() is None and time.monotonic() < deadline, (prefect_home / "server.log").read_text()
+        time.sleep(0.2)
+    yield f"http://127.0.0.1:{port}/api"
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def alone(prefect_home: Path) -> Ablate:
+    """Runs `ablate` with a home, without any server; whatever happens, nobody sees a traceback."""
+    return caller({"PREFECT_HOME": str(prefect_home)})
+
+
+@pytest.fixture(scope="session")
+def ablate_in(prefect_home: Path, server: str) -> Ablate:
+    """The same against a server that is there already."""
+    return caller({"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server})
+
+
+def caller(settings: dict[str, str]) -> Ablate:
+    dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped} | settings
 
     def call(home: Path, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
-        environment = {name: value for name, value in os.environ.items() if name not in dropped}
-        environment |= {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)}
         done = subprocess.run(
-            [ABLATE, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300, **options
+            [ABLATE, *map(str, arguments)],
+            env=kept | {"ABLATE_HOME": str(home)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **options,
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
         return done
@@ -37,9 +74,9 @@ def ablate_in(prefect_home: Path) -> Ablate:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, ablate_in: Ablate) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory, alone: Ablate) -> Path:
     home = tmp_path_factory.mktemp("finished")
-    done = ablate_in(home, "run", SMOKE)
+    done = alone(home, "run", SMOKE)
     assert done.returncode == 0, done.stderr
     return home
 

@@ -57,9 +57,9 @@ def test_the_plan_of_a_finished_grid_is_to_reuse_it(finished: Path, ablate_in: A
     assert plan["counts"] == {"reuse": 8} and plan["estimated_seconds"] == 0
 
 
-def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
+def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, alone: Ablate):
     report, runs = report_of(finished), {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")}
-    done = ablate_in(finished, "run", SMOKE)
+    done = alone(finished, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
     assert report_of(finished) == report
     assert {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")} == runs
@@ -113,13 +113,13 @@ def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: 
     assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
 
 
-def test_two_runs_at_once_train_each_cell_once(ablate_in: Ablate, tmp_path: Path):
+def test_two_runs_at_once_train_each_cell_once(alone: Ablate, tmp_path: Path):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as threads:
-        both = list(threads.map(lambda _: ablate_in(tmp_path / "home", "run", SMOKE), range(2)))
+        both = list(threads.map(lambda _: alone(tmp_path / "home", "run", SMOKE), range(2)))
     assert [done.returncode for done in both] == [0, 0], [done.stderr for done in both]
-    assert ablate_in(tmp_path / "home", "audit", SMOKE).returncode == 0
+    assert alone(tmp_path / "home", "audit", SMOKE).returncode == 0
 
 
 def test_stopped_by_ctrl_c_the_same_command_finishes_the_grid(ablate_in: Ablate, tmp_path: Path, prefect_home: Path):
@@ -137,6 +137,7 @@ def test_stopped_by_ctrl_c_the_same_command_finishes_the_grid(ablate_in: Ablate,
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert process.returncode != 0 and "Traceback" not in said
+    assert process.returncode == 130 and said.endswith("ablate: stopped; the same command goes on from here\n")
+    assert "Traceback" not in said and not list(home.glob("runs/*/FAILED.json"))
     assert ablate_in(home, "run", SMOKE).returncode == 0
     assert ablate_in(home, "audit", SMOKE).returncode == 0

@@ -1,16 +1,18 @@
 """Engines: real worker processes, pinned, warm, replaced when they die, and never outliving their parent."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tasks import engines
-from tasks.engines import WorkerLost
+from tasks.engines import Stopped, WorkerLost
 
 
 def pid() -> int:
@@ -53,6 +55,20 @@ def test_meanwhile_is_called_while_the_work_runs():
     with engines.start("local", 1, threads=1) as engine:
         assert engine.run("train", slow, 5.0, meanwhile=lambda: calls.append(1)) == "done"
     assert calls
+
+
+def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_started_anew():
+    with engines.start("local", 1, threads=1) as engine, ThreadPoolExecutor(3) as threads:
+        engine.run("train", pid)
+        asked = [threads.submit(engine.run, "train", slow, 60.0) for _ in range(3)]
+        time.sleep(0.5)
+        began = time.monotonic()
+        engine.stop()
+        for one in asked:
+            with pytest.raises(Stopped):
+                one.result(timeout=20)
+        assert time.monotonic() - began < 10
+    assert not multiprocessing.active_children()
 
 
 def test_inline_works_in_this_process():

@@ -1,0 +1,52 @@
+"""A small real encoder, and a pass of numbers that are known."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from contrastive import encoder as encoders
+from contrastive.batches import Batch
+from contrastive.config import Encoder, Scratch
+from contrastive.views.types import Encode, Encoded
+
+CLS, SEP, PAD = 2, 3, 0
+
+
+def batch_of(*lengths: int) -> Batch:
+    """Texts of so many words between CLS and SEP, padded."""
+    longest = max(lengths) + 2
+    ids = torch.full((len(lengths), longest), PAD)
+    for row, words in zip(ids, lengths, strict=True):
+        row[: words + 2] = torch.tensor([CLS, *range(5 + words, 5, -1), SEP])
+    mask = ids != PAD
+    return Batch(ids, mask, ~mask | (ids == CLS) | (ids == SEP), torch.arange(len(lengths)) % 2)
+
+
+@pytest.fixture(params=["bert", "deberta-v2"])
+def encode(request: pytest.FixtureRequest) -> Encode:
+    """A pass through three blocks in training mode, with dropout."""
+    torch.manual_seed(0)
+    sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
+    backbone = encoders.load(Encoder(model=f"scratch:{request.param}", scratch=sizes), 64, PAD).train()
+    dropout = nn.Dropout(0.5)
+    return lambda batch: encoders.encode(backbone, batch, "cls", dropout)
+
+
+@pytest.fixture
+def known() -> Callable[..., Encoded]:
+    """A pass whose blocks and attention are given; dropout negates, so that its outputs are told apart."""
+
+    def make(batch: Batch, hidden: list[torch.Tensor], attention: list[torch.Tensor] | None = None) -> Encoded:
+        rows = attention or []
+        return Encoded(
+            torch.zeros_like(hidden[0]),
+            tuple(hidden),
+            batch,
+            lambda states, _: states[:, 0],
+            torch.neg,
+            lambda _, block: rows[block],
+        )
+
+    return make

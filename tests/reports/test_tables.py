@@ -1,0 +1,102 @@
+"""Tables by hand: pivots, the best in bold, one seed, what is missing, and text that would break Markdown."""
+
+import pandas as pd
+import pytest
+
+from reports import tables
+from reports.load import Results
+
+SCORES = {
+    "a0": {"test.accuracy": 0.7, "test.loss": 0.5},
+    "a1": {"test.accuracy": 0.9, "test.loss": 0.3},
+    "b0": {"test.accuracy": 0.8, "test.loss": 0.6},
+    "b1": {"test.accuracy": 0.80004, "test.loss": 0.6},
+    "c0": {"test.accuracy": 0.6, "test.loss": 0.2},
+}
+
+
+def results(**scores: dict[str, float]) -> Results:
+    empty = pd.DataFrame()
+    directions = {name: {"higher_is_better": name != "test.loss"} for name in ("test.accuracy", "test.loss")}
+    grid = {"references": [{"name": "TF-IDF", "scores": {"test.accuracy": 0.5}}]}
+    return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions)
+
+
+def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> dict:
+    return {"label": label, "axes": axes, "baseline": baseline, "cells": list(cells)}
+
+
+def section(*rows: dict, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> dict:
+    shape = {"values": list(values), "rows": None, "columns": None} | table
+    return {"title": "A section", "show": {"table": shape}, "rows": list(rows)}
+
+
+def lines(part: dict, **scores: dict[str, float]) -> list[str]:
+    (table,) = tables.section_tables(part, results(**scores))
+    return table.splitlines()
+
+
+def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
+    part = section(row("a", "a0", "a1", baseline=True), row("c", "c0"), values=("test.accuracy", "test.loss"))
+    assert lines(part) == [
+        "| Configuration | accuracy (test) | loss (test) |",
+        "| :-- | --: | --: |",
+        "| a (baseline) | **0.8000** ± 1.2706 | 0.4000 ± 1.2706 |",  # t(0.975, 1) · 0.1
+        "| c | 0.6000 | **0.2000** |",  # lower is better; one seed has no spread
+        "| *TF-IDF* | 0.5000 | – |",
+    ]
+
+
+def test_equal_numbers_are_equally_best():
+    """0.80002 and 0.8 are both printed as 0.8000: the reader sees no difference, so the bold makes none."""
+    found = lines(section(row("a", "a0", "a1"), row("b", "b0", "b1"), row("c", "c0")))
+    assert [line.count("**") for line in found] == [0, 0, 2, 2, 0, 0]
+
+
+def test_one_configuration_alone_is_not_the_best():
+    assert "**" not in "".join(lines(section(row("a", "a0", "a1"))))
+
+
+def test_a_pivot_with_its_baseline_and_reference_below():
+    part = section(
+        row("ce", "c0", baseline=True),
+        row("k=4 · α=0.2", "a0", k=4, alpha=0.2),
+        row("k=4 · α=0.5", "a1", k=4, alpha=0.5),
+        row("k=16 · α=0.2", "b0", k=16, alpha=0.2),
+        rows="k",
+        columns="alpha",
+    )
+    assert lines(part) == [
+        "accuracy (test)",
+        "",
+        "| K \\ α | 0.2 | 0.5 |",
+        "| :-- | --: | --: |",
+        "| 4 | 0.7000 | **0.9000** |",
+        "| 16 | 0.8000 | – |",
+        "| ce (baseline) | 0.6000 |  |",
+        "| *TF-IDF* | 0.5000 |  |",
+    ]
+
+
+def test_a_pivot_finds_the_axis_that_is_not_named():
+    part = section(row("x", "a0", k=4, alpha=0.2), row("y", "b0", k=8, alpha=0.2), columns="alpha")
+    assert lines(part)[2] == "| K \\ α | 0.2 |"
+
+
+def test_two_configurations_in_one_place_both_stand_there():
+    """A pivot over two of three axes."""
+    part = section(
+        row("x", "a0", k=4, alpha=0.2, loss="supcon"), row("y", "b0", k=4, alpha=0.2, loss="dcl"),
+        rows="k", columns="alpha",
+    )  # fmt: skip
+    assert lines(part)[4] == "| 4 | 0.7000<br>**0.8000** |"
+
+
+@pytest.mark.parametrize("scores", [{}, {"a0": {"test.accuracy": float("nan")}}])
+def test_what_was_not_measured_is_a_dash(scores: dict):
+    part = section(row("none", "nowhere"), row("a", "a0"), values=("test.nothing",))
+    assert [line.split("|")[2].strip() for line in lines(part, **scores)[2:]] == ["–", "–"]
+
+
+def test_text_stays_inside_its_cell():
+    assert tables.escape("a|b\n<img src=x> & <br>") == "a\\|b &lt;img src=x&gt; &amp; <br>"
