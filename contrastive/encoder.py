@@ -20,7 +20,9 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     if encoder.model.startswith("scratch:"):
         return begin(encoder, vocab_size, pad_id)
     from transformers import AutoConfig, AutoModel
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # a bar of milliseconds a cell would fill the terminal
     folder = locate.model_folder(encoder.model)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

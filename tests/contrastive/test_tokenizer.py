@@ -87,3 +87,20 @@ def test_a_model_without_a_tokenizer(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="no tokenizer could be loaded"):
         tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+
+
+def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
+    """As the hub has DeBERTa-v3."""
+    import sentencepiece
+
+    (tmp_path / "texts.txt").write_text("\n".join(ENGLISH))
+    names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "texts.txt"), model_prefix=str(tmp_path / "spm"), vocab_size=50, hard_vocab_limit=False,
+        pad_id=0, bos_id=1, eos_id=2, unk_id=3, minloglevel=2, **names,
+    )  # fmt: skip
+    (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    fast = tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+    assert fast.is_fast and fast.pad_token_id == 0
+    assert fast.decode(fast("good movie")["input_ids"]).split() == ["[CLS]", "good", "movie[SEP]"]
