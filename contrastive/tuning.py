@@ -1,6 +1,7 @@
 """Which parameters train, and how fast."""
 
 import re
+import warnings
 from typing import Any
 
 from torch import nn
@@ -34,7 +35,9 @@ def with_adapters(backbone: nn.Module, how: Tune) -> nn.Module:
         r=how.lora.r, lora_alpha=how.lora.alpha, lora_dropout=how.lora.dropout, target_modules=targets
     )
     try:
-        return get_peft_model(backbone, settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft reads an attribute by its old name
+            return get_peft_model(backbone, settings)
     except ValueError as error:
         known = sorted({n.split(".")[-1] for n, m in backbone.named_modules() if isinstance(m, nn.Linear)})
         raise UserError(f"lora.targets {targets}: {error}; the linear modules are {', '.join(known)}") from error

@@ -59,7 +59,9 @@ def file_names(sections: list[dict[str, Any]]) -> list[str]:
     names: list[str] = []
     for number, section in enumerate(sections, start=1):
         name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower()).strip("-") or f"section-{number}"
-        names.append(f"{name}-{number}" if name in names else name)
+        while name in names:
+            name += f"-{number}"
+        names.append(name)
     return names
 
 

@@ -58,10 +58,14 @@ def caller(settings: dict[str, str]) -> Ablate:
     dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
     kept = {name: value for name, value in os.environ.items() if name not in dropped} | settings
 
-    def call(home: Path, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    def call(
+        home: Path, *arguments: object, code: Path | None = None, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        """`code`: a folder with a copy of the project to run instead of this one."""
+        other = {} if code is None else {"PYTHONPATH": str(code)}
         done = subprocess.run(
             [ABLATE, *map(str, arguments)],
-            env=kept | {"ABLATE_HOME": str(home)},
+            env=kept | {"ABLATE_HOME": str(home)} | other,
             capture_output=True,
             text=True,
             timeout=300,

@@ -106,6 +106,21 @@ def test_other_metrics_measure_again_and_train_nothing(home: Path, ablate_in: Ab
     assert {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")} == trained
 
 
+def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, ablate_in: Ablate, tmp_path: Path):
+    code = tmp_path / "code"
+    for package in ("contrastive", "flows", "reports", "tasks"):
+        shutil.copytree(SMOKE.parents[2] / package, code / package, ignore=shutil.ignore_patterns("output"))
+    source = code / "contrastive" / "step.py"
+    source.write_text(source.read_text() + "\n# a comment decides nothing\n")
+    assert json.loads(ablate_in(home, "plan", SMOKE, "--json", code=code).stdout)["counts"] == {"reuse": 8}
+    source.write_text(source.read_text() + "\nNEW = 1\n")
+    planned = ablate_in(home, "plan", SMOKE, code=code).stdout
+    assert "stale" in planned and "code changed: contrastive.step" in planned
+    done = ablate_in(home, "run", SMOKE, "--keep-stale", code=code)
+    assert done.returncode == 0 and "8 of them finished before" in done.stderr
+    assert b"8 cells were kept although the code" in report_of(home)["README.md"]
+
+
 def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: Ablate):
     cell = next(finished.glob("runs/*")).name
     done = ablate_in(finished, "show", cell[:10])

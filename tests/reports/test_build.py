@@ -71,9 +71,9 @@ def test_names_that_break_markdown_are_escaped(home: Path):
 
 
 def test_sections_whose_titles_make_one_file_name_keep_their_own_figures(home: Path):
-    output = build("small", record(home, grid(titles=("视角", "层", "K × α")), cells()), home / "out").parent
+    output = build("small", record(home, grid(titles=("视角", "层", "K 4", "K", "K")), cells()), home / "out").parent
     pictures = sorted(path.name for path in output.glob("figures/*"))
-    assert len(pictures) == 6
+    assert len(pictures) == 10
     assert all(f"](figures/{name})" in (output / "README.md").read_text() for name in pictures)
 
 
