@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from contrastive import registry
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -70,6 +70,12 @@ class Scratch(Settings):
     heads: Positive = 2
     vocabulary: int = Field(4000, ge=64)
 
+    @model_validator(mode="after")
+    def _shared(self) -> "Scratch":
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden {self.hidden} is no multiple of heads {self.heads}")
+        return self
+
 
 class Encoder(Settings):
     model: str = Field(
@@ -95,8 +101,8 @@ class Objective(Settings):
     view: str | None = Field(None, description="how a sample becomes several vectors; left out: the loss's usual one")
     alpha: float = Field(1.0, ge=0, description="weight of the terms after `ce`")
     temperature: float = Field(0.1, gt=0)
-    k: int = Field(30, ge=1, description="tokens a sample (topk_tokens, cluster, layers at token level)")
-    clusters: int = Field(5, ge=1, description="k-means centres a sample (cluster)")
+    k: Positive = Field(30, description="tokens a sample (topk_tokens, cluster, layers at token level)")
+    clusters: Positive = Field(5, description="k-means centres a sample (cluster)")
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, min_length=1, description="blocks, from 0")
     level: Literal["sentence", "token"] = "sentence"
     middle: Annotated[int, Field(ge=0)] | None = Field(None, description="middle block of multiview; default: half way")
@@ -111,6 +117,13 @@ class Objective(Settings):
         if len(set(value.split("+"))) < len(value.split("+")):
             raise ValueError(f"`{value}` names a loss twice")
         return value
+
+    @field_validator("layers")
+    @classmethod
+    def _in_order(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError(f"{list(value)} names a block twice")
+        return None if value is None else tuple(sorted(value))
 
     @field_validator("view")
     @classmethod
@@ -136,6 +149,11 @@ class Objective(Settings):
         supervised = "ce" in names
         return {name: self.alpha if supervised and name != "ce" else 1.0 for name in names}
 
+    def reads_logits(self) -> bool:
+        """Whether a term reads the head's predictions; without one there is no head."""
+        losses = registry.entries("contrastive.losses", "LOSSES")
+        return any(losses[name].first == "logits" for name in self.terms())
+
     def canonical(self) -> "Objective":
         """The same objective with every setting that it does not read back at its default."""
         terms, losses = self.terms(), registry.entries("contrastive.losses", "LOSSES")
@@ -155,17 +173,17 @@ class Objective(Settings):
 
 class Training(Settings):
     epochs: Positive = 3
-    batch_size: int = Field(16, ge=1)
-    accumulate: int = Field(1, ge=1, description="batches an optimizer step; adds no negatives to a contrastive term")
-    head_lr: float = Field(1e-4, gt=0)
-    encoder_lr: float = Field(2e-5, gt=0)
+    batch_size: Positive = 16
+    accumulate: Positive = Field(1, description="batches an optimizer step; adds no negatives to a contrastive term")
+    head_lr: float = Field(1e-4, gt=0, le=1e30)
+    encoder_lr: float = Field(2e-5, gt=0, le=1e30)
     layer_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate, a block down from the top")
     weight_decay: float = Field(0.01, ge=0)
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps over which the learning rate rises")
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 clips nothing")
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    bucket: int = Field(10, ge=1, description="batches sorted by length together; 1 draws batches at random")
+    bucket: Positive = Field(10, description="batches sorted by length together; 1 draws batches at random")
     threads: int = Field(1, ge=1, le=1024, description="CPU threads a cell computes with; they decide the last bits")
 
 
@@ -185,8 +203,14 @@ class Cell(Settings):
             ignored.add("layer_decay")
         if self.encoder.tune.last_blocks == 0:
             ignored.add("encoder_lr")
+        if not self.objective.reads_logits():
+            ignored.add("head_lr")
         training = Training(**self.training.model_dump(exclude=ignored))
-        return self.model_copy(update={"objective": self.objective.canonical(), "training": training})
+        usual_size = self.encoder.scratch == Scratch()
+        encoder = self.encoder.model_copy(update={"scratch": None}) if usual_size else self.encoder
+        return self.model_copy(
+            update={"encoder": encoder, "objective": self.objective.canonical(), "training": training}
+        )
 
 
 class Table(Settings):
@@ -227,8 +251,9 @@ class Evaluation(Settings):
     @field_validator("metrics")
     @classmethod
     def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            _known("metric", name, registry.entries("contrastive.metrics", "METRICS"))
+        known = registry.entries("contrastive.metrics", "METRICS")
+        if unknown := [name for name in value if name not in known]:
+            _known("metric", "`, `".join(unknown), known)
         return value
 
 

@@ -22,7 +22,7 @@ _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]{1,18}", list("-+0123456789")),
+    ("int", r"[-+]?[0-9]{1,4000}", list("-+0123456789")),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", list("-+.0123456789")),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
@@ -74,6 +74,8 @@ def read(text: str, name: str) -> Document:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         return Document(None, None, [Problem(name, *_syntax(error, text))])
+    except RecursionError:
+        return Document(None, None, [Problem(name, 1, "nested too deeply to be an experiment")])
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         return Document(None, None, [Problem(name, line, f"the character #x{error.character:02x} cannot be in YAML")])
@@ -104,6 +106,8 @@ def _plain(node: yaml.Node, reading: _Reading, depth: int) -> Any:
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, reading, depth)
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    if not _is_text(node, reading):
+        return ""
     if kind not in _SCALARS:
         reading.problem(node, f"the tag `{node.tag}` means nothing here; leave it out")
         return node.value
@@ -121,11 +125,27 @@ def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str,
         if not isinstance(key, yaml.ScalarNode):
             reading.problem(key, "a setting's name must be a word, not a list or map")
             continue
+        if not _is_text(key, reading):
+            continue
+        if key.value == "<<":
+            reading.problem(
+                key, "merge keys (<<) are not read; write the settings out"
+            )
+            continue
         if key.value in found:
             reading.problem(key, f"`{key.value}` is given twice, first on line {lines[key.value]}")
         lines.setdefault(key.value, key.start_mark.line + 1)
         found[key.value] = _plain(value, reading, depth + 1)
     return found
+
+
+def _is_text(node: yaml.Node, reading: _Reading) -> bool:
+    try:
+        node.value.encode()
+    except UnicodeEncodeError:
+        reading.problem(node, "half of a character (a lone surrogate); write the whole one")
+        return False
+    return True
 
 
 def _child(node: yaml.Node | None, part: str | int) -> tuple[int, yaml.Node] | None:

@@ -45,8 +45,6 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     from transformers import AutoModel, BertConfig, DebertaV2Config
 
     sizes = locate.scratch_sizes(encoder)
-    if sizes["hidden"] % sizes["heads"]:
-        raise UserError(f"scratch: hidden {sizes['hidden']} is no multiple of heads {sizes['heads']}")
     shape = {
         "vocab_size": vocab_size,
         "pad_token_id": pad_id,

@@ -12,6 +12,7 @@ from contrastive.config import PARTS, SETTINGS, Evaluation, Experiment, Scratch,
 from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
+from contrastive.locate import SCRATCH_POSITIONS
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -148,6 +149,13 @@ def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[
     for position, seed in enumerate(experiment.seeds):
         if seed in experiment.seeds[:position]:
             yield ("seeds", position), f"{seed} is given twice"
+    if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
+        yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
+    for name in ("metrics", "splits"):
+        values = getattr(experiment.evaluation, name)
+        for position, value in enumerate(values):
+            if value in values[:position]:
+                yield ("evaluation", name, position), f"`{value}` is given twice"
     titles = [section.title for section in experiment.sections]
     evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
     for number, section in enumerate(experiment.sections):
@@ -155,6 +163,11 @@ def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[
         if section.title != PLACEHOLDERS["title"] and section.title in titles[:number]:
             yield (*place, "title"), f"another section has the title {shown(section.title)} too"
         yield from _table(place, section, experiment.evaluation if evaluation_is_sound else None)
+
+
+def _has_validation(experiment: Experiment) -> bool:
+    sections = (name for section in experiment.sections for name in (*section.base, *section.axes))
+    return experiment.data.validation != 0 or "validation" in sections
 
 
 def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Iterator[Finding]:
@@ -195,15 +208,20 @@ def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[F
 
 def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
     try:
-        encoder = builder.build(overlay)["encoder"]
+        parts = builder.build(overlay)
+        encoder, longest = parts["encoder"], parts["data"].max_length
     except ValidationError as error:
         for item in error.errors():
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
             yield f"{reason} (drop this combination with `exclude`, or mend it)"
         return
+    used = builder.relevant(builder.settings | overlay)
+    if used.get("k", 0) > longest:
+        yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
     if encoder.model.startswith("scratch:"):
+        if longest > SCRATCH_POSITIONS:
+            yield f"data.max_length is {longest}, and {encoder.model} takes at most {SCRATCH_POSITIONS} tokens"
         blocks = (encoder.scratch or Scratch()).layers
-        used = builder.relevant(builder.settings | overlay)
         wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
         if max(wanted) >= blocks:
             yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
@@ -229,7 +247,7 @@ def _repaired(data: Any, place: Place, holder: str = "") -> Any:
         return data | {name: _repaired(data[name], rest, str(name))}
     if name in data:
         return {key: value for key, value in data.items() if key != name}
-    return data | {name: PLACEHOLDERS[str(name)]}
+    return data | {name: PLACEHOLDERS[name]} if name in PLACEHOLDERS else data  # taken with another item of its list
 
 
 def _same(one: Any, other: Any) -> bool:

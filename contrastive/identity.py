@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from contrastive import data, locate
-from contrastive.config import Cell, Data, Encoder, Evaluation, Settings
+from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Settings
 from contrastive.registry import entries, module_file, parse
 
 VERSION = 1
@@ -64,7 +64,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
         cell: {
             "data": once(_data, cell.data),
             "encoder": once(_encoder, cell.encoder),
-            "objective": once(_dump, cell.objective),
+            "objective": once(_objective, cell.objective),
             "training": once(_dump, cell.training),
             "seed": cell.seed,
             "version": VERSION,
@@ -76,6 +76,11 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
 
 def _dump(part: Settings) -> dict[str, Any]:
     return part.model_dump(mode="json", exclude_defaults=True)
+
+
+def _objective(part: Objective) -> dict[str, Any]:
+    """With the weights of its terms: what they follow from is no code of a stage."""
+    return _dump(part) | {"terms": part.terms()}
 
 
 def _data(part: Data) -> dict[str, Any]:
@@ -138,6 +143,7 @@ def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, 
         if module in registries:
             table, names = registries[module]
             lines = entries(module, table)
+            found |= {f"{module}.{table}[{name}]": f"{lines[name].module}.{lines[name].function}" for name in names}
             unused = {lines[name].module for name in lines if name not in names}
             waiting += [name for name in imports(module) if name not in unused]
             continue

@@ -74,6 +74,8 @@ def package_folder(name: str) -> Path:
     """Where a package is installed, found without importing it."""
     module = name.replace("-", "_")
     specification = importlib.util.find_spec(module) if module.isidentifier() else None
+    if not module.isidentifier():
+        raise UserError(f"package:{name}: `{name}` is no name of a package")
     if specification is None or not specification.submodule_search_locations:
         raise UserError(f"package:{name} is not installed; `pip install {name}` or choose another source")
     return Path(next(iter(specification.submodule_search_locations)))

@@ -21,10 +21,8 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = tuning.tune(encoders.load(cell.encoder, vocab_size, pad_id), cell.encoder.tune)
         self.dropout = nn.Dropout(cell.encoder.dropout)
-        losses = registry.entries("contrastive.losses", "LOSSES")
-        needs_head = any(losses[name].first == "logits" for name in cell.objective.terms())
         config: Any = self.backbone.config
-        self.head = nn.Linear(config.hidden_size, labels) if needs_head else None
+        self.head = nn.Linear(config.hidden_size, labels) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
         self.view = view_of(cell)
 

@@ -1,11 +1,13 @@
 """A grid with what is to be done for each cell, and what the report has to know about it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from contrastive import store
-from contrastive.config import Cell, Experiment
-from contrastive.grid import Grid, cell_name, expand
+from contrastive.config import Cell, Data, Experiment
+from contrastive.grid import Grid, cell_name, expand, short
 from contrastive.identity import evaluation_key
 from contrastive.status import Status, statuses, up_to_date
 
@@ -27,8 +29,15 @@ class Plan:
     def name(self, cell: Cell) -> str:
         return cell_name(cell, self.experiment)
 
-    def sections_of(self, cell: Cell) -> list[str]:
-        return [s.section.title for s in self.grid.sections if any(cell in row.cells for row in s.rows)]
+    @cached_property
+    def sections(self) -> dict[Cell, list[str]]:
+        """The titles of the sections that show a cell."""
+        found: dict[Cell, dict[str, None]] = {}
+        for part in self.grid.sections:
+            for row in part.rows:
+                for cell in row.cells:
+                    found.setdefault(cell, {})[part.section.title] = None
+        return {cell: list(titles) for cell, titles in found.items()}
 
 
 def make(experiment: Experiment, *, keep_stale: bool = False) -> Plan:
@@ -50,8 +59,22 @@ def _keep(status: Status, key: str) -> Status:
     )
 
 
+def data_names(cells: Iterable[Cell]) -> dict[Data, str]:
+    """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
+    texts = {cell.data: cell.data.model_copy(update={"max_length": 128}) for cell in cells}  # of whatever length
+    distinct = set(texts.values())
+    differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
+
+    def named(data: Data) -> str:
+        values = {name: getattr(data, name) for name in differing}
+        return ", ".join(str(v) if name == "source" else f"{name}={short(name, v)}" for name, v in values.items())
+
+    return {data: named(plain) for data, plain in texts.items()}
+
+
 def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
     """The grid as the report reads it: sections, their rows, and the ids of the cells a row."""
+    names = data_names(plan.statuses)
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return {
         "experiment": plan.experiment.model_dump(mode="json"),
@@ -65,6 +88,7 @@ def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
                         "label": row.label,
                         "axes": row.axes,
                         "baseline": row.baseline,
+                        "data": names[row.cells[0].data],
                         "cells": [plan.statuses[cell].id for cell in row.cells],
                         "seeds": [cell.seed for cell in row.cells],
                     }

@@ -18,32 +18,45 @@ def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
     """Scores on each held-out split that is not empty, computed once for prepared data."""
     path = cached(tokens, home)
     if not path.exists():
-        store.write_json(path, [{"name": NAME, "scores": measure(tokens)}])
+        scores = measure(tokens)
+        store.write_json(path, [{"name": NAME, "scores": scores}] if scores else [])
     found: list[dict[str, Any]] = store.read_json(path)
     return found
 
 
 def measure(tokens: Path) -> dict[str, float]:
+    from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
-    from sklearn.pipeline import make_pipeline, make_union
 
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
     characters = TfidfVectorizer(
         analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
     )  # Chinese has no spaces
-    model = make_pipeline(make_union(words, characters), LogisticRegression(C=10, max_iter=1000))
     texts, labels = read(tokens, "train")
-    model.fit(texts, labels)
+    known = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
+    if not known:
+        return {}
+    model = LogisticRegression(C=10, max_iter=1000)
+    model.fit(hstack([vectorizer.transform(texts) for vectorizer in known]), labels)
     scores = {}
     for split in ("validation", "test"):
         held_out, truth = read(tokens, split)
         if held_out:
-            guesses = model.predict(held_out)
+            guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in known]))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
             scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
     return scores
+
+
+def learns(vectorizer: Any, texts: list[str]) -> bool:
+    """Whether there is anything to count: not where no text has a word, or no character occurs in two texts."""
+    try:
+        vectorizer.fit(texts)
+    except ValueError:
+        return False
+    return True
 
 
 def read(tokens: Path, split: str) -> tuple[list[str], list[int]]:

@@ -20,6 +20,7 @@ class Entry:
 
     name: str
     module: str
+    function: str
     first: str  # name of the first parameter: what it is given ("views", "logits", "encode" …)
     settings: tuple[str, ...]  # names of the keyword-only parameters
 
@@ -77,9 +78,9 @@ def _assignment(module: str, name: str) -> ast.expr:
 def _entry(name: str, module: str, function: str) -> Entry:
     for node in parse(module).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
-            return Entry(name, module, node.args.args[0].arg, tuple(a.arg for a in node.args.kwonlyargs))
+            return Entry(name, module, function, node.args.args[0].arg, tuple(a.arg for a in node.args.kwonlyargs))
         if isinstance(node, ast.ClassDef) and node.name == function:
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
             settings = [a.arg for m in ("__init__", "forward") if m in methods for a in methods[m].args.kwonlyargs]
-            return Entry(name, module, methods["forward"].args.args[1].arg, tuple(dict.fromkeys(settings)))
+            return Entry(name, module, function, methods["forward"].args.args[1].arg, tuple(dict.fromkeys(settings)))
     raise LookupError(f"{module} defines no {function}")

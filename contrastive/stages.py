@@ -86,6 +86,7 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
         torch.set_num_threads(1)
         (folder / "DONE").unlink(missing_ok=True)
         evaluation_stage.evaluate(folder, evaluation)
+        (folder / "FAILED.json").unlink(missing_ok=True)
         store.mark(folder, "DONE")
 
 

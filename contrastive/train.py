@@ -4,8 +4,10 @@ The numbers of a cell follow from its seed alone: initial weights, dropout and v
 of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of an undisturbed one.
 """
 
+import io
 import json
 import math
+import pickle
 import shutil
 import time
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
     accelerator = start(cell)
     model = models.build(cell, len(tokens.labels), tokens.vocab_size, tokens.pad_id).to(accelerator.device)
     optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
-    total = sum(1 for _ in steps(cell, tokens))
+    total = count_steps(cell.training, len(tokens.splits["train"]))
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
     weights = cell.objective.terms()
     audit = Audit(model, optimizer, weights, weights)
@@ -121,6 +123,10 @@ def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:
             yield epoch, batches[begin : begin + training.accumulate]
 
 
+def count_steps(training: Training, texts: int) -> int:
+    return training.epochs * math.ceil(math.ceil(texts / training.batch_size) / training.accumulate)
+
+
 def rate(done: int, total: int, training: Training) -> float:
     """Factor on the learning rates for the step after `done` steps; never 0, so that every step trains."""
     warm = math.ceil(training.warmup * total)
@@ -181,27 +187,34 @@ def save_checkpoint(
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
         "random": [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])],
     }
-    (folder / "resume").mkdir(exist_ok=True)
-    torch.save(state, folder / "resume" / "state.new")
-    (folder / "resume" / "state.new").replace(folder / "resume" / "state.pt")
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_atomic(folder / "resume" / "state.pt", content.getvalue())
 
 
 def resume(folder: Path, model: Any, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator) -> int:
-    """Take up the last checkpoint of an interrupted attempt; returns the first step to do."""
-    log, path = folder / "metrics.jsonl", folder / "resume" / "state.pt"
-    if not path.exists():
+    """Take up the last checkpoint of an interrupted attempt, if it is whole; returns the first step to do."""
+    log, state = folder / "metrics.jsonl", checkpoint(folder)
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
+    if state is None or len(lines) < state["step"]:
         log.write_text("")
         return 0
-    state = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"], strict=False)
     optimizer.load_state_dict(state["optimizer"])
     scheduler.load_state_dict(state["scheduler"])
     if accelerator.scaler:
         accelerator.scaler.load_state_dict(state["scaler"])
-    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: state["step"]]
-    log.write_text("".join(lines), encoding="utf-8")
+    log.write_text("".join(lines[: state["step"]]), encoding="utf-8")
     host, *devices = state["random"]
     torch.set_rng_state(host)
     if devices:
         torch.cuda.set_rng_state_all(devices)
     return int(state["step"])
+
+
+def checkpoint(folder: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # there is none, or not the whole of it
+        return None
+    return found

@@ -23,8 +23,8 @@ from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import references
-from tasks.record import record_grid
 from tasks.render import render
+from tasks.tracking import sync
 
 SUPERVISORS = (os.cpu_count() or 1) + 2  # cells in flight: those at work, and the next ones waiting for a slot
 
@@ -56,7 +56,7 @@ def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale
     with engines.start(engine, resources.slots, plan.experiment.training.threads) as devices:
         scores = references(plan, devices)
         outcomes = run_cells(plan, devices)
-    record_grid(name, plans.document(plan, scores))
+    sync(plan, plans.document(plan, scores))  # the cells that were reused, too
     report = render(name)
     publish(plan, outcomes, report)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
@@ -79,7 +79,7 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
                     status,
                     plan.name(status.cell),
                     plan.experiment.name,
-                    plan.sections_of(status.cell),
+                    plan.sections[status.cell],
                     plan.experiment.evaluation,
                     plan.experiment.resources.checkpoint_every,
                 ),
@@ -89,9 +89,8 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
         ]
         for future in as_completed(futures):
             outcome = future.result()
-            result = f"failed: {outcome.failed}" if outcome.failed else "done"
-            progress.ended(outcome.name, result)
-            logger.info("%s: %s", outcome.name, result)
+            progress.ended(outcome.name, str(outcome))
+            logger.info("%s: %s", outcome.name, outcome)
             outcomes.append(outcome)
             update_progress_artifact(shown, 100.0 * len(outcomes) / len(futures))
     return outcomes
@@ -103,8 +102,7 @@ def publish(plan: Plan, outcomes: list[Outcome], report: Path) -> None:
     rows = []
     for status in plan.statuses.values():
         outcome = ended.get(status.id)
-        state = "reused" if outcome is None else "failed" if outcome.failed else "done"
-        why = outcome.failed if outcome and outcome.failed else status.why
+        state, _, why = ("reused", "", status.why) if outcome is None else str(outcome).partition(": ")
         rows.append({"cell": plan.name(status.cell), "state": state, "why": why, "id": status.id})
     create_table_artifact(
         key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}"

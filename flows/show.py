@@ -1,6 +1,8 @@
 """`ablate show CELL`: one run folder, for people."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -21,18 +23,25 @@ def show(beginning: str) -> None:
         console.print(text, markup=False)
 
     say(f"{folder.name}  {folder}")
-    if (folder / "config.json").exists():
-        config = store.read_json(folder / "config.json")
+    if config := content(folder / "config.json"):
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
     if failure := store.failure(folder):
         say(f"failed ({failure['kind']}): {failure['error']}")
     damage = store.damage(folder, "DONE", thorough=True)
     say("finished, every file whole" if damage is None else f"not finished: {damage}")
-    if (folder / "scores.json").exists():
-        for score in store.read_json(folder / "scores.json")["scores"]:
+    if scores := content(folder / "scores.json"):
+        for score in scores["scores"]:
             error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}")
-    if (folder / "provenance.json").exists():
-        provenance = store.read_json(folder / "provenance.json")
+    if provenance := content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What a file of the folder says; nothing where it is missing or damaged, which is told apart."""
+    try:
+        found = store.read_json(path)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,5 +1,7 @@
 """The report of one experiment: MLflow in, README.md and figures out, byte for byte the same from the same runs."""
 
+import contextlib
+import math
 import os
 import re
 import shutil
@@ -22,11 +24,27 @@ def build(experiment: str, uri: str, output: Path) -> Path:
     try:
         (fresh / "README.md").write_text(render(results, fresh), encoding="utf-8")
         fresh.chmod(0o755)
-        shutil.rmtree(output, ignore_errors=True)
-        os.replace(fresh, output)
+        put(fresh, output)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return output / "README.md"
+
+
+def put(fresh: Path, output: Path) -> None:
+    """Move a folder into the place of another one, also while somebody else does the same."""
+    aside = fresh.with_name(fresh.name + ".old")
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(output, aside)
+        try:
+            os.replace(fresh, output)
+        except OSError:
+            if not output.exists():
+                raise
+        else:
+            return
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def render(results: Results, folder: Path) -> str:
@@ -47,7 +65,7 @@ def render(results: Results, folder: Path) -> str:
             for section, name in zip(results.grid["sections"], file_names(results.grid["sections"]), strict=True)
         ],
         seeds=len(results.grid["experiment"]["seeds"]),
-        standard_error=standard_error(results),
+        standard_errors=standard_errors(results),
         class_counts=class_counts(results),
         references=results.grid["references"],
         footer=footer(results),
@@ -58,7 +76,7 @@ def file_names(sections: list[dict[str, Any]]) -> list[str]:
     """The beginning of each section's file names, from its title; one that is already taken gets its number."""
     names: list[str] = []
     for number, section in enumerate(sections, start=1):
-        name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower()).strip("-") or f"section-{number}"
+        name = re.sub(r"[^a-z0-9]+", "-", section["title"].lower())[:60].strip("-") or f"section-{number}"
         while name in names:
             name += f"-{number}"
         names.append(name)
@@ -113,26 +131,47 @@ def problems(results: Results) -> list[str]:
     return found
 
 
-def standard_error(results: Results) -> dict[str, Any] | None:
+def cells_by_data(results: Results) -> dict[str, list[str]]:
+    """Name of the data → the cells of it that MLflow knows."""
+    found: dict[str, list[str]] = {}
+    for section in results.grid["sections"]:
+        for row in section["rows"]:
+            found.setdefault(row["data"], []).extend(cell for cell in row["cells"] if cell in results.cells.index)
+    return found
+
+
+def standard_errors(results: Results) -> list[dict[str, Any]]:
     """What chance alone makes of one accuracy on so many test texts."""
-    score = results.directions.get("test.accuracy")
-    if score is None or score["standard_error"] is None or "test.accuracy" not in results.scores:
-        return None
-    mean = float(results.scores["test.accuracy"].mean())
-    return {"count": score["count"], "value": (mean * (1 - mean) / score["count"]) ** 0.5}
+    if "test.accuracy" not in results.scores:
+        return []
+    found = []
+    for name, cells in cells_by_data(results).items():
+        counts = counts_of(results, cells).get("test")
+        mean = float(results.scores["test.accuracy"].reindex(cells).mean())
+        if counts and math.isfinite(mean):
+            count = sum(counts.values())
+            found.append({"data": name, "count": count, "value": (mean * (1 - mean) / count) ** 0.5})
+    return found
 
 
-def class_counts(results: Results) -> str:
-    counts: dict[str, dict[str, int]] = next((p["class_counts"] for p in results.cells["provenance"] if p), {})
-    if not counts:
-        return ""
-    frame = pd.DataFrame(counts).T.fillna(0).astype(int)
-    lines = [["Split", *frame.columns, "all"]]
-    lines += [
-        [str(split), *(str(n) for n in row), str(sum(row))]
-        for split, row in zip(frame.index, frame.to_numpy(), strict=True)
-    ]
-    return tables.markdown(lines)
+def class_counts(results: Results) -> list[str]:
+    """A table for each data set."""
+    found = []
+    for name, cells in cells_by_data(results).items():
+        if counts := counts_of(results, cells):
+            frame = pd.DataFrame(counts).T.fillna(0).astype(int)
+            lines = [[f"Split of {name}" if name else "Split", *frame.columns, "all"]]
+            lines += [
+                [str(split), *(str(n) for n in row), str(sum(row))]
+                for split, row in zip(frame.index, frame.to_numpy(), strict=True)
+            ]
+            found.append(tables.markdown(lines))
+    return found
+
+
+def counts_of(results: Results, cells: list[str]) -> dict[str, dict[str, int]]:
+    known = [provenance for provenance in results.cells["provenance"].reindex(cells) if provenance]
+    return known[0]["class_counts"] if known else {}
 
 
 def footer(results: Results) -> dict[str, Any]:

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 
 from reports.load import Results
 from reports.tables import unique
@@ -38,6 +39,7 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
     first_line = [None] * ((-len([r for r in panels if r not in pivot])) % width) if pivot else []
     slots = [row for row in ordered if row not in pivot] + first_line + pivot
     height = -(-len(slots) // width)
+    names = class_names(panels, results)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(height, width, figsize=(2.6 * width, 2.6 * height + 0.4), squeeze=False)
         for axis in axes.flat:
@@ -47,13 +49,16 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
                 panel(axis, row, results)
         handles = [
             plt.Line2D([], [], marker="o", linestyle="", markersize=5, color=COLOURS[i % len(COLOURS)], label=name)
-            for i, name in enumerate(class_names(results))
+            for i, name in enumerate(drawable(names))
         ]
-        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
+        if handles:
+            figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
         figure.tight_layout(rect=(0, 0.4 / (2.6 * height + 0.4), 1, 1))
         save(figure, path)
     seed = section["rows"][0]["seeds"][0]
-    return f"t-SNE of the embeddings, seed {seed}: {', '.join(row['label'] for row in ordered)}; colour is the class"
+    classes = ", ".join(f"{drawn} {name}" for drawn, name in zip(drawable(names), names, strict=True) if drawn != name)
+    caption = f"t-SNE of the embeddings, seed {seed}: {', '.join(row['label'] for row in ordered)}; colour is the class"
+    return f"{caption} ({classes})" if classes else caption
 
 
 def panel(axis: Any, row: dict[str, Any], results: Results) -> None:
@@ -67,12 +72,18 @@ def panel(axis: Any, row: dict[str, Any], results: Results) -> None:
     axis.set_title(row["label"], fontsize=8)
 
 
-def class_names(results: Results) -> list[str]:
-    for provenance in results.cells["provenance"]:
-        counts = provenance.get("class_counts")
-        if counts:
-            return list(next(iter(counts.values())))
-    return []
+def drawable(names: list[str]) -> list[str]:
+    """The names, or their numbers where the font that every installation has lacks one of their characters."""
+    known = get_font(findfont("DejaVu Sans")).get_charmap()
+    whole = all(ord(character) in known for name in names for character in name)
+    return names if whole else [f"class {number}" for number in range(1, len(names) + 1)]
+
+
+def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
+    """Of the classes that the panels show; none where they show several data sets."""
+    known = (results.cells.loc[row["cells"][0], "provenance"] for row in rows)
+    found = {tuple(provenance["class_counts"]["test"]) for provenance in known if provenance}
+    return list(found.pop()) if len(found) == 1 else []
 
 
 def curve_pair(section: dict[str, Any], results: Results, path: Path) -> str | None:

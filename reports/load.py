@@ -6,6 +6,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import pandas as pd
@@ -122,7 +124,7 @@ def artifact(client: MlflowClient, run: Run, name: str) -> bytes | None:
     """The content of an artifact; None when the run has none of that name."""
     place = run.info.artifact_uri or ""
     if place.startswith("file://"):  # what is on this disk is read where it lies
-        path = Path(place.removeprefix("file://")) / name
+        path = Path(url2pathname(urlsplit(place).path)) / name
         return path.read_bytes() if path.exists() else None
     with tempfile.TemporaryDirectory() as folder:
         if name not in {item.path for item in client.list_artifacts(run.info.run_id)}:

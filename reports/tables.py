@@ -26,10 +26,10 @@ def list_table(section: dict[str, Any], results: Results) -> str:
     for i, row in enumerate(rows):
         label = row["label"] + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
         lines.append([label, *(shown(cells[i, value], best[value]) for value in values)])
-    for reference in results.grid["references"]:
-        if any(value in reference["scores"] for value in values):
-            scores = [reference["scores"].get(value) for value in values]
-            lines.append([f"*{reference['name']}*", *(MISSING if s is None else number(s) for s in scores)])
+    for name, known in references(section, results).items():
+        if any(value in known for value in values):
+            scores = [known.get(value) for value in values]
+            lines.append([f"*{name}*", *(MISSING if s is None else number(s) for s in scores)])
     return markdown(lines)
 
 
@@ -46,19 +46,35 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
         line = [str(name)]
         for column in columns:
             rows = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
-            line.append("<br>".join(shown(cells[id(r)], best) for r in rows) or MISSING)
+            rest = [further(r, (down, across)) if len(rows) > 1 else "" for r in rows]
+            texts = [text + shown(cells[id(r)], best) for text, r in zip(rest, rows, strict=True)]
+            line.append("<br>".join(texts) or MISSING)
         lines.append(line)
     for row in outside:
         text = shown(cells[id(row)], best)
-        lines.append(
-            [f"{row['label']} (baseline)" if row["baseline"] else row["label"], text, *[""] * (len(columns) - 1)]
-        )
+        lines.append([f"{row['label']} (baseline)" if row["baseline"] else row["label"], *[text] * len(columns)])
     lines += [
-        [f"*{reference['name']}*", number(reference["scores"][value]), *[""] * (len(columns) - 1)]
-        for reference in results.grid["references"]
-        if value in reference["scores"]
+        [f"*{name}*", *[number(known[value])] * len(columns)]
+        for name, known in references(section, results).items()
+        if value in known
     ]
     return f"{heading(value)}\n\n{markdown(lines)}"
+
+
+def further(row: dict[str, Any], shown_elsewhere: tuple[str, ...]) -> str:
+    """The axes of a row that a pivot shows neither down nor across."""
+    rest = {name: value for name, value in row["axes"].items() if name not in shown_elsewhere}
+    return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
+
+
+def references(section: dict[str, Any], results: Results) -> dict[str, dict[str, float]]:
+    """What the section's data is measured against, named with its data where there are several: name → scores."""
+    here = {row["data"] for row in section["rows"]}
+    return {
+        f"{reference['name']}, {reference['data']}" if reference["data"] else reference["name"]: reference["scores"]
+        for reference in results.grid["references"]
+        if reference["data"] in here
+    }
 
 
 def summary(row: dict[str, Any], value: str, results: Results) -> Summary | None:

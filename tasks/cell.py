@@ -35,25 +35,31 @@ class Job:
 class Outcome:
     name: str
     id: str
-    failed: str = ""  # the reason, empty for a cell that is done
+    failed: str = ""  # the reason, empty for a cell that has a result
+    diverged: str = ""  # a result too, and the same when it is tried again
+
+    def __str__(self) -> str:
+        if self.diverged:
+            return f"diverged: {self.diverged}"
+        return f"failed: {self.failed}" if self.failed else "done"
 
 
 @task(name="cell", task_run_name="{job.name}", cache_policy=NO_CACHE, persist_result=False)
 def cell(job: Job, engine: Engine) -> Outcome:
     """Train, evaluate, record. A failure is an outcome: the other cells go on, and MLflow and the report say why."""
-    status, reason = job.status, ""
+    status, failed, diverged = job.status, "", ""
     try:
         if status.action != "evaluate":
             curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
             train(job.name, status, engine, curves, job.checkpoint_every)
         evaluate(job.name, status.id, engine, job.evaluation)
-    except (CellFailed, WorkerLost) as error:
-        reason = str(error)
-        if isinstance(error, WorkerLost):
-            report = {"kind": "infrastructure", "error": reason}
-            store.write_json(store.run_folder(status.id) / "FAILED.json", report)
+    except CellFailed as error:
+        failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")
+    except WorkerLost as error:
+        failed = str(error)
+        store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
     try:
         record(job.name, status.id, job.experiment, job.sections)
     except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
         logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
-    return Outcome(job.name, status.id, reason)
+    return Outcome(job.name, status.id, failed, diverged)

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from prefect.client.schemas.objects import State, TaskRun
+
+from tasks.engines import WorkerLost
+
 
 class CellFailed(RuntimeError):
     """A cell ended without a result; the message is the reason, in words for people."""
@@ -9,6 +13,11 @@ class CellFailed(RuntimeError):
     def __init__(self, kind: str, reason: str):
         super().__init__(reason)
         self.kind = kind
+
+
+def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """Whether to try again: only after what the work itself did not cause."""
+    return isinstance(state.data, WorkerLost)
 
 
 def check(report: dict[str, Any] | None) -> None:

@@ -1,5 +1,6 @@
 """Prefect tasks: what cells share, done once before they start."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +11,73 @@ from contrastive import reference as tfidf
 from contrastive import store
 from contrastive.config import Cell
 from contrastive.data import tokens
-from contrastive.plan import Plan
+from contrastive.errors import UserError
+from contrastive.plan import Plan, data_names
 from tasks import work
-from tasks.engines import Engine
+from tasks.engines import Engine, WorkerLost
+from tasks.failures import infrastructure
+
+logger = logging.getLogger(__name__)
 
 
-@task(name="prepare", task_run_name="prepare · {cell.data.source}", cache_policy=NO_CACHE, persist_result=False)
+@task(
+    name="prepare",
+    task_run_name="prepare · {cell.data.source}",
+    retries=2,
+    retry_condition_fn=infrastructure,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
 def prepare(cell: Cell, engine: Engine) -> Path:
     """Tokens of one (data, tokenizer, length)."""
     return Path(engine.run("evaluate", work.prepare, cell))
 
 
 @task(name="reference", task_run_name="reference · TF-IDF", cache_policy=NO_CACHE, persist_result=False)
-def reference(folder: Path, engine: Engine) -> list[dict[str, Any]]:
+def reference(folder: Path, engine: Engine) -> None:
     """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
-    found: list[dict[str, Any]] = engine.run("evaluate", work.reference, folder)
-    return found
+    engine.run("evaluate", work.reference, folder)
 
 
 def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
-    """Prepare the tokens that the grid still needs; the references on the experiment's own data."""
-    for digest, cell in token_folders(plan).items():
+    """Prepare the tokens that the grid needs, and what each of its data sets is measured against.
+
+    Where no cell has usable data, that is an error; otherwise the cells whose data is bad fail one by one.
+    """
+    cells = {tokens.digest(cell.data, cell.encoder): cell for cell in plan.statuses}
+    errors: list[UserError | WorkerLost] = []
+    for digest, cell in cells.items():
         if not store.finished(folder(digest)):
-            prepare(cell, engine)
-    return known_references(plan) or reference(own_folder(plan), engine)
+            try:
+                if prepare(cell, engine) != folder(digest):
+                    raise UserError("the code or the data has changed since this grid was planned; run it again")
+            except (UserError, WorkerLost) as error:
+                errors.append(error)
+    if len(errors) == len(cells):
+        raise UserError(str(errors[0])) from errors[0]
+    for place in data_folders(plan).values():
+        if store.finished(place) and not tfidf.cached(place, store.home()).exists():
+            try:
+                reference(place, engine)
+            except WorkerLost as error:
+                logger.warning("no TF-IDF reference this time: %s", error)
+    return known_references(plan)
 
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
-    """The references as far as they have been computed, without computing any."""
-    path = tfidf.cached(own_folder(plan), store.home())
-    found: list[dict[str, Any]] = store.read_json(path) if path.exists() else []
+    """The references as far as they have been computed, each with the name of its data."""
+    cached = {name: tfidf.cached(place, store.home()) for name, place in data_folders(plan).items()}
+    known = {name: store.read_json(path) for name, path in cached.items() if path.exists()}
+    return [reference | {"data": name} for name, found in known.items() for reference in found]
+
+
+def data_folders(plan: Plan) -> dict[str, Path]:
+    """Name of the data → tokens of it; those of the first cell, since a reference reads the texts alone."""
+    names, found = data_names(plan.statuses), {}
+    for cell in plan.statuses:
+        if names[cell.data] not in found:
+            found[names[cell.data]] = folder(tokens.digest(cell.data, cell.encoder))
     return found
-
-
-def token_folders(plan: Plan) -> dict[str, Cell]:
-    return {tokens.digest(cell.data, cell.encoder): cell for cell in plan.statuses}
-
-
-def own_folder(plan: Plan) -> Path:
-    return folder(tokens.digest(plan.experiment.data, plan.experiment.encoder))
 
 
 def folder(digest: str) -> Path:

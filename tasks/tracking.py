@@ -20,6 +20,7 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from contrastive import store
 from contrastive.errors import UserError
 from contrastive.plan import Plan
+from reports.load import all_runs
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ ARTIFACTS = (
     "predictions.npz",
     "FAILED.json",
 )
+RECORDED = "ablate.recorded"
 NOT_A_CURVE = ("step", "epoch")
 
 
@@ -99,12 +101,11 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
     """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
     with store.locked(store.home() / "locks" / "mlflow"):
         status, reason = outcome(folder)
-        mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
         run = find_run(client, experiment, "ablate.cell", folder.name)
-        tags = {"ablate.sections": " | ".join(sections)[:5000]}
-        if run is None or run.data.tags.get("ablate.recorded") != mark or run.info.status == "RUNNING":
+        tags = wanted_tags(folder, sections)
+        if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
             run_id = complete_run(client, experiment, folder, run)
-            tags |= {"ablate.status": status, "ablate.error": reason[:5000], "ablate.recorded": mark[:5000]}
+            tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
             if (folder / "provenance.json").exists():
                 tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
         else:
@@ -114,6 +115,13 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
             client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
         elif run is None or run.info.status != "FAILED":
             client.set_terminated(run_id, "FAILED")
+
+
+def wanted_tags(folder: Path, sections: list[str]) -> dict[str, str]:
+    """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
+    status, reason = outcome(folder)
+    mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
+    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark[:5000]}
 
 
 def outcome(folder: Path) -> tuple[str, str]:
@@ -127,9 +135,9 @@ def outcome(folder: Path) -> tuple[str, str]:
 
 
 def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None) -> str:
-    """Send what is missing of a run; one that holds other curves than the folder is replaced."""
+    """Send what is missing of a run; one that holds other curves or scores than the folder is replaced."""
     rows = lines(folder)
-    if run is None or not is_prefix(client, run.info.run_id, rows):
+    if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
         run_id = fresh_run(client, experiment, folder, name_of(folder))
         sent = 0
     else:
@@ -147,6 +155,13 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
     return run_id
+
+
+def foreign_scores(run: Run, folder: Path) -> list[str]:
+    """Scores that the run holds and the folder does not: of an earlier evaluation, and nothing deletes a metric."""
+    held = {name for name in run.data.metrics if name.startswith(("test.", "validation."))}
+    path = folder / "scores.json"
+    return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
 
 
 def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str) -> str:
@@ -239,14 +254,23 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
 
 
 def sync(plan: Plan, document: dict[str, Any]) -> str:
-    """Bring MLflow up to the run folders of an experiment."""
-    client, count = open_tracker(store.home()), 0
+    """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained."""
+    client, name = open_tracker(store.home()), plan.experiment.name
+    held = {run.data.tags.get("ablate.cell"): run for run in all_runs(client, experiment_id(client, name))}
+    count = 0
     for cell, status in plan.statuses.items():
-        folder = store.run_folder(status.id)
-        if folder.exists():
-            record_cell(client, plan.experiment.name, folder, plan.sections_of(cell))
-            count += 1
-    record_grid(client, plan.experiment.name, document)
+        folder, sections = store.run_folder(status.id), plan.sections[cell]
+        if not folder.exists():
+            continue
+        count += 1
+        run = held.get(status.id)
+        if (
+            run is None
+            or run.info.status == "RUNNING"
+            or not wanted_tags(folder, sections).items() <= run.data.tags.items()
+        ):
+            record_cell(client, name, folder, sections)
+    record_grid(client, name, document)
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({tracking_uri(store.home())})"
 
 
@@ -255,7 +279,8 @@ def audit(plan: Plan) -> list[str]:
     client, found = open_tracker(store.home()), []
     for cell, status in plan.statuses.items():
         folder, name = store.run_folder(status.id), plan.name(cell)
-        if store.failure(folder) is None and (damage := store.damage(folder, "DONE", thorough=True)):
+        damage = store.damage(folder, "DONE", thorough=True)
+        if damage and store.failure(folder) is None:
             found.append(f"{status.id} {name}: not finished: {damage}")
             continue
         run = find_run(client, plan.experiment.name, "ablate.cell", status.id)
@@ -276,6 +301,7 @@ def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
     ):
         yield "the loss curve in MLflow is not that of metrics.jsonl"
     if status == "finished":
+        yield from (f"MLflow holds {name}, which the folder has not" for name in foreign_scores(run, folder))
         for score in store.read_json(folder / "scores.json")["scores"]:
             held = run.data.metrics.get(score["name"])
             if held != score["value"]:

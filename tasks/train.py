@@ -1,21 +1,13 @@
 """Prefect task: train one cell on a slot of the engine, its curves going to MLflow while it runs."""
 
-from typing import Any
-
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State, TaskRun
 
 from contrastive.status import Status
 from tasks import work
-from tasks.engines import Engine, WorkerLost
-from tasks.failures import check
+from tasks.engines import Engine
+from tasks.failures import check, infrastructure
 from tasks.tracking import CurveWriter
-
-
-def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Only what the cell itself did not cause is tried again."""
-    return isinstance(state.data, WorkerLost)
 
 
 @task(

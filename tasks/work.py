@@ -13,10 +13,10 @@ def prepare(cell: Cell) -> Path:
     return stages.prepare(cell)
 
 
-def reference(tokens: Path) -> list[dict[str, Any]]:
+def reference(tokens: Path) -> None:
     from contrastive.reference import tfidf
 
-    return tfidf(tokens, store.home())
+    tfidf(tokens, store.home())
 
 
 def train(cell: Cell, cell_id: str, name: str, checkpoint_every: int) -> dict[str, Any] | None:

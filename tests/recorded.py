@@ -53,7 +53,7 @@ def provenance() -> dict[str, Any]:
         "wall_seconds": 6.0,
         "gpu_seconds": 0.0,
         "peak_memory_mib": 100,
-        "class_counts": {split: dict.fromkeys(LABELS, 10) for split in ("train", "test")},
+        "class_counts": {split: dict.fromkeys(LABELS, 20) for split in ("train", "test")},
     }
 
 
@@ -62,7 +62,7 @@ def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce"
     show = {"table": {"values": ["test.accuracy"]}, "tsne": True, "curves": True}
     sections = [{"title": title, "show": show} for title in titles]
     rows = [
-        {"label": label, "axes": {}, "baseline": i == 0, "cells": [f"c{i}s0", f"c{i}s1"], "seeds": [0, 1]}
+        {"label": label, "axes": {}, "baseline": i == 0, "data": "", "cells": [f"c{i}s0", f"c{i}s1"], "seeds": [0, 1]}
         for i, label in enumerate(labels)
     ]
     experiment = Experiment(name="small", seeds=(0, 1), sections=sections, **SETTINGS)
@@ -72,7 +72,7 @@ def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce"
             {"title": s.title, "note": "", "show": s.show.model_dump(mode="json"), "rows": rows}
             for s in experiment.sections
         ],
-        "references": [{"name": "TF-IDF + logistic regression", "scores": {"test.accuracy": 0.6}}],
+        "references": [{"name": "TF-IDF + logistic regression", "data": "", "scores": {"test.accuracy": 0.6}}],
         "failed": {},
         "stale_kept": [],
     }

@@ -208,6 +208,8 @@ def _listed(numbers: list[int]) -> str:
 def not_there(path: Path) -> str:
     """That a file is missing, where it was sought, and what has nearly its name."""
     folder = path.absolute().parent
+    if path.is_dir():
+        return f"{path} is a folder; name a csv, tsv, jsonl or parquet file in it"
     if not folder.is_dir():
         return f"there is no file {path}: there is no folder {folder}"
     near = difflib.get_close_matches(path.name, [other.name for other in folder.iterdir()], n=1)

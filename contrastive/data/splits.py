@@ -5,6 +5,7 @@ of training texts never changes who is in test, and a smaller training set is pa
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     for name, part in parts.items():
         _keep_apart(rest, part, "source", name, notes)
 
-    order = sorted(rest, key=lambda text: hashlib.sha256(text.encode()).digest())
+    order = sorted(rest, key=lambda text: hashlib.sha256(same(text).encode()).digest())
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = order[-data.train :] if data.train is not None else order[test + validation :]
@@ -67,23 +68,35 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
 
 
 def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
-    """Text → label, each text once; a text that bears several labels is dropped, since none of them can be trusted."""
+    """Text → label, each text once; a text that bears several labels is dropped, since none of them can be trusted.
+
+    Of texts that differ in white space alone the first in alphabetical order stays, wherever it stood.
+    """
     found: dict[str, str] = {}
+    kept: dict[str, str] = {}
     contradicting = set()
     for text, label in zip(rows.texts, rows.labels, strict=True):
-        if found.setdefault(text, label) != label:
-            contradicting.add(text)
+        key = same(text)
+        kept[key] = min(text, kept.get(key, text))
+        if found.setdefault(key, label) != label:
+            contradicting.add(key)
     repeated = len(rows.texts) - len(found)
     notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
     if contradicting:
         notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
-    return {text: label for text, label in found.items() if text not in contradicting}
+    return {kept[key]: label for key, label in found.items() if key not in contradicting}
+
+
+def same(text: str) -> str:
+    """Equal for texts that only white space tells apart: to a tokenizer they are one text."""
+    return " ".join(text.split())
 
 
 def _keep_apart(texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str]) -> None:
-    shared = texts.keys() & set(others)
+    there = {same(other) for other in others}
+    shared = [text for text in texts if same(text) in there]
     for text in shared:
         del texts[text]
     if shared:
@@ -121,5 +134,5 @@ def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...
                 f"{name}: {', '.join(unseen)} only in {split}, never in train, which has "
                 f"{', '.join(sorted(counts['train']))}. Correct the label, or take more training texts"
             )
-    numeric = all(label.lstrip("-").isascii() and label.lstrip("-").isdigit() for label in labels)
+    numeric = all(re.fullmatch("-?[0-9]{1,18}", label) for label in labels)
     return tuple(sorted(labels, key=(lambda label: (int(label), label)) if numeric else None))

@@ -53,11 +53,6 @@ def test_a_small_encoder_is_decided_by_the_seed(model: str):
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
-def test_hidden_that_the_heads_cannot_share():
-    with pytest.raises(UserError, match="hidden 16 is no multiple of heads 3"):
-        encoders.load(small(heads=3), 64, 0)
-
-
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_padding_changes_no_embedding(model: str, pooling: str):

@@ -1,6 +1,7 @@
 """The id of a cell follows what decides its result, and nothing else."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 from contrastive import identity as identities
 from contrastive.config import Cell, Data, Encoder, Evaluation, Experiment, Objective, Training
 from contrastive.identity import canonical_json, cell_id, identity, module_digest
+from contrastive.registry import entries
 
 TEXTS = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
 
@@ -43,6 +45,36 @@ def make(source: str, **changes: object) -> Cell:
 
 def id_of(cell: Cell) -> str:
     return cell_id(identity(cell))
+
+
+def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
+    before = id_of(make(source))
+    monkeypatch.setattr(Objective, "terms", lambda self: {"ce": 1.0, "supcon": 100 * self.alpha})
+    assert id_of(make(source)) != before
+
+
+def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
+    before = id_of(make(source))
+    lines = dict(identities.entries("contrastive.losses", "LOSSES"))
+    lines["supcon"] = replace(lines["supcon"], function="supcon_floor")
+    identities.code_files.cache_clear()
+    identities.code_digest.cache_clear()
+    monkeypatch.setattr(
+        identities, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
+    )
+    assert id_of(make(source)) != before
+    identities.code_files.cache_clear()
+    identities.code_digest.cache_clear()
+
+
+def test_settings_that_mean_the_same_are_one_cell(source: str):
+    assert id_of(make(source, encoder__scratch={"layers": 2})) == id_of(make(source))
+    layered = {"objective__view": "layers"}
+    assert id_of(make(source, objective__layers=[1, 0], **layered)) == id_of(
+        make(source, objective__layers=[0, 1], **layered)
+    )
+    unsupervised = {"objective__loss": "supcon"}
+    assert id_of(make(source, training__head_lr=0.5, **unsupervised)) == id_of(make(source, **unsupervised))
 
 
 # field → (settings under which it matters, another value)

@@ -27,7 +27,8 @@ def test_a_package_is_found_without_importing_it():
 
 @pytest.mark.parametrize("name", ["no-such-package", "os.path", "../secret", "json.decoder"])
 def test_a_package_that_is_not_installed(name):
-    with pytest.raises(UserError, match=f"package:{name} is not installed"):
+    said = f"package:{name} is not installed" if name == "no-such-package" else f"`{name}` is no name of a package"
+    with pytest.raises(UserError, match=said):
         locate.package_folder(name)
 
 

@@ -75,3 +75,20 @@ def test_it_is_computed_once_for_prepared_data(tmp_path):
 def test_a_line_break_of_unicode_inside_a_text_stays_inside(tmp_path):
     (tmp_path / "texts.test.jsonl").write_text('{"text": "one\u2028two\u0085three", "label": 1}\n', encoding="utf-8")
     assert reference.read(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
+
+
+def test_texts_of_one_character_are_words(tmp_path):
+    phrases = [chr(0x4E00 + i) for i in range(40)], [chr(0x5E00 + i) for i in range(40)]
+    folder = prepared(tmp_path / "abc", phrases, repeat=1)
+    for split in ("train", "validation", "test"):
+        rows = [{"text": text, "label": label} for label, texts in enumerate(phrases) for text in texts]
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert reference.measure(folder)["test.accuracy"] == 1.0
+
+
+def test_without_anything_to_count_there_is_no_reference(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    for split in ("train", "validation", "test"):
+        rows = [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)]  # no word, no character twice
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert reference.tfidf(folder, tmp_path) == []

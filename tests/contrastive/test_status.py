@@ -131,3 +131,11 @@ def test_an_interrupted_cell_runs(home: Path, source: str):
     cell = make(source, seed=6)
     folder_of(cell).mkdir()
     assert (only(cell).action, only(cell).why) == ("run", "interrupted")
+
+
+def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
+    folder = folder_of(make(source))
+    (folder / "DONE").unlink()
+    stages.fail(folder, RuntimeError("the disk was full"))
+    stages.evaluate_cell(folder, Evaluation())
+    assert store.failure(folder) is None and only(make(source)).action == "reuse"

@@ -111,6 +111,28 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     assert not (folder / "resume").exists()
 
 
+@pytest.mark.parametrize("damage", ["truncated", "empty", "log missing", "log short"])
+def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str, home: Path):
+    cell = make(source, training={"epochs": 2})
+    undisturbed = numbers(run(cell))
+    folder = store.run_folder(cell_id(identity(cell)))
+    (folder / "TRAINED").unlink()
+    tokens = token_store.open(stages.prepare(cell))
+    accelerator = train.start(cell)
+    built = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    optimizer = torch.optim.AdamW(built.parameters())
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+    train.save_checkpoint(folder, 3, built, optimizer, schedule, accelerator)
+    state, log = folder / "resume" / "state.pt", folder / "metrics.jsonl"
+    if damage in ("truncated", "empty"):
+        state.write_bytes(state.read_bytes()[: 0 if damage == "empty" else 5000])
+    elif damage == "log missing":
+        log.unlink()
+    else:
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
+    assert numbers(run(cell)) == undisturbed
+
+
 def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
     for tune in ("full", {"last_blocks": 1}, {"lora": {"r": 2}}):
         cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
@@ -241,7 +263,7 @@ def test_accumulation_counts_batches_a_step(source: str, home: Path):
     cell = make(source, training={"accumulate": 3})
     tokens = token_store.open(stages.prepare(cell))
     steps = list(train.steps(cell, tokens))
-    assert [len(step) for _, step in steps] == [3, 3, 2]
+    assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell.training, 64) == 3
     assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
 
 

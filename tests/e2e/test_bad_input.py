@@ -96,6 +96,15 @@ def test_bad_data_is_refused_before_anything_is_trained(case: str, said: str, ab
     assert not list((tmp_path / "home").glob("runs/*"))
 
 
+def test_one_bad_data_setting_fails_its_own_cells_alone(ablate_in: Ablate, tmp_path: Path):
+    axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {train: [64, 1000000]}")
+    path = written(tmp_path / "some.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
+    done = ablate_in(tmp_path / "home", "run", path)
+    assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "Lower data.train" in done.stderr
+    text = (tmp_path / "home" / "reports" / "output" / "smoke" / "README.md").read_text()
+    assert "**Missing:**" in text and "Lower data.train" in text
+
+
 def test_ten_megabytes_of_text_in_one_row_are_cut_and_trained_on(ablate_in: Ablate, tmp_path: Path):
     change = csv(tmp_path / "texts.csv", [*TEXTS, ("word " * 2_000_000, "a")])
     axes = ("loss: [ce, ce+supcon]", "loss: [ce]")
@@ -136,3 +145,13 @@ def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate
     assert len(list(home.glob("runs/*/DONE"))) == 3
     mended = written(tmp_path / "mended.yaml", ("seeds: [0, 1]", "seeds: [0]"))
     assert ablate_in(home, "run", mended).returncode == 0
+
+
+def test_a_cell_that_diverges_is_a_result_the_first_time_and_the_second(ablate_in: Ablate, tmp_path: Path):
+    axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {encoder_lr: [1e-3, 1e30], clip: [0]}")
+    path = written(tmp_path / "diverging.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
+    for _ in range(2):
+        done = ablate_in(tmp_path / "home", "run", path)
+        assert done.returncode == 0
+    text = (tmp_path / "home" / "reports" / "output" / "smoke" / "README.md").read_text()
+    assert "**Missing:**" in text and "diverged: " in text

@@ -106,6 +106,16 @@ def test_other_metrics_measure_again_and_train_nothing(home: Path, ablate_in: Ab
     assert {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")} == trained
 
 
+def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: Path, ablate_in: Ablate, tmp_path: Path):
+    path = tmp_path / "other.yaml"
+    path.write_text(SMOKE.read_text().replace("name: smoke", "name: other").replace("title: Recipes", "title: Again"))
+    done = ablate_in(home, "run", path)
+    assert done.returncode == 0 and "8 of them finished before" in done.stderr
+    text = (home / "reports" / "output" / "other" / "README.md").read_text()
+    assert "Missing" not in text and "## Again" in text and "8 cells" in text
+    assert ablate_in(home, "audit", path).returncode == 0
+
+
 def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, ablate_in: Ablate, tmp_path: Path):
     code = tmp_path / "code"
     for package in ("contrastive", "flows", "reports", "tasks"):
@@ -126,6 +136,14 @@ def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: 
     done = ablate_in(finished, "show", cell[:10])
     assert "test.accuracy" in done.stdout and "every file whole" in done.stdout
     assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
+
+
+def test_show_of_a_damaged_folder_says_what_is_damaged(home: Path, ablate_in: Ablate):
+    folder = next(home.glob("runs/*"))
+    (folder / "scores.json").write_text("{bad")
+    (folder / "config.json").write_text("")
+    done = ablate_in(home, "show", folder.name)
+    assert done.returncode == 0 and "not finished: config.json has 0 bytes" in done.stdout
 
 
 def test_two_runs_at_once_train_each_cell_once(alone: Ablate, tmp_path: Path):

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from contrastive import store
 from contrastive.errors import UserError
 from reports.build import build
 from tasks import tracking
@@ -94,3 +95,49 @@ def test_what_is_not_there_is_a_clear_error(home: Path):
     with pytest.raises(UserError, match="small was deleted"):
         build("small", uri, home / "out")
     assert not (home / "out").exists()
+
+
+def test_a_home_whose_path_is_no_address_and_a_title_longer_than_a_file_name(
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = tmp_path / "a home #1%20"
+    home.mkdir()
+    monkeypatch.setenv("ABLATE_HOME", str(home))
+    shutil.copy(empty_store, home / "mlflow.db")
+    title = "long " * 100
+    report = build("small", record(home, grid(titles=(title,)), cells()), home / "out")
+    assert "| ce (baseline) | 0.7000 ± 0.0000 |" in report.read_text()
+    assert len(list(report.parent.glob("figures/*"))) == 2
+
+
+def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path):
+    names, document = cells(), grid()
+    for row, data in zip(document["sections"][0]["rows"], ("tweets", "reviews"), strict=True):
+        row["data"] = data
+    document["references"] = [
+        {"name": "TF-IDF", "data": data, "scores": {"test.accuracy": value}}
+        for data, value in (("tweets", 0.6), ("reviews", 0.9), ("others", 0.1))
+    ]
+    for name in ("c1s0", "c1s1"):
+        provenance = store.read_json(store.run_folder(name) / "provenance.json")
+        provenance["class_counts"] = {split: {"bad": 400, "good": 500} for split in ("train", "test")}
+        store.write_json(store.run_folder(name) / "provenance.json", provenance)
+        store.mark(store.run_folder(name), "DONE")
+    text = build("small", record(home, document, names), home / "out").read_text()
+    assert "| *TF-IDF, tweets* | 0.6000 |\n| *TF-IDF, reviews* | 0.9000 |" in text and "others" not in text
+    assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text
+    assert (
+        "| Split of tweets | negative | positive | all |" in text and "| Split of reviews | bad | good | all |" in text
+    )
+
+
+def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, recwarn: pytest.WarningsRecorder):
+    names = cells()
+    for name in names:
+        provenance = store.read_json(store.run_folder(name) / "provenance.json")
+        provenance["class_counts"] = {split: {"差评": 20, "好评": 20} for split in ("train", "test")}
+        store.write_json(store.run_folder(name) / "provenance.json", provenance)
+        store.mark(store.run_folder(name), "DONE")
+    text = build("small", record(home, grid(), names), home / "out").read_text()
+    assert "colour is the class (class 1 差评, class 2 好评)" in text
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]

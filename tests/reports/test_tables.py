@@ -18,12 +18,12 @@ SCORES = {
 def results(**scores: dict[str, float]) -> Results:
     empty = pd.DataFrame()
     directions = {name: {"higher_is_better": name != "test.loss"} for name in ("test.accuracy", "test.loss")}
-    grid = {"references": [{"name": "TF-IDF", "scores": {"test.accuracy": 0.5}}]}
+    grid = {"references": [{"name": "TF-IDF", "data": "", "scores": {"test.accuracy": 0.5}}]}
     return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions)
 
 
 def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> dict:
-    return {"label": label, "axes": axes, "baseline": baseline, "cells": list(cells)}
+    return {"label": label, "axes": axes, "baseline": baseline, "data": "", "cells": list(cells)}
 
 
 def section(*rows: dict, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> dict:
@@ -73,8 +73,8 @@ def test_a_pivot_with_its_baseline_and_reference_below():
         "| :-- | --: | --: |",
         "| 4 | 0.7000 | **0.9000** |",
         "| 16 | 0.8000 | – |",
-        "| ce (baseline) | 0.6000 |  |",
-        "| *TF-IDF* | 0.5000 |  |",
+        "| ce (baseline) | 0.6000 | 0.6000 |",
+        "| *TF-IDF* | 0.5000 | 0.5000 |",
     ]
 
 
@@ -89,7 +89,7 @@ def test_two_configurations_in_one_place_both_stand_there():
         row("x", "a0", k=4, alpha=0.2, loss="supcon"), row("y", "b0", k=4, alpha=0.2, loss="dcl"),
         rows="k", columns="alpha",
     )  # fmt: skip
-    assert lines(part)[4] == "| 4 | 0.7000<br>**0.8000** |"
+    assert lines(part)[4] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: **0.8000** |"
 
 
 @pytest.mark.parametrize("scores", [{}, {"a0": {"test.accuracy": float("nan")}}])

@@ -152,3 +152,18 @@ def test_two_processes_that_record_at_once_make_one_run(home: Path):
     client = tracking.open_tracker(home)
     (run,) = runs(client)
     assert [p.exitcode for p in processes] == [0, 0] and steps(client, run, "loss") == list(range(30))
+
+
+def test_scores_of_an_earlier_evaluation_do_not_stay(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    scores = store.read_json(folder / "scores.json")
+    more = {"name": "test.ari", "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
+    store.write_json(folder / "scores.json", scores | {"scores": [*scores["scores"], more]})
+    store.mark(folder, "DONE")
+    tracking.record_cell(client, "small", folder, [])
+    store.write_json(folder / "scores.json", scores)
+    store.mark(folder, "DONE")
+    assert "MLflow holds test.ari" in " ".join(tracking.differences(client, runs(client)[0], folder))
+    tracking.record_cell(client, "small", folder, [])
+    (run,) = runs(client)
+    assert "test.ari" not in run.data.metrics and not list(tracking.differences(client, run, folder))

@@ -113,3 +113,18 @@ def test_a_class_that_a_few_training_texts_miss():
     rows = Rows("pool.csv", texts, ["rare" if random.Random(i).random() < 0.1 else "common" for i in range(200)])
     with pytest.raises(UserError, match="`rare` .* only in test, never in train"):
         divide(rows, {}, settings(test=150, train=1))
+
+
+def test_texts_that_only_white_space_tells_apart_are_one_text():
+    texts = [f"text {i}{end}" for i in range(40) for end in ("", " ", "\t\n")]
+    rows = Rows("pool.csv", texts, ["ab"[i % 2] for i in range(40) for _ in range(3)])
+    parts = divide(rows, {"test": Rows("test.csv", [" text  1 ", "text 2"], ["b", "a"])}, settings(test="test"))
+    assert len(parts.train) == 38 and not {"text 1", "text 2"} & set(parts.train.texts)
+    backwards = Rows("pool.csv", texts[::-1], rows.labels[::-1])
+    assert divide(backwards, {}, settings(test=10)) == divide(rows, {}, settings(test=10))
+
+
+@pytest.mark.parametrize("odd", ["--1", "1" * 5000, "²"])
+def test_labels_that_look_like_numbers_are_ordered_as_text(odd):
+    rows = Rows("pool.csv", POOL.texts, [odd if i % 2 else "10" for i in range(100)])
+    assert divide(rows, {}, settings(test=20)).labels == tuple(sorted([odd, "10"]))
