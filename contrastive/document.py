@@ -128,9 +128,7 @@ def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str,
         if not _is_text(key, reading):
             continue
         if key.value == "<<":
-            reading.problem(
-                key, "merge keys (<<) are not read; write the settings out"
-            )
+            reading.problem(key, "merge keys (<<) are not read; write the settings out")
             continue
         if key.value in found:
             reading.problem(key, f"`{key.value}` is given twice, first on line {lines[key.value]}")
