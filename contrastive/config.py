@@ -100,7 +100,10 @@ class Objective(Settings):
     loss: str = Field("ce", description="names of losses joined by +; `ce+supcon` is CE + alpha · SupCon")
     view: str | None = Field(None, description="how a sample becomes several vectors; left out: the loss's usual one")
     alpha: float = Field(1.0, ge=0, description="weight of the terms after `ce`")
-    temperature: float = Field(0.1, gt=0)
+    temperature: float | None = Field(None, gt=0, description="left out: the loss's own")
+    beta: float | None = Field(None, ge=0, description="dscl: class mates weigh β times as much as the own other view")
+    sigma: float | None = Field(None, gt=0, description="dclw: sharpness of the weight on the positive")
+    chunk: Positive | None = Field(None, description="rows of the similarity matrix held at a time; left out: all")
     k: Positive = Field(30, description="tokens a sample (topk_tokens, cluster, layers at token level)")
     clusters: Positive = Field(5, description="k-means centres a sample (cluster)")
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, min_length=1, description="blocks, from 0")
@@ -134,11 +137,10 @@ class Objective(Settings):
 
     @model_validator(mode="after")
     def _fitting(self) -> "Objective":
-        twice = registry.literal("contrastive.views", "TWICE")
-        if self.loss == "rdrop" and self.view is not None and self.view not in twice:
-            raise ValueError(
-                f"rdrop compares two predictions of a text: its view is {' or '.join(twice)}, not {self.view}"
-            )
+        losses = registry.entries("contrastive.losses", "LOSSES")
+        for name in self.terms():
+            if self.view is not None and (reason := _unfit(losses[name], self.view, self.level)):
+                raise ValueError(reason)
         if self.view == "layers" and self.layers is None and self.loss != "ce":
             raise ValueError("the view `layers` needs `layers`, for example [8, 9, 10, 11]")
         return self
@@ -160,7 +162,7 @@ class Objective(Settings):
         used = {"loss"} | {setting for name in terms for setting in losses[name].settings}
         settings: dict[str, Any] = {}
         if set(terms) != {"ce"}:
-            view = self.view or ("two_stage" if self.loss == "rdrop" else "cls")
+            view = self.view or self.usual_view()
             settings["view"] = view
             used |= set(registry.entries("contrastive.views", "VIEWS")[view].settings)
             if view == "layers" and self.level == "sentence":
@@ -168,7 +170,16 @@ class Objective(Settings):
             if "ce" in terms:
                 used.add("alpha")
         settings |= {name: getattr(self, name) for name in used & set(Objective.model_fields)}
+        for name, value in settings.items():  # what every loss that reads it does by itself
+            own = [losses[term].defaults.get(name) for term in terms if name in losses[term].settings]
+            if own and all(value == default for default in own) and Objective.model_fields[name].default is None:
+                settings[name] = None
         return Objective(**settings)
+
+    def usual_view(self) -> str:
+        """Two passes for a loss that compares the views of a text, one vector for the others."""
+        losses = registry.entries("contrastive.losses", "LOSSES")
+        return "two_stage" if any(_unfit(losses[name], "cls", self.level) for name in self.terms()) else "cls"
 
 
 class Training(Settings):
@@ -285,3 +296,21 @@ SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name
 def _known(kind: str, name: str, table: Mapping[str, Any]) -> None:
     if name not in table:
         raise ValueError(f"there is no {kind} `{name}`; there are {', '.join(sorted(table))}")
+
+
+def _unfit(loss: registry.Entry, view: str, level: str) -> str:
+    """Why a loss cannot be computed on a view; empty where it can."""
+    twice = registry.literal("contrastive.views", "TWICE")
+    if loss.first == "logits" and loss.shape == "n 2 c" and view not in twice:
+        return f"{loss.name} compares two predictions of a text: its view is {' or '.join(twice)}, not {view}"
+    if loss.first != "views":
+        return ""
+    counts = registry.literal("contrastive.views", "VECTORS")
+    count = 2 if (view, level) == ("layers", "sentence") else counts.get(view)
+    number = loss.shape.split()[1]
+    if number.isdigit() and count != int(number):
+        fitting = [name for name, vectors in counts.items() if vectors == int(number)]
+        return f"{loss.name} compares {number} views of a text, as {', '.join(fitting)} give; {view} does not"
+    if "labels" not in loss.settings and count == 1:
+        return f"{loss.name} compares the views of a text, and {view} gives only one"
+    return ""

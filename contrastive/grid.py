@@ -161,7 +161,7 @@ def read_settings(loss: str, view: str | None, level: Literal["sentence", "token
     terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
     read = {"loss"} | {name for term in terms for name in losses[term].settings}
     if set(terms) != {"ce"}:
-        view = view or ("two_stage" if loss == "rdrop" else "cls")
+        view = view or objective.usual_view()
         read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
         if view == "layers" and level == "sentence":
             read.discard("k")
@@ -198,7 +198,13 @@ def cell_name(cell: Cell, experiment: Experiment | None = None) -> str:
 
 
 def setting(cell: Cell, name: str) -> Any:
-    return getattr(getattr(cell, SETTINGS[name]), name)
+    """The value of a setting; where the cell leaves it to its losses, what they take."""
+    value = getattr(getattr(cell, SETTINGS[name]), name)
+    if value is None and SETTINGS[name] == "objective":
+        losses = registry.entries("contrastive.losses", "LOSSES")
+        taken = {losses[term].defaults.get(name) for term in cell.objective.terms() if name in losses[term].settings}
+        return taken.pop() if len(taken) == 1 else None
+    return value
 
 
 def short(name: str, value: Any) -> str:

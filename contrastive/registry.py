@@ -6,6 +6,7 @@ importing it keeps `ablate plan` free of torch.
 """
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,9 @@ class Entry:
     module: str
     function: str
     first: str  # name of the first parameter: what it is given ("views", "logits", "encode" …)
+    shape: str  # of the first parameter, as its annotation says: "n 2 d"
     settings: tuple[str, ...]  # names of the keyword-only parameters
+    defaults: Mapping[str, Any]  # those of them that have a default, with it
 
 
 def module_file(module: str) -> Path | None:
@@ -78,9 +81,22 @@ def _assignment(module: str, name: str) -> ast.expr:
 def _entry(name: str, module: str, function: str) -> Entry:
     for node in parse(module).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
-            return Entry(name, module, function, node.args.args[0].arg, tuple(a.arg for a in node.args.kwonlyargs))
+            return Entry(name, module, function, *_first(node.args.args[0]), *_keywords([node]))
         if isinstance(node, ast.ClassDef) and node.name == function:
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-            settings = [a.arg for m in ("__init__", "forward") if m in methods for a in methods[m].args.kwonlyargs]
-            return Entry(name, module, function, methods["forward"].args.args[1].arg, tuple(dict.fromkeys(settings)))
+            called = [methods[m] for m in ("__init__", "forward") if m in methods]
+            return Entry(name, module, function, *_first(methods["forward"].args.args[1]), *_keywords(called))
     raise LookupError(f"{module} defines no {function}")
+
+
+def _first(parameter: ast.arg) -> tuple[str, str]:
+    """Name and shape of a parameter such as `views: Float[Tensor, "n 2 d"]`; no shape where it is no tensor."""
+    texts = [n.value for n in ast.walk(parameter) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return parameter.arg, texts[-1].strip() if texts else ""
+
+
+def _keywords(functions: list[ast.FunctionDef]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Names of the keyword-only parameters, and the defaults of those that have one."""
+    pairs = [pair for f in functions for pair in zip(f.args.kwonlyargs, f.args.kw_defaults, strict=True)]
+    defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
+    return tuple(dict.fromkeys(argument.arg for argument, _ in pairs)), defaults

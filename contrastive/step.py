@@ -50,10 +50,11 @@ def given(
 ) -> dict[str, object]:
     """The arguments that a loss names, and nothing else; naming what a cell cannot give is an error."""
     available: dict[str, object] = {name: getattr(objective, name) for name in Objective.model_fields}
+    available = {name: value for name, value in available.items() if value is not None}  # else the loss's own default
     available["labels"] = labels
     if group is not None:
         available["mask"] = group.mask
-    missing = [name for name in wanted if name not in available]
+    missing = [name for name in wanted if name not in available and name not in Objective.model_fields]
     if missing:
         raise TypeError(f"the loss {loss} asks for {', '.join(missing)}, which a cell does not have")
-    return {name: available[name] for name in wanted}
+    return {name: available[name] for name in wanted if name in available}

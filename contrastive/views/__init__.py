@@ -21,5 +21,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "layers": layers,
 }
 
+# How many vectors a view gives of each text, where that is fixed.
+VECTORS = {"cls": 1, "one_stage": 2, "two_stage": 2, "multiview": 3}
+
 # Views that give the head two predictions a sample, as R-Drop needs.
 TWICE = ("two_stage", "one_stage")

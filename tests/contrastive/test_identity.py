@@ -69,6 +69,7 @@ def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeyp
 
 def test_settings_that_mean_the_same_are_one_cell(source: str):
     assert id_of(make(source, encoder__scratch={"layers": 2})) == id_of(make(source))
+    assert id_of(make(source, objective__temperature=0.1)) == id_of(make(source))  # SupCon's own
     layered = {"objective__view": "layers"}
     assert id_of(make(source, objective__layers=[1, 0], **layered)) == id_of(
         make(source, objective__layers=[0, 1], **layered)
@@ -104,6 +105,9 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.view": ({}, "one_stage"),
     "objective.alpha": ({}, 0.5),
     "objective.temperature": ({}, 0.07),
+    "objective.beta": ({"objective__loss": "ce+dscl"}, 2.0),
+    "objective.sigma": ({"objective__loss": "ce+dclw"}, 2.0),
+    "objective.chunk": ({}, 64),
     "objective.k": ({"objective__view": "topk_tokens"}, 5),
     "objective.clusters": ({"objective__view": "cluster"}, 3),
     "objective.layers": ({"objective__view": "layers", "objective__layers": [0]}, [1]),
@@ -220,9 +224,9 @@ def test_defaults_are_pinned():
     assert shown == {
         "data.text": "text", "data.label": "label", "data.train": None, "data.validation": 0, "data.max_length": 128,
         "encoder.tune": {}, "encoder.pooling": "cls", "encoder.dropout": 0.1, "encoder.scratch": None,
-        "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.temperature": 0.1,
+        "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.temperature": None,
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
-        "objective.middle": None,
+        "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,

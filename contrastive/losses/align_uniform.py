@@ -1,0 +1,35 @@
+"""Alignment and uniformity, optimised directly: Wang and Isola, "Understanding Contrastive Representation Learning
+through Alignment and Uniformity on the Hypersphere", 2020."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.similarity import exact, pairs
+
+SPREAD = 2.0  # the t of the uniformity
+
+
+def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None) -> Float[Tensor, ""]:
+    """E‖x − y‖² + ½ Σ_views log E_{i<j} e^{−2‖xᵢ − xⱼ‖²} on normalised vectors; squared distances, weights 1 and 1.
+
+    May be negative. A sample with a masked view takes no part; a single pair has no uniformity.
+    """
+    with torch.autocast(views.device.type, enabled=False):
+        first_ND, second_ND = F.normalize(pairs(exact(views), mask), dim=-1).unbind(1)
+        if len(first_ND) == 0:
+            return exact(views).masked_fill(~mask[..., None], 0.0).sum() * 0.0
+        alignment = (first_ND - second_ND).pow(2).sum(1).mean()
+        return alignment + (uniformity(first_ND) + uniformity(second_ND)) / 2
+
+
+def uniformity(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """log of the mean over pairs; from cosines, since ‖x − y‖² = 2 − 2 x·y."""
+    if len(rows_ND) < 2:
+        return rows_ND.sum() * 0.0
+    above = torch.ones(len(rows_ND), len(rows_ND), dtype=torch.bool, device=rows_ND.device).triu(1)
+    squared_P = (2 - 2 * rows_ND @ rows_ND.T)[above]
+    return (-SPREAD * squared_P).logsumexp(0) - math.log(len(squared_P))

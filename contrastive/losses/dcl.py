@@ -1,0 +1,28 @@
+"""Decoupled contrastive learning: InfoNCE whose partition leaves the sample itself out.
+
+Yeh et al., "Decoupled Contrastive Learning", 2021, equation 6. Not the `dscl` of Xuan and Zhang.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.similarity import info_nce
+
+
+def dcl(
+    views: Float[Tensor, "n v d"],
+    *,
+    mask: Bool[Tensor, "n v"] | None = None,
+    temperature: float = 0.1,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """Mean over rows i of −s(i,i⁺)/τ + log Σ_a e^{s(i,a)/τ}, a the rows of other samples, i⁺ the sample's other view.
+
+    With more than two views the mean over i⁺. A row without another view, or in a batch of one sample, contributes
+    nothing and leaves the mean.
+    """
+    return info_nce(
+        views, mask, temperature, chunk,
+        weigh=lambda anchor, row, _: anchor == row,
+        among=lambda anchor, row, _: anchor != row,
+    )  # fmt: skip

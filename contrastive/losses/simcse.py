@@ -1,0 +1,21 @@
+"""SimCSE, unsupervised: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings", 2021, equation 4."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.similarity import one_way
+
+
+def simcse(
+    views: Float[Tensor, "n 2 d"],
+    *,
+    mask: Bool[Tensor, "n 2"] | None = None,
+    temperature: float = 0.05,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """Mean over samples of −s(i,i⁺)/τ + log Σ_j e^{s(i,j⁺)/τ}: the first views against the second views, one way.
+
+    N candidates an anchor, the positive among them; not `ntxent`, which has 2N − 1. A sample with a masked view is no
+    anchor and no candidate. A single sample gives 0.
+    """
+    return one_way(views, mask, temperature, chunk)
