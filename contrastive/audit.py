@@ -32,7 +32,7 @@ class Audit:
             raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
         if "ce" in weights and not any(name.startswith("head.") for name in trained):
             raise GradientPathError("the objective has a supervised term, and the head is frozen")
-        self.encoder = {name: p for name, p in trained.items() if not name.startswith("head.")}
+        self.encoder = {name: p for name, p in trained.items() if not name.startswith(("head.", "losses."))}
         self.silent_terms = {name for name in terms if self.encoder}
         self.silent = set(trained)
         self.resting = {name: p.detach().clone() for name, p in trained.items()}

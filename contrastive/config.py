@@ -103,9 +103,14 @@ class Objective(Settings):
     temperature: float | None = Field(None, gt=0, description="left out: the loss's own")
     beta: float | None = Field(None, ge=0, description="dscl: class mates weigh β times as much as the own other view")
     sigma: float | None = Field(None, gt=0, description="dclw: sharpness of the weight on the positive")
+    queue: Positive | None = Field(None, description="moco: keys of earlier batches that are negatives")
+    projector: Positive | None = Field(None, description="width of a loss's own projector (byol, swav, barlow, vicreg)")
+    projection: Positive | None = Field(None, description="dimensions of what the projector gives (byol, swav, sccl)")
+    prototypes: int | None = Field(None, ge=2, le=100_000, description="swav: prototypes that share the batch")
+    redundancy: float | None = Field(None, ge=0, description="barlow: weight of correlations between dimensions")
     chunk: Positive | None = Field(None, description="rows of the similarity matrix held at a time; left out: all")
     k: Positive = Field(30, description="tokens a sample (topk_tokens, cluster, layers at token level)")
-    clusters: Positive = Field(5, description="k-means centres a sample (cluster)")
+    clusters: Positive = Field(5, description="k-means centres: of a sample (cluster), of the texts (sccl)")
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, min_length=1, description="blocks, from 0")
     level: Literal["sentence", "token"] = "sentence"
     middle: Annotated[int, Field(ge=0)] | None = Field(None, description="middle block of multiview; default: half way")
@@ -138,6 +143,9 @@ class Objective(Settings):
     @model_validator(mode="after")
     def _fitting(self) -> "Objective":
         losses = registry.entries("contrastive.losses", "LOSSES")
+        follows = any("targets" in losses[name].settings for name in self.terms())
+        if self.view == "momentum" and not follows and self.loss != "ce":
+            raise ValueError(f"no loss of `{self.loss}` reads the slow copy that the view `momentum` keeps")
         for name in self.terms():
             if self.view is not None and (reason := _unfit(losses[name], self.view, self.level)):
                 raise ValueError(reason)
@@ -179,6 +187,9 @@ class Objective(Settings):
     def usual_view(self) -> str:
         """Two passes for a loss that compares the views of a text, one vector for the others."""
         losses = registry.entries("contrastive.losses", "LOSSES")
+        usual = registry.literal("contrastive.losses", "USUAL_VIEW")
+        if own := [usual[name] for name in self.terms() if name in usual]:
+            return str(own[0])
         return "two_stage" if any(_unfit(losses[name], "cls", self.level) for name in self.terms()) else "cls"
 
 
@@ -305,6 +316,8 @@ def _unfit(loss: registry.Entry, view: str, level: str) -> str:
         return f"{loss.name} compares two predictions of a text: its view is {' or '.join(twice)}, not {view}"
     if loss.first != "views":
         return ""
+    if "targets" in loss.settings and view != "momentum":
+        return f"{loss.name} needs the view momentum, which keeps a slow copy of the encoder, not {view}"
     counts = registry.literal("contrastive.views", "VECTORS")
     count = 2 if (view, level) == ("layers", "sentence") else counts.get(view)
     number = loss.shape.split()[1]

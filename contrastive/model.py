@@ -1,5 +1,7 @@
 """The model of a cell: encoder, view and head in one module, so that a launcher can wrap it whole."""
 
+import copy
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,9 +13,10 @@ from torch import Tensor, nn
 from contrastive import encoder as encoders
 from contrastive import registry, tuning
 from contrastive.batches import Batch
-from contrastive.config import Cell
+from contrastive.config import Cell, Objective
+from contrastive.losses import LOSSES
 from contrastive.views import VIEWS
-from contrastive.views.types import Encode, Encoded, Output, View
+from contrastive.views.types import Encoded, Output, View
 
 
 class Model(nn.Module):
@@ -25,12 +28,21 @@ class Model(nn.Module):
         self.head = nn.Linear(config.hidden_size, labels) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
         self.view = view_of(cell)
+        needs = inspect.signature(self.view).parameters
+        self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in needs else None
+        self.twin = copy.deepcopy(self.backbone) if "twin" in needs else None
+        self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
 
     def encode(self, batch: Batch) -> Encoded:
-        return encoders.encode(self.backbone, batch, self.pooling, self.dropout)
+        return self._encode(self.backbone, batch)
+
+    def _encode(self, backbone: nn.Module, batch: Batch) -> Encoded:
+        return encoders.encode(backbone, batch, self.pooling, self.dropout)
 
     def forward(self, batch: Batch) -> Output:
-        view = self.view(self.encode, batch)
+        others = {"slow": self.slow, "twin": self.twin}
+        copies = {name: partial(self._encode, module) for name, module in others.items() if module is not None}
+        view = self.view(self.encode, batch, **copies)
         logits = None if self.head is None else self.head(view.sentences)
         return Output(view.groups, view.sentences, logits)
 
@@ -44,8 +56,30 @@ class Model(nn.Module):
         self.train(training)
         return embedding, logits
 
+    @torch.no_grad()
+    def after_step(self, progress: float) -> None:
+        """Let what follows the trained weights follow: the slow copy of the encoder, and what a loss keeps itself."""
+        for loss in self.losses.values():
+            if self.slow is not None and hasattr(loss, "momentum"):
+                for slow, fast in zip(self.slow.parameters(), self.backbone.parameters(), strict=True):
+                    slow.lerp_(fast, 1 - loss.momentum(progress))
+            if hasattr(loss, "after_step"):
+                loss.after_step(progress)
 
-def view_of(cell: Cell) -> Callable[[Encode, Batch], View]:
+
+def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
+    """The losses of an objective that are modules, made with the settings that they read."""
+    found = {}
+    for name in objective.terms():
+        made = LOSSES[name]
+        if isinstance(made, type):
+            wanted = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
+            given = {key: value for key in wanted if (value := getattr(objective, key)) is not None}
+            found[name] = made(size, **given)
+    return found
+
+
+def view_of(cell: Cell) -> Callable[..., View]:
     """The view that the cell names, with the settings that it reads."""
     name = cell.objective.view or "cls"
     wanted = registry.entries("contrastive.views", "VIEWS")[name].settings

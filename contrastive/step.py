@@ -3,27 +3,32 @@
 import inspect
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive.config import Objective
 from contrastive.losses import FLOORS, LOSSES
 from contrastive.views.types import Group, Output
 
 
-def terms(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> dict[str, Float[Tensor, ""]]:
-    """Every term of the objective, unweighted. A term on views is averaged over the groups (layers) of the output."""
+def terms(
+    output: Output, labels: Int[Tensor, " n"], objective: Objective, modules: nn.ModuleDict
+) -> dict[str, Float[Tensor, ""]]:
+    """Every term of the objective, unweighted. A term on views is averaged over the groups (layers) of the output.
+
+    `modules` are the losses that have a state or heads of their own.
+    """
     found = {}
     for name in objective.terms():
+        loss = modules[name] if name in modules else LOSSES[name]
         first, wanted = signature(LOSSES[name])
         if first == "logits":
             assert output.logits is not None, f"{name} reads logits, and this model has no head"
-            found[name] = LOSSES[name](output.logits, **given(name, wanted, labels, None, objective))
+            found[name] = loss(output.logits, **given(name, wanted, labels, None, objective))
         else:
-            values = [
-                LOSSES[name](group.vectors, **given(name, wanted, labels, group, objective)) for group in output.groups
-            ]
+            values = [loss(group.vectors, **given(name, wanted, labels, group, objective)) for group in output.groups]
             found[name] = sum(values[1:], values[0]) / len(values)
     return found
 
@@ -39,9 +44,10 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
 
 
 @cache
-def signature(loss: Callable[..., Tensor]) -> tuple[str, tuple[str, ...]]:
-    """What a loss reads: the name of its first parameter, and its keyword-only ones."""
-    parameters = list(inspect.signature(loss).parameters.values())
+def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
+    """What a call of a loss reads: the name of its first parameter, and its keyword-only ones."""
+    called = loss.forward if isinstance(loss, type) else loss
+    parameters = [p for p in inspect.signature(called).parameters.values() if p.name != "self"]
     return parameters[0].name, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
@@ -54,6 +60,8 @@ def given(
     available["labels"] = labels
     if group is not None:
         available["mask"] = group.mask
+        if group.targets is not None:
+            available["targets"] = group.targets
     missing = [name for name in wanted if name not in available and name not in Objective.model_fields]
     if missing:
         raise TypeError(f"the loss {loss} asks for {', '.join(missing)}, which a cell does not have")

@@ -53,6 +53,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
     weights = cell.objective.terms()
     audit = Audit(model, optimizer, weights, weights)
     prepared, optimizer = accelerator.prepare(model, optimizer)
+    begin(model, tokens, accelerator.device)
     first = resume(folder, model, optimizer, scheduler, accelerator)
     model.train()
 
@@ -69,7 +70,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                 )
                 with accelerator.autocast():
                     output = prepared(batch)
-                    values = terms(output, batch.labels, cell.objective)
+                    values = terms(output, batch.labels, cell.objective, model.losses)
                     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
                 note_losses(line, values, loss, step, share=1 / len(batches))
                 if position == 0:
@@ -85,6 +86,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
             )
             line |= {f"lr.{group['name']}": group["lr"] for group in optimizer.param_groups if group.get("shown")}
             optimizer.step()
+            model.after_step((step + 1) / total)
             if not optimizer.step_was_skipped:
                 scheduler.step()
             audit.saw_step()
@@ -112,6 +114,16 @@ def start(cell: Cell) -> Accelerator:
     accelerator = Accelerator(mixed_precision=precision)
     set_seed(cell.seed)
     return accelerator
+
+
+def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
+    """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
+    for loss in model.losses.values():
+        if hasattr(loss, "begin"):
+            texts = tokens.splits["train"]
+            parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
+            batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
+            loss.begin(torch.cat([model.predict(batch)[0] for batch in batches]))
 
 
 def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:
@@ -179,9 +191,10 @@ def save_checkpoint(
     folder: Path, step: int, model: torch.nn.Module, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator
 ) -> None:
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
     state = {
         "step": step,
-        "model": {name: tensor for name, tensor in model.state_dict().items() if name in trained},
+        "model": {n: tensor for n, tensor in model.state_dict().items() if n in trained or n.startswith(follows)},
         "optimizer": optimizer.state_dict(),
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBER
 
 
 def tune(backbone: nn.Module, how: Tune) -> nn.Module:
-    """Freeze what does not train; with LoRA, put the adapters in. The head lives outside and always trains."""
+    """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
     if how.lora is not None:
         return with_adapters(backbone, how)
     if how.last_blocks is None:
@@ -62,7 +62,7 @@ def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, An
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        kind = "head" if name.startswith("head.") else "encoder"
+        kind = "head" if name.startswith(("head.", "losses.")) else "encoder"
         depth = 0 if how.lora is not None else blocks - 1 - block_of(name)
         rate = training.head_lr if kind == "head" else training.encoder_lr * training.layer_decay**depth
         decay = 0.0 if parameter.ndim < 2 else training.weight_decay

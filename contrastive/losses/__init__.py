@@ -1,22 +1,34 @@
-"""Losses: functions of views or logits. One file and one line each; see CONTRIBUTING.md."""
+"""Losses: functions of views or logits. One file and one line each; see CONTRIBUTING.md.
+
+A loss with a state (a queue, prototypes) or a head of its own is an `nn.Module` made with the size of the vectors, and
+called like the others.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 
 from contrastive.losses.align_uniform import align_uniform
+from contrastive.losses.barlow import Barlow
+from contrastive.losses.bert_ct import bert_ct
+from contrastive.losses.byol import Byol
 from contrastive.losses.ce import ce
 from contrastive.losses.dcl import dcl
 from contrastive.losses.dclw import dclw
 from contrastive.losses.dropout_ntxent import dropout_ntxent
 from contrastive.losses.dscl import dscl
+from contrastive.losses.moco import Moco
 from contrastive.losses.ntxent import ntxent, ntxent_floor
 from contrastive.losses.rdrop import rdrop
+from contrastive.losses.sccl import Sccl
 from contrastive.losses.simcse import simcse
 from contrastive.losses.supcon import supcon, supcon_floor
 from contrastive.losses.supcon_in import supcon_in
+from contrastive.losses.swav import Swav
+from contrastive.losses.vicreg import Vicreg
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
+LOSSES: dict[str, Callable[..., Any]] = {
     "ce": ce,
     "rdrop": rdrop,
     "supcon": supcon,
@@ -28,7 +40,17 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "ntxent": ntxent,
     "align_uniform": align_uniform,
     "dropout-ntxent": dropout_ntxent,
+    "moco": Moco,
+    "byol": Byol,
+    "swav": Swav,
+    "barlow": Barlow,
+    "vicreg": Vicreg,
+    "bert_ct": bert_ct,
+    "sccl": Sccl,
 }
+
+# The view that a loss is made for, where the number of vectors does not tell.
+USUAL_VIEW = {"moco": "momentum", "byol": "momentum", "bert_ct": "copies"}
 
 # The smallest value that a loss can reach on a batch, where that is known: what makes losses of different K comparable.
 FLOORS: dict[str, Callable[..., Tensor]] = {

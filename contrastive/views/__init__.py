@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
+from contrastive.views.copies import copies
 from contrastive.views.layers import layers
+from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.topk_tokens import topk_tokens
@@ -19,10 +21,12 @@ VIEWS: dict[str, Callable[..., View]] = {
     "topk_tokens": topk_tokens,
     "cluster": cluster,
     "layers": layers,
+    "momentum": momentum,
+    "copies": copies,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
-VECTORS = {"cls": 1, "one_stage": 2, "two_stage": 2, "multiview": 3}
+VECTORS = {"cls": 1, "one_stage": 2, "two_stage": 2, "multiview": 3, "momentum": 2, "copies": 2}
 
 # Views that give the head two predictions a sample, as R-Drop needs.
-TWICE = ("two_stage", "one_stage")
+TWICE = ("two_stage", "one_stage", "momentum")

@@ -35,10 +35,14 @@ Encode: TypeAlias = Callable[[Batch], Encoded]
 
 @dataclass(frozen=True)
 class Group:
-    """Vectors that one contrastive term compares; what the mask leaves out does not exist."""
+    """Vectors that one contrastive term compares; what the mask leaves out does not exist.
+
+    `targets` are the same texts' vectors by the encoder's slow copy, where the view has one.
+    """
 
     vectors: Float[Tensor, "n v d"]
     mask: Bool[Tensor, "n v"]
+    targets: Float[Tensor, "n v d"] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
     torch.manual_seed(seed)
     parameters = inspect.signature(VIEWS[name]).parameters.values()
     settings = {p.name: SETTINGS[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
+    settings |= {p.name: encode for p in parameters if p.name in ("slow", "twin")}
     return VIEWS[name](encode, batch_of(*lengths), **settings)
 
 

@@ -1,0 +1,52 @@
+"""BYOL: Grill et al., "Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning", 2020."""
+
+import copy
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from contrastive.losses.heads import mlp
+from contrastive.losses.similarity import exact, pairs
+
+
+class Byol(nn.Module):
+    """What a predictor makes of one view's projection is drawn to the momentum projection of the other view."""
+
+    def __init__(self, size: int, *, projector: int = 1024, projection: int = 256):
+        super().__init__()
+        self.projector = mlp(size, projector, projection)
+        self.predictor = mlp(projection, projector, projection)
+        self.target = copy.deepcopy(self.projector).requires_grad_(False)
+
+    def forward(
+        self,
+        views: Float[Tensor, "n 2 d"],
+        *,
+        targets: Float[Tensor, "n 2 d"],
+        mask: Bool[Tensor, "n 2"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """Mean over both directions of 2 − 2 cos(predictor(projector(x)), target(momentum encoder's y)).
+
+        `targets` come from the momentum encoder and have no gradient. Batch norm needs two samples; one alone gives 0.
+        """
+        with torch.autocast(views.device.type, enabled=False):
+            online, momentum = pairs(exact(views), mask), pairs(exact(targets.detach()), mask)
+            if len(online) < 2:
+                return online.sum() * 0.0
+            guess = [self.predictor(self.projector(online[:, view])) for view in (0, 1)]
+            with torch.no_grad():
+                truth = [self.target(momentum[:, view]) for view in (1, 0)]
+            cosine = torch.stack([F.cosine_similarity(g, t, dim=-1) for g, t in zip(guess, truth, strict=True)])
+            return (2 - 2 * cosine).mean()
+
+    def momentum(self, progress: float) -> float:
+        """From .996 to 1 by a cosine over the training."""
+        return 1 - (1 - 0.996) * (math.cos(math.pi * progress) + 1) / 2
+
+    @torch.no_grad()
+    def after_step(self, progress: float) -> None:
+        for slow, fast in zip(self.target.parameters(), self.projector.parameters(), strict=True):
+            slow.lerp_(fast, 1 - self.momentum(progress))

@@ -1,0 +1,52 @@
+"""SCCL: Zhang et al., "Supporting Clustering with Contrastive Learning", 2021."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from contrastive.losses.heads import mlp
+from contrastive.losses.ntxent import ntxent
+from contrastive.losses.similarity import exact, pairs
+
+CLUSTERING = 10.0  # η, the weight of the clustering term
+
+
+class Sccl(nn.Module):
+    """NT-Xent on a projection of two views, and soft clusters on the sentence vectors themselves.
+
+    The centres train with the heads. They begin where k-means puts them, see `begin`.
+    """
+
+    def __init__(self, size: int, *, projection: int = 128, clusters: int = 5):
+        super().__init__()
+        self.projector = mlp(size, size, projection, norm=False)
+        self.centres = nn.Parameter(torch.randn(clusters, size))
+
+    @torch.no_grad()
+    def begin(self, embeddings: Float[Tensor, "m d"]) -> None:
+        """The centres of k-means over the training texts' embeddings by the untrained encoder."""
+        from sklearn.cluster import KMeans
+
+        found = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
+        self.centres.copy_(torch.from_numpy(found.cluster_centers_))
+
+    def forward(
+        self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.5
+    ) -> Float[Tensor, ""]:
+        with torch.autocast(views.device.type, enabled=False):
+            both = pairs(exact(views), mask)
+            if len(both) == 0:
+                return both.sum() * 0.0
+            projected = torch.stack([self.projector(both[:, 0]), self.projector(both[:, 1])], dim=1)
+            return ntxent(projected, temperature=temperature) + CLUSTERING * clustering(both[:, 0], self.centres)
+
+
+def clustering(vectors: Float[Tensor, "n d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, ""]:
+    """KL(p‖q) a text: q ∝ (1 + ‖e − μ‖²)⁻¹, Student's t with one degree of freedom; p ∝ q²/Σ_texts q, no gradient."""
+    similarity_NK = 1 / (1 + torch.cdist(vectors, centres).pow(2))
+    q_NK = similarity_NK / similarity_NK.sum(1, keepdim=True)
+    with torch.no_grad():
+        sharp_NK = q_NK.pow(2) / q_NK.sum(0)
+        p_NK = sharp_NK / sharp_NK.sum(1, keepdim=True)
+    return F.kl_div(q_NK.log(), p_NK, reduction="batchmean")

@@ -1,0 +1,14 @@
+"""Two copies of the encoder, which begin alike and train apart: Contrastive Tension's way."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+
+def copies(encode: Encode, batch: Batch, twin: Encode) -> View:
+    """A text's vector by each copy. The head reads, and the evaluation measures, that of the first."""
+    encoded = encode(batch)
+    sentence = encoded.pooled()
+    vectors = torch.stack([sentence, twin(batch).pooled()], dim=1)
+    return View([whole(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))
