@@ -15,6 +15,7 @@ from contrastive import provenance, store
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Evaluation
 from contrastive.data import tokens as token_store
+from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
@@ -63,6 +64,7 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> No
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
                 "threads": cell.training.threads,
                 "trained_parameters": trained,
+                "collapsed_since": collapsed_since(folder / "metrics.jsonl"),
                 "class_counts": store.read_json(prepared / "meta.json")["class_counts"],
             },
         )

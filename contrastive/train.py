@@ -28,11 +28,12 @@ from contrastive.audit import Audit
 from contrastive.batches import collate, order
 from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
+from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
 
-GRADIENT_EVERY = 20  # steps between two looks at each term's own gradient, which costs a backward pass a term
+LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
 
 
 class Diverged(ArithmeticError):
@@ -75,11 +76,13 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                 note_losses(line, values, loss, step, share=1 / len(batches))
                 if position == 0:
                     note_floors(line, values, floors(output, batch.labels, cell.objective))
-                    if step % GRADIENT_EVERY == 0 or audit.silent_terms:
+                    if step % LOOK_EVERY == 0:
+                        line |= geometry(output.sentences[:, 0])
+                    if step % LOOK_EVERY == 0 or audit.silent_terms:
                         norms = audit.look_at_terms(values)
                 accelerator.backward(loss / len(batches))
             audit.saw_gradients()
-            if step % GRADIENT_EVERY == 0:
+            if step % LOOK_EVERY == 0:
                 line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
             line["gradient_norm"] = float(
                 accelerator.clip_grad_norm_(audit.parameters.values(), clip_at(cell.training))

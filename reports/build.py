@@ -93,7 +93,8 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
     return {
         "title": section["title"],
         "note": section["note"],
-        "problems": missing(section, results),
+        "missing": missing(section, results),
+        "collapsed": collapsed(section, results),
         "tables": tables.section_tables(section, results),
         "figures": [{"path": path, "alt": alt} for path, alt in drawn if alt],
     }
@@ -111,6 +112,17 @@ def missing(section: dict[str, Any], results: Results) -> list[str]:
                 entry = results.cells.loc[cell]
                 found.append(f"{row['label']}, seed {seed}: {entry['status']}: {entry['error']}")
     return found
+
+
+def collapsed(section: dict[str, Any], results: Results) -> list[str]:
+    """Cells whose training ended with all sentence vectors in one direction; their scores measure nothing."""
+    since = {cell: (p or {}).get("collapsed_since") for cell, p in results.cells["provenance"].items()}
+    return [
+        f"{row['label']}, seed {seed}: all sentence vectors lie in one direction, since step {since[cell]}"
+        for row in section["rows"]
+        for cell, seed in zip(row["cells"], row["seeds"], strict=True)
+        if since.get(cell) is not None
+    ]
 
 
 def problems(results: Results) -> list[str]:

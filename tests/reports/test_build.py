@@ -141,3 +141,13 @@ def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, re
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "colour is the class (class 1 差评, class 2 好评)" in text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+
+
+def test_a_collapse_is_said_above_the_numbers(home: Path):
+    names = cells()
+    provenance = store.read_json(store.run_folder("c1s1") / "provenance.json") | {"collapsed_since": 40}
+    store.write_json(store.run_folder("c1s1") / "provenance.json", provenance)
+    store.mark(store.run_folder("c1s1"), "DONE")
+    text = build("small", record(home, grid(), names), home / "out").read_text()
+    assert "> **Collapsed:** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
+    assert text.count("Collapsed") == 1
