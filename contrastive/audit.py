@@ -6,7 +6,7 @@ and nothing else may be in the optimizer. A term is looked at until it has shown
 positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +39,15 @@ class Audit:
         self.parameters = trained
         self.steps = 0
 
-    def look_at_terms(self, values: dict[str, Tensor]) -> dict[str, float]:
-        """Norm of the gradient that each term alone gives the encoder."""
-        norms = {name: gradient_norm(value, list(self.encoder.values())) for name, value in values.items()}
+    def look_at_terms(
+        self, values: dict[str, Tensor], gradients: Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
+    ) -> dict[str, float]:
+        """Norm of the gradient that each term alone gives the encoder; `gradients` finds it."""
+        encoder = list(self.encoder.values())
+        norms = {
+            name: norm(gradients(value, encoder)) if value.requires_grad and encoder else 0.0
+            for name, value in values.items()
+        }
         self.silent_terms -= {name for name, norm in norms.items() if norm > 0}
         return norms
 
@@ -73,12 +79,8 @@ class Audit:
             raise GradientPathError(f"never moved, though it is said to train: {_names(self.resting)}")
 
 
-def gradient_norm(term: Tensor, parameters: list[nn.Parameter]) -> float:
-    """Norm of one term's gradient, leaving `.grad` and the graph as they are."""
-    if not term.requires_grad or not parameters:
-        return 0.0
-    gradients = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
-    squares = [g.float().pow(2).sum() for g in gradients if g is not None]
+def norm(gradients: Sequence[Tensor | None]) -> float:
+    squares = [gradient.float().pow(2).sum() for gradient in gradients if gradient is not None]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 

@@ -24,6 +24,9 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __getitem__(self, rows: slice) -> "Batch":
+        return Batch(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
+
     def to(self, device: torch.device | str) -> "Batch":
         move = {name: getattr(self, name).to(device, non_blocking=True) for name in self.__dataclass_fields__}
         return Batch(**move)

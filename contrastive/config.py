@@ -196,6 +196,9 @@ class Objective(Settings):
 class Training(Settings):
     epochs: Positive = 3
     batch_size: Positive = 16
+    micro_batch: Positive | None = Field(
+        None, description="texts encoded at a time (GradCache); a loss still sees the whole batch; left out: all of it"
+    )
     accumulate: Positive = Field(1, description="batches an optimizer step; adds no negatives to a contrastive term")
     head_lr: float = Field(1e-4, gt=0, le=1e30)
     encoder_lr: float = Field(2e-5, gt=0, le=1e30)
@@ -322,7 +325,7 @@ def _unfit(loss: registry.Entry, view: str, level: str) -> str:
     count = 2 if (view, level) == ("layers", "sentence") else counts.get(view)
     number = loss.shape.split()[1]
     if number.isdigit() and count != int(number):
-        fitting = [name for name, vectors in counts.items() if vectors == int(number)]
+        fitting = [name for name, vectors in counts.items() if vectors == int(number) and name != "momentum"]
         return f"{loss.name} compares {number} views of a text, as {', '.join(fitting)} give; {view} does not"
     if "labels" not in loss.settings and count == 1:
         return f"{loss.name} compares the views of a text, and {view} gives only one"

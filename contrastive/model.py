@@ -59,7 +59,8 @@ class Model(nn.Module):
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
         """Let what follows the trained weights follow: the slow copy of the encoder, and what a loss keeps itself."""
-        for loss in self.losses.values():
+        losses: list[Any] = list(self.losses.values())
+        for loss in losses:
             if self.slow is not None and hasattr(loss, "momentum"):
                 for slow, fast in zip(self.slow.parameters(), self.backbone.parameters(), strict=True):
                     slow.lerp_(fast, 1 - loss.momentum(progress))

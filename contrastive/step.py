@@ -46,7 +46,7 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
 @cache
 def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
     """What a call of a loss reads: the name of its first parameter, and its keyword-only ones."""
-    called = loss.forward if isinstance(loss, type) else loss
+    called = getattr(loss, "forward", loss)
     parameters = [p for p in inspect.signature(called).parameters.values() if p.name != "self"]
     return parameters[0].name, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 

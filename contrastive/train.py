@@ -22,14 +22,15 @@ from accelerate.utils import set_seed
 from safetensors.torch import save
 from torch.optim.lr_scheduler import LambdaLR
 
+from contrastive import gradcache, tuning
 from contrastive import model as models
-from contrastive import tuning
 from contrastive.audit import Audit
 from contrastive.batches import collate, order
 from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
+from contrastive.gather import whole_batch
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
 
@@ -70,17 +71,19 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
                     accelerator.device
                 )
                 with accelerator.autocast():
-                    output = prepared(batch)
-                    values = terms(output, batch.labels, cell.objective, model.losses)
+                    encoded = gradcache.encode(prepared, batch, cell.training.micro_batch)
+                    output, labels = whole_batch(encoded.output, batch.labels)
+                    values = terms(output, labels, cell.objective, model.losses)
                     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
                 note_losses(line, values, loss, step, share=1 / len(batches))
                 if position == 0:
-                    note_floors(line, values, floors(output, batch.labels, cell.objective))
+                    note_floors(line, values, floors(output, labels, cell.objective))
                     if step % LOOK_EVERY == 0:
                         line |= geometry(output.sentences[:, 0])
                     if step % LOOK_EVERY == 0 or audit.silent_terms:
-                        norms = audit.look_at_terms(values)
+                        norms = audit.look_at_terms(values, encoded.gradients)
                 accelerator.backward(loss / len(batches))
+                encoded.finish()
             audit.saw_gradients()
             if step % LOOK_EVERY == 0:
                 line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
@@ -121,7 +124,8 @@ def start(cell: Cell) -> Accelerator:
 
 def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
     """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
-    for loss in model.losses.values():
+    losses: list[Any] = list(model.losses.values())
+    for loss in losses:
         if hasattr(loss, "begin"):
             texts = tokens.splits["train"]
             parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
@@ -201,7 +205,7 @@ def save_checkpoint(
         "optimizer": optimizer.state_dict(),
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
-        "random": [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])],
+        "random": gradcache.random_state(),
     }
     content = io.BytesIO()
     torch.save(state, content)
@@ -221,10 +225,7 @@ def resume(folder: Path, model: Any, optimizer: Any, scheduler: LambdaLR, accele
     if accelerator.scaler:
         accelerator.scaler.load_state_dict(state["scaler"])
     log.write_text("".join(lines[: state["step"]]), encoding="utf-8")
-    host, *devices = state["random"]
-    torch.set_rng_state(host)
-    if devices:
-        torch.cuda.set_rng_state_all(devices)
+    gradcache.set_random_state(state["random"])
     return int(state["step"])
 
 

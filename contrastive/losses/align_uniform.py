@@ -21,7 +21,7 @@ def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | 
     with torch.autocast(views.device.type, enabled=False):
         first_ND, second_ND = F.normalize(pairs(exact(views), mask), dim=-1).unbind(1)
         if len(first_ND) == 0:
-            return exact(views).masked_fill(~mask[..., None], 0.0).sum() * 0.0
+            return first_ND.sum() * 0.0
         alignment = (first_ND - second_ND).pow(2).sum(1).mean()
         return alignment + (uniformity(first_ND) + uniformity(second_ND)) / 2
 

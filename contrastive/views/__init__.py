@@ -29,4 +29,4 @@ VIEWS: dict[str, Callable[..., View]] = {
 VECTORS = {"cls": 1, "one_stage": 2, "two_stage": 2, "multiview": 3, "momentum": 2, "copies": 2}
 
 # Views that give the head two predictions a sample, as R-Drop needs.
-TWICE = ("two_stage", "one_stage", "momentum")
+TWICE = ("two_stage", "one_stage")

@@ -6,6 +6,7 @@ import sys
 from itertools import product
 
 import pytest
+from pydantic import ValidationError
 
 from contrastive import grid, registry
 from contrastive.config import PARTS, SETTINGS, Cell, Objective, Training, Tune
@@ -166,12 +167,17 @@ TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
     other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
-    for loss in ["ce", "rdrop", "supcon", "ce+supcon"]:
+    other |= dict.fromkeys(
+        ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
+    )
+    losses = registry.entries("contrastive.losses", "LOSSES")
+    for loss in ["ce", "ce+supcon", "ce+moco", "dscl+dclw", *(name for name in losses if name != "ce")]:
         for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
-            if loss == "rdrop" and view not in (None, "one_stage", "two_stage"):
-                continue
             for level in ["sentence", "token"]:
-                objective = Objective(loss=loss, **(other | {"view": view, "level": level}))
+                try:
+                    objective = Objective(loss=loss, **(other | {"view": view, "level": level}))
+                except ValidationError:
+                    continue
                 training = Training(layer_decay=0.5, encoder_lr=0.5)
                 experiment = parse(HEAD + "  - {title: T}")
                 cell = Cell(

@@ -24,7 +24,7 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
 @every_view
 def test_shapes_and_masks(name: str, encode: Encode):
     view = make(name, encode)
-    passes = 2 if name in TWICE else 1
+    passes = 2 if name in (*TWICE, "momentum") else 1
     assert view.sentences.shape == (3, passes, 16) and view.groups
     for group in view.groups:
         assert group.vectors.shape[::2] == (3, 16) and group.mask.shape == group.vectors.shape[:2]

@@ -1,0 +1,118 @@
+"""A batch in parts gives the gradient of the whole batch, with the dropout of its first pass."""
+
+import pytest
+import torch
+from torch import nn
+
+from contrastive import encoder as encoders
+from contrastive import gradcache
+from contrastive.batches import Batch
+from contrastive.config import Encoder, Scratch
+from contrastive.losses import LOSSES
+from contrastive.views import VIEWS
+from contrastive.views.types import Output
+from tests.contrastive.views.conftest import batch_of
+
+LENGTHS = (6, 2, 5, 1, 4, 3, 6)
+
+
+class Tiny(nn.Module):
+    """An encoder, a view and a head, as a cell has them."""
+
+    def __init__(self, view: str, dropout: float):
+        super().__init__()
+        torch.manual_seed(0)
+        sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
+        self.backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, 0).double()
+        for module in self.backbone.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = dropout
+            elif hasattr(module, "dropout_prob"):
+                module.dropout_prob = dropout
+        self.dropout, self.head, self.view = nn.Dropout(dropout), nn.Linear(16, 2).double(), view
+
+    def forward(self, batch: Batch) -> Output:
+        settings = {"k": 4} if self.view == "topk_tokens" else {}
+        view = VIEWS[self.view](
+            lambda given: encoders.encode(self.backbone, given, "cls", self.dropout), batch, **settings
+        )
+        return Output(view.groups, view.sentences, self.head(view.sentences))
+
+
+def loss(output: Output, labels: torch.Tensor, view: str) -> torch.Tensor:
+    contrast = LOSSES["simcse" if view == "two_stage" else "supcon"]
+    given = {} if view == "two_stage" else {"labels": labels}
+    group = output.groups[0]
+    return LOSSES["ce"](output.logits, labels=labels) + contrast(group.vectors, mask=group.mask, **given)
+
+
+def gradients(model: Tiny, encoded: gradcache.Direct | gradcache.Replayed, labels: torch.Tensor) -> dict:
+    model.zero_grad()
+    loss(encoded.output, labels, model.view).backward()
+    encoded.finish()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("view", ["cls", "two_stage", "topk_tokens"])
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_without_dropout_it_is_the_gradient_of_the_whole_batch(view: str, at_a_time: int):
+    model, batch = Tiny(view, dropout=0.0).train(), batch_of(*LENGTHS)
+    whole = gradients(model, gradcache.encode(model, batch, None), batch.labels)
+    parts = gradients(model, gradcache.encode(model, batch, at_a_time), batch.labels)
+    assert parts.keys() == whole.keys()
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, atol=1e-10, rtol=1e-8)
+
+
+def test_with_dropout_it_is_that_of_the_parts_with_their_graph():
+    model, batch = Tiny("two_stage", dropout=0.3).train(), batch_of(*LENGTHS)
+    torch.manual_seed(5)
+    expected = gradients(
+        model,
+        gradcache.Direct(gradcache.joined([model(batch[0:3]), model(batch[3:6]), model(batch[6:7])])),
+        batch.labels,
+    )
+    after = torch.rand(1)
+    torch.manual_seed(5)
+    found = gradients(model, gradcache.encode(model, batch, 3), batch.labels)
+    assert torch.equal(torch.rand(1), after)  # nothing was drawn that would not have been drawn
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], atol=1e-10, rtol=1e-8)
+
+
+def test_the_gradient_of_a_term_leaves_the_rest_as_it_is():
+    model, batch = Tiny("cls", dropout=0.2).train(), batch_of(*LENGTHS)
+    torch.manual_seed(5)
+    encoded = gradcache.encode(model, batch, 2)
+    value = loss(encoded.output, batch.labels, "cls")
+    parameters = list(model.backbone.parameters())
+    alone = encoded.gradients(value, parameters)
+    assert all(parameter.grad is None for parameter in parameters)
+    value.backward()
+    encoded.finish()
+    for parameter, gradient in zip(parameters, alone, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-10, rtol=1e-8)
+
+
+def test_only_one_part_has_a_graph_at_a_time():
+    """Counted in what autograd keeps: saved tensors of the largest pass, not of all of them."""
+    model, batch = Tiny("cls", dropout=0.0).train(), batch_of(*([6] * 32))
+    kept = {}
+    for at_a_time in (None, 4):
+        bytes_now, most = 0, 0
+
+        def save(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+            nonlocal bytes_now, most
+            bytes_now += tensor.nbytes
+            most = max(most, bytes_now)
+            return tensor
+
+        def load(tensor: torch.Tensor) -> torch.Tensor:
+            nonlocal bytes_now
+            bytes_now -= tensor.nbytes
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(save, load):
+            gradients(model, gradcache.encode(model, batch, at_a_time), batch.labels)
+        kept[at_a_time] = most
+    assert kept[4] < kept[None] / 4
