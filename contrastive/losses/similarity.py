@@ -5,13 +5,16 @@ gradient are those of the whole matrix. Everything here is in fp32 at least, wha
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+TINY = 1e-30  # instead of 0 weights to divide by
 
 
 class Rows(NamedTuple):
@@ -60,20 +63,66 @@ def info_nce(
     """
     with torch.autocast(views.device.type, enabled=False):
         vectors_MD, sample_M = rows(views, mask)
+        pull_M = torch.ones_like(vectors_MD[:, 0]) if pull is None else pull[sample_M].to(vectors_MD)
+        choose = partial(_choose, sample_M, weigh, among, vectors_MD.dtype)
+        value_M, counts_M = _InfoNCE.apply(vectors_MD, pull_M, temperature, chunk or max(1, len(vectors_MD)), choose)
+        return value_M.masked_fill(~counts_M, 0.0).sum() / counts_M.sum().clamp(min=1).to(value_M)
 
-        def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
-            similarity_CM = vectors_MD[index_C] @ vectors_MD.T / temperature
-            other_CM = index_C[:, None] != torch.arange(len(vectors_MD), device=views.device)
-            of_anchor_C1 = sample_M[index_C][:, None]
-            weight_CM = weigh(of_anchor_C1, sample_M, other_CM).to(similarity_CM) * other_CM
-            among_CM = among(of_anchor_C1, sample_M, other_CM).bool()
+
+def _choose(
+    sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh, precision: torch.dtype, index_C: Int[Tensor, " c"]
+) -> tuple[Tensor, Bool[Tensor, "c m"]]:
+    """The weights of the positives of some anchors, not normalised, and what their partition is made of."""
+    other_CM = index_C[:, None] != torch.arange(len(sample_M), device=sample_M.device)
+    anchor_C1 = sample_M[index_C][:, None]
+    weight_CM = weigh(anchor_C1, sample_M, other_CM) * other_CM
+    if weight_CM.is_floating_point():  # else one byte each
+        weight_CM = weight_CM.to(precision)
+    return weight_CM, among(anchor_C1, sample_M, other_CM).bool()
+
+
+class _InfoNCE(torch.autograd.Function):
+    """Value of each anchor, and whether it counts. Similarities live a chunk at a time, forward and backward.
+
+    The gradient by a similarity is its share of the partition less its weight as a positive; it is found from the
+    similarities again, so that nothing of the size of the matrix is kept.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, vectors_MD: Tensor, pull_M: Tensor, temperature: float, chunk: int, choose: Any
+    ) -> tuple[Tensor, Tensor]:
+        partition_M, value_M = torch.empty_like(pull_M), torch.empty_like(pull_M)
+        counts_M = torch.empty_like(pull_M, dtype=torch.bool)
+        for index_C in torch.arange(len(vectors_MD), device=vectors_MD.device).split(chunk):
+            similarity_CM = (vectors_MD[index_C] @ vectors_MD.T).div_(temperature)
+            weight_CM, among_CM = choose(index_C)
             sum_C = weight_CM.sum(1)
-            positive_C = torch.einsum("cm,cm->c", similarity_CM, weight_CM) / sum_C.clamp(min=1e-30)
-            if pull is not None:
-                positive_C = positive_C * pull[sample_M[index_C]]
-            return logsumexp(similarity_CM, among_CM) - positive_C, (sum_C > 0) & among_CM.any(1)
+            positive_C = (similarity_CM * weight_CM).sum(1) / sum_C.clamp(min=TINY)
+            found_C = among_CM.any(1)
+            similarity_CM.masked_fill_(~among_CM, -torch.inf)[~found_C] = 0.0
+            partition_M[index_C] = similarity_CM.logsumexp(1)
+            value_M[index_C] = partition_M[index_C] - pull_M[index_C] * positive_C
+            counts_M[index_C] = found_C & (sum_C > 0)
+        context.save_for_backward(vectors_MD, pull_M, partition_M)
+        context.settings = temperature, chunk, choose
+        context.mark_non_differentiable(counts_M)
+        return value_M, counts_M
 
-        return mean_over_anchors(anchors, vectors_MD, chunk)
+    @staticmethod
+    def backward(context: Any, given_M: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
+        vectors_MD, pull_M, partition_M = context.saved_tensors
+        temperature, chunk, choose = context.settings
+        gradient_MD = torch.zeros_like(vectors_MD)
+        for index_C in torch.arange(len(vectors_MD), device=vectors_MD.device).split(chunk):
+            share_CM = (vectors_MD[index_C] @ vectors_MD.T).div_(temperature)
+            weight_CM, among_CM = choose(index_C)
+            share_CM.sub_(partition_M[index_C][:, None]).exp_().masked_fill_(~among_CM, 0.0)
+            weigh_C = pull_M[index_C] / weight_CM.sum(1).clamp(min=TINY)
+            share_CM.sub_(weight_CM * weigh_C[:, None]).mul_(given_M[index_C][:, None] / temperature)
+            gradient_MD[index_C] += share_CM @ vectors_MD
+            gradient_MD.addmm_(share_CM.T, vectors_MD[index_C])
+        return gradient_MD, None, None, None, None
 
 
 def mean_over_anchors(anchors: Anchors, vectors_MD: Float[Tensor, "m d"], chunk: int | None) -> Float[Tensor, ""]:
