@@ -26,3 +26,8 @@ def test_the_tested_versions_are_within_the_ranges():
     extras = [line for wanted in PROJECT["project"]["optional-dependencies"].values() for line in wanted]
     for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *extras]):
         assert requirement.specifier.contains(tested[requirement.name.lower().replace("_", "-")]), str(requirement)
+
+
+def test_processes_are_known_to_one_file():
+    sources = (CHECKOUT / "contrastive").rglob("*.py")
+    assert [path.name for path in sources if "torch.distributed" in path.read_text(encoding="utf-8")] == ["gather.py"]
