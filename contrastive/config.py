@@ -103,6 +103,7 @@ class Objective(Settings):
     temperature: float | None = Field(None, gt=0, description="left out: the loss's own")
     beta: float | None = Field(None, ge=0, description="dscl: class mates weigh β times as much as the own other view")
     sigma: float | None = Field(None, gt=0, description="dclw: sharpness of the weight on the positive")
+    rate: float | None = Field(None, gt=0, lt=1, description="share of a text that word_delete, span_delete … change")
     queue: Positive | None = Field(None, description="moco: keys of earlier batches that are negatives")
     projector: Positive | None = Field(None, description="width of a loss's own projector (byol, swav, barlow, vicreg)")
     projection: Positive | None = Field(None, description="dimensions of what the projector gives (byol, swav, sccl)")
@@ -178,11 +179,17 @@ class Objective(Settings):
             if "ce" in terms:
                 used.add("alpha")
         settings |= {name: getattr(self, name) for name in used & set(Objective.model_fields)}
-        for name, value in settings.items():  # what every loss that reads it does by itself
-            own = [losses[term].defaults.get(name) for term in terms if name in losses[term].settings]
-            if own and all(value == default for default in own) and Objective.model_fields[name].default is None:
+        chosen = Objective.model_construct(loss=self.loss, view=settings.get("view"))
+        for name, value in settings.items():
+            if Objective.model_fields[name].default is None and chosen.taken(name) == {value}:
                 settings[name] = None
         return Objective(**settings)
+
+    def taken(self, name: str) -> set[Any]:
+        """What the losses and the view that read a setting take by themselves, where the cell leaves it out."""
+        losses, views = (registry.entries(f"contrastive.{kind}", kind.upper()) for kind in ("losses", "views"))
+        readers = [losses[term] for term in self.terms()] + ([views[self.view]] if self.view else [])
+        return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def usual_view(self) -> str:
         """Two passes for a loss that compares the views of a text, one vector for the others."""

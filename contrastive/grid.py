@@ -198,11 +198,10 @@ def cell_name(cell: Cell, experiment: Experiment | None = None) -> str:
 
 
 def setting(cell: Cell, name: str) -> Any:
-    """The value of a setting; where the cell leaves it to its losses, what they take."""
+    """The value of a setting; where the cell leaves it to its losses and view, what they take."""
     value = getattr(getattr(cell, SETTINGS[name]), name)
     if value is None and SETTINGS[name] == "objective":
-        losses = registry.entries("contrastive.losses", "LOSSES")
-        taken = {losses[term].defaults.get(name) for term in cell.objective.terms() if name in losses[term].settings}
+        taken = cell.objective.taken(name)
         return taken.pop() if len(taken) == 1 else None
     return value
 

@@ -81,10 +81,11 @@ def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
 
 
 def view_of(cell: Cell) -> Callable[..., View]:
-    """The view that the cell names, with the settings that it reads."""
+    """The view that the cell names, with the settings that it reads; one left out is the view's own."""
     name = cell.objective.view or "cls"
     wanted = registry.entries("contrastive.views", "VIEWS")[name].settings
-    return partial(VIEWS[name], **{setting: getattr(cell.objective, setting) for setting in wanted})
+    given = {setting: getattr(cell.objective, setting) for setting in wanted}
+    return partial(VIEWS[name], **{setting: value for setting, value in given.items() if value is not None})
 
 
 def build(cell: Cell, labels: int, vocab_size: int, pad_id: int) -> Model:

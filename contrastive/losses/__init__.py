@@ -14,8 +14,10 @@ from contrastive.losses.barlow import Barlow
 from contrastive.losses.bert_ct import bert_ct
 from contrastive.losses.byol import Byol
 from contrastive.losses.ce import ce
+from contrastive.losses.clear import clear
 from contrastive.losses.dcl import dcl
 from contrastive.losses.dclw import dclw
+from contrastive.losses.declutr import declutr
 from contrastive.losses.dropout_ntxent import dropout_ntxent
 from contrastive.losses.dscl import dscl
 from contrastive.losses.moco import Moco
@@ -47,10 +49,12 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "vicreg": Vicreg,
     "bert_ct": bert_ct,
     "sccl": Sccl,
+    "declutr": declutr,
+    "clear": clear,
 }
 
 # The view that a loss is made for, where the number of vectors does not tell.
-USUAL_VIEW = {"moco": "momentum", "byol": "momentum", "bert_ct": "copies"}
+USUAL_VIEW = {"moco": "momentum", "byol": "momentum", "bert_ct": "copies", "declutr": "span", "clear": "word_delete"}
 
 # The smallest value that a loss can reach on a batch, where that is known: what makes losses of different K comparable.
 FLOORS: dict[str, Callable[..., Tensor]] = {

@@ -9,9 +9,13 @@ from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
+from contrastive.views.reorder import reorder
+from contrastive.views.span import span
+from contrastive.views.span_delete import span_delete
 from contrastive.views.topk_tokens import topk_tokens
 from contrastive.views.two_stage import two_stage
 from contrastive.views.types import View
+from contrastive.views.word_delete import word_delete
 
 VIEWS: dict[str, Callable[..., View]] = {
     "cls": cls,
@@ -23,10 +27,25 @@ VIEWS: dict[str, Callable[..., View]] = {
     "layers": layers,
     "momentum": momentum,
     "copies": copies,
+    "word_delete": word_delete,
+    "span_delete": span_delete,
+    "reorder": reorder,
+    "span": span,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
-VECTORS = {"cls": 1, "one_stage": 2, "two_stage": 2, "multiview": 3, "momentum": 2, "copies": 2}
+VECTORS = {
+    "cls": 1,
+    "one_stage": 2,
+    "two_stage": 2,
+    "multiview": 3,
+    "momentum": 2,
+    "copies": 2,
+    "word_delete": 2,
+    "span_delete": 2,
+    "reorder": 2,
+    "span": 4,
+}
 
 # Views that give the head two predictions a sample, as R-Drop needs.
 TWICE = ("two_stage", "one_stage")

@@ -7,7 +7,7 @@ from contrastive.errors import UserError
 from contrastive.views.types import Encode, View, whole
 
 
-def multiview(encode: Encode, batch: Batch, *, middle: int | None) -> View:
+def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> View:
     """`middle` is a block counted from 0; left out, the block half way up."""
     encoded = encode(batch)
     blocks = len(encoded.hidden)

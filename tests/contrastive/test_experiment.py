@@ -124,7 +124,7 @@ def test_a_good_file_is_read_with_its_types():
             "loss: ce+supcon",
             "loss: ce+simcse",
             8,
-            "simcse compares 2 views of a text, as one_stage, two_stage, copies give",
+            "simcse compares 2 views of a text, as one_stage, two_stage, copies, ",
         ),
         ("loss: ce+supcon", "loss: ce+dropout-ntxent", 8, "its view is two_stage or one_stage, not topk_tokens"),
         ("loss: ce+supcon", "loss: rdrop", 8, "its view is two_stage or one_stage, not topk_tokens"),

@@ -13,6 +13,7 @@ from contrastive import gather
 from contrastive.config import Objective
 from contrastive.losses import LOSSES
 from contrastive.model import stateful
+from contrastive.registry import entries
 from contrastive.step import terms
 from contrastive.views.types import Group, Output
 
@@ -25,15 +26,17 @@ def objective(name: str) -> Objective:
     return Objective(loss=name)
 
 
-def leaves() -> dict[str, torch.Tensor]:
+def leaves(name: str) -> dict[str, torch.Tensor]:
+    number = entries("contrastive.losses", "LOSSES")[name].shape.split()[1]
+    views = int(number) if number.isdigit() else VIEWS
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     return {
-        "vectors": drawn(SAMPLES, VIEWS, SIZE),
-        "targets": drawn(SAMPLES, VIEWS, SIZE),
+        "vectors": drawn(SAMPLES, views, SIZE),
+        "targets": drawn(SAMPLES, views, SIZE),
         "sentences": drawn(SAMPLES, VIEWS, SIZE),
         "logits": drawn(SAMPLES, VIEWS, CLASSES),
     }
@@ -41,8 +44,8 @@ def leaves() -> dict[str, torch.Tensor]:
 
 def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     """Every term of a loss on the whole batch, of which this process has a share, and the gradients of its share."""
-    own = {key: tensor[share].clone().requires_grad_() for key, tensor in leaves().items()}
-    mask = torch.ones(len(own["vectors"]), VIEWS, dtype=torch.bool)
+    own = {key: tensor[share].clone().requires_grad_() for key, tensor in leaves(name).items()}
+    mask = torch.ones(own["vectors"].shape[:2], dtype=torch.bool)
     output = Output([Group(own["vectors"], mask, own["targets"])], own["sentences"], own["logits"])
     torch.manual_seed(0)
     modules = nn.ModuleDict(stateful(objective(name), SIZE)).double()

@@ -170,6 +170,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
     other |= dict.fromkeys(
         ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
     )
+    other["rate"] = 0.7
     losses = registry.entries("contrastive.losses", "LOSSES")
     for loss in ["ce", "ce+supcon", "ce+moco", "dscl+dclw", *(name for name in losses if name != "ce")]:
         for view in [None, *registry.entries("contrastive.views", "VIEWS")]:

@@ -169,6 +169,13 @@ OBJECTIVES = [
     ),
     *({"loss": loss} for loss in ("swav", "barlow", "vicreg", "sccl", "bert_ct", "moco", "byol")),
     *({"loss": f"ce+{loss}"} for loss in ("swav", "barlow", "vicreg", "sccl", "bert_ct", "moco", "byol")),
+    *(
+        {"loss": loss, "view": view}
+        for loss in ("clear", "ce+clear")
+        for view in ("word_delete", "span_delete", "reorder")
+    ),
+    {"loss": "declutr"},
+    {"loss": "ce+declutr"},
     {"loss": "ce+dropout-ntxent"},
     {"loss": "ce+ntxent", "view": "multiview"},
     {"loss": "ce+dcl", "view": "topk_tokens", "k": 4},

@@ -24,11 +24,18 @@ chunked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "c
 masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in signature(loss)[1]])
 
 
+def count(name: str) -> int:
+    """How many views a loss takes: what its annotation says, else two."""
+    number = entries("contrastive.losses", "LOSSES")[name].shape.split()[1]
+    return int(number) if number.isdigit() else VIEWS
+
+
 def values(
-    samples: int = SAMPLES, dtype: torch.dtype = torch.float32, norm: float = 3.0, seed: int = 0
+    name: str, samples: int = SAMPLES, dtype: torch.dtype = torch.float32, norm: float = 3.0, seed: int = 0
 ) -> torch.Tensor:
     """Vectors of one norm, in the shape of views and of logits alike."""
-    drawn = torch.randn(samples, VIEWS, SIZE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(samples, count(name), SIZE, generator=generator, dtype=torch.float64)
     return (norm * drawn / drawn.norm(dim=-1, keepdim=True)).to(dtype).requires_grad_()
 
 
@@ -60,7 +67,7 @@ def gradient(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 @every_loss
 def test_value_and_gradient_are_finite_and_not_zero(name):
-    tensor = values()
+    tensor = values(name)
     value = compute(name, tensor, LABELS)
     assert value.shape == () and value.isfinite() and value != 0
     slope = gradient(value, tensor)
@@ -69,13 +76,13 @@ def test_value_and_gradient_are_finite_and_not_zero(name):
 
 @pytest.mark.parametrize("name", sorted(LOSSES.keys() - STOPPED))
 def test_the_gradient_is_that_of_finite_differences(name):
-    tensor = values(samples=3, dtype=torch.float64, norm=1.0)
+    tensor = values(name, samples=3, dtype=torch.float64, norm=1.0)
     assert torch.autograd.gradcheck(lambda t: compute(name, t, torch.tensor([0, 1, 0])), tensor)
 
 
 @every_loss
 def test_the_order_of_samples_does_not_matter(name):
-    tensor, order = values(dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
+    tensor, order = values(name, dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
     value, other = compute(name, tensor, LABELS), compute(name, tensor[order], LABELS[order])
     torch.testing.assert_close(value, other, atol=1e-12, rtol=0)
     torch.testing.assert_close(gradient(value, tensor), gradient(other, tensor), atol=1e-12, rtol=0)
@@ -83,15 +90,17 @@ def test_the_order_of_samples_does_not_matter(name):
 
 @every_loss
 def test_float64_stays_float64(name):
-    exact = compute(name, values(dtype=torch.float64).detach(), LABELS)
+    exact = compute(name, values(name, dtype=torch.float64).detach(), LABELS)
     assert exact.dtype == torch.float64
-    assert float(exact.detach()) == pytest.approx(float(compute(name, values().detach(), LABELS).detach()), rel=1e-4)
+    assert float(exact.detach()) == pytest.approx(
+        float(compute(name, values(name).detach(), LABELS).detach()), rel=1e-4
+    )
 
 
 @every_loss
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_long_vectors_at_a_low_temperature_stay_finite_under_autocast(name, dtype):
-    tensor = values(dtype=dtype, norm=100.0)
+    tensor = values(name, dtype=dtype, norm=100.0)
     with torch.autocast("cpu", dtype):
         value = compute(name, tensor, LABELS, temperature=0.01)
     assert value.dtype == torch.float32 and value.isfinite()
@@ -102,14 +111,14 @@ def test_long_vectors_at_a_low_temperature_stay_finite_under_autocast(name, dtyp
 
 @every_loss
 def test_equal_vectors_stay_finite(name):
-    tensor = torch.ones(SAMPLES, VIEWS, SIZE, requires_grad=True)
+    tensor = torch.ones(SAMPLES, count(name), SIZE, requires_grad=True)
     value = compute(name, tensor, LABELS)
     assert value.isfinite() and gradient(value, tensor).isfinite().all()
 
 
 @every_loss
 def test_a_vector_of_zeros_stays_finite(name):
-    tensor = torch.cat([torch.zeros(1, VIEWS, SIZE), values().detach()[1:]]).requires_grad_()
+    tensor = torch.cat([torch.zeros(1, count(name), SIZE), values(name).detach()[1:]]).requires_grad_()
     value = compute(name, tensor, LABELS)
     assert value.isfinite() and gradient(value, tensor).isfinite().all()
 
@@ -117,7 +126,7 @@ def test_a_vector_of_zeros_stays_finite(name):
 @every_loss
 def test_a_batch_of_one_class_and_a_single_row_stay_finite(name):
     for samples in (SAMPLES, 1):
-        tensor = values(samples)
+        tensor = values(name, samples)
         value = compute(name, tensor, torch.ones(samples, dtype=torch.long))
         assert value.isfinite() and gradient(value, tensor).isfinite().all()
 
@@ -125,8 +134,8 @@ def test_a_batch_of_one_class_and_a_single_row_stay_finite(name):
 @chunked
 @pytest.mark.parametrize("chunk", [1, 5, 100])
 def test_chunks_change_neither_value_nor_gradient(name, chunk):
-    tensor = values(dtype=torch.float64)
-    mask = torch.ones(SAMPLES, VIEWS, dtype=torch.bool)
+    tensor = values(name, dtype=torch.float64)
+    mask = torch.ones(SAMPLES, count(name), dtype=torch.bool)
     mask[1], mask[3, 1] = False, False
     whole, parts = compute(name, tensor, LABELS, mask), compute(name, tensor, LABELS, mask, chunk=chunk)
     torch.testing.assert_close(parts, whole, atol=1e-12, rtol=0)
@@ -136,7 +145,7 @@ def test_chunks_change_neither_value_nor_gradient(name, chunk):
 @any_number
 def test_without_positives_it_is_exactly_zero_with_a_zero_gradient(name):
     for samples in (SAMPLES, 1):
-        tensor = values(samples)
+        tensor = values(name, samples)
         single = tensor[:, :1]
         value = compute(name, single, torch.arange(samples))
         assert float(value.detach()) == 0.0
@@ -145,15 +154,15 @@ def test_without_positives_it_is_exactly_zero_with_a_zero_gradient(name):
 
 @pytest.mark.parametrize("name", sorted({n for n in LOSSES if signature(LOSSES[n])[0] == "views"} - OF_ANY_LENGTH))
 def test_the_length_of_a_vector_does_not_matter(name):
-    short, long = values(dtype=torch.float64, norm=0.5), values(dtype=torch.float64, norm=50.0)
+    short, long = values(name, dtype=torch.float64, norm=0.5), values(name, dtype=torch.float64, norm=50.0)
     torch.testing.assert_close(compute(name, short, LABELS), compute(name, long, LABELS), atol=1e-10, rtol=0)
 
 
 @masked
 @pytest.mark.parametrize("rest", [0.0, 1e30, float("nan")])
 def test_masked_vectors_change_nothing(name, rest):
-    tensor = values(dtype=torch.float64)
-    mask = torch.ones(SAMPLES, VIEWS, dtype=torch.bool)
+    tensor = values(name, dtype=torch.float64)
+    mask = torch.ones(SAMPLES, count(name), dtype=torch.bool)
     mask[1], mask[3, 1] = False, False  # a whole sample, and one vector of another
     value = compute(name, tensor, LABELS, mask)
     filled = torch.where(mask[..., None], tensor, rest)
@@ -166,16 +175,16 @@ def test_masked_vectors_change_nothing(name, rest):
 
 @masked
 def test_all_masked_is_zero(name):
-    tensor = torch.full((SAMPLES, VIEWS, SIZE), float("nan"), requires_grad=True)
-    value = compute(name, tensor, LABELS, torch.zeros(SAMPLES, VIEWS, dtype=torch.bool))
+    tensor = torch.full((SAMPLES, count(name), SIZE), float("nan"), requires_grad=True)
+    value = compute(name, tensor, LABELS, torch.zeros(SAMPLES, count(name), dtype=torch.bool))
     assert float(value.detach()) == 0.0 and gradient(value, tensor).abs().max() == 0.0
 
 
 @pytest.mark.parametrize("name", FLOORS)
 @pytest.mark.parametrize("seed", range(20))
 def test_no_value_is_below_the_floor(name, seed):
-    tensor = values(dtype=torch.float64, seed=seed)
-    mask = torch.rand(SAMPLES, VIEWS, generator=torch.Generator().manual_seed(seed)) < 0.8
+    tensor = values(name, dtype=torch.float64, seed=seed)
+    mask = torch.rand(SAMPLES, count(name), generator=torch.Generator().manual_seed(seed)) < 0.8
     labels = torch.randint(0, 3, (SAMPLES,), generator=torch.Generator().manual_seed(seed))
     assert compute(name, tensor, labels, mask) >= FLOORS[name](labels, mask) - 1e-6  # a floor is in fp32
 
@@ -183,4 +192,4 @@ def test_no_value_is_below_the_floor(name, seed):
 @pytest.mark.parametrize("name", [name for name in LOSSES if "labels" in signature(LOSSES[name])[1]])
 def test_labels_of_another_length_are_refused(name):
     with pytest.raises(Exception, match=r"(?s)labels"):
-        compute(name, values(), LABELS[:-1])
+        compute(name, values(name), LABELS[:-1])

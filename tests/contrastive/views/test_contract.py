@@ -9,7 +9,7 @@ from contrastive.views import TWICE, VIEWS
 from contrastive.views.types import Encode, View
 from tests.contrastive.views.conftest import batch_of
 
-SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 2), "level": "token", "middle": None}
+SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 2), "level": "token", "middle": None, "rate": 0.3}
 every_view = pytest.mark.parametrize("name", VIEWS)
 
 

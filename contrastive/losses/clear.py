@@ -1,0 +1,17 @@
+"""CLEAR: Wu et al., "CLEAR: Contrastive Learning for Sentence Representation", 2020."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.ntxent import ntxent
+
+
+def clear(
+    views: Float[Tensor, "n 2 d"],
+    *,
+    mask: Bool[Tensor, "n 2"] | None = None,
+    temperature: float = 0.1,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """NT-Xent of two augmented sentences: words deleted, a span deleted, or reordered."""
+    return ntxent(views, mask=mask, temperature=temperature, chunk=chunk)

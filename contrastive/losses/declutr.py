@@ -1,0 +1,22 @@
+"""DeCLUTR: Giorgi et al., "DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations", 2021."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.ntxent import ntxent
+
+
+def declutr(
+    views: Float[Tensor, "n 4 d"],
+    *,
+    mask: Bool[Tensor, "n 4"] | None = None,
+    temperature: float = 0.05,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """NT-Xent of each of two anchor spans with the mean of its positive spans; views are anchor, mean, anchor, mean.
+
+    The spans of the same document's other anchor are negatives like those of other documents.
+    """
+    spans = views.unflatten(1, (-1, 2)).flatten(0, 1)
+    kept = None if mask is None else mask.unflatten(1, (-1, 2)).flatten(0, 1)
+    return ntxent(spans, mask=kept, temperature=temperature, chunk=chunk)

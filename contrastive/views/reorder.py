@@ -1,0 +1,23 @@
+"""CLEAR's reordering: two versions of a text, in each of which two runs of tokens have changed places."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.tokens import Words, share_of, two_versions
+from contrastive.views.types import Encode, View
+
+
+def reorder(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
+    """Two runs that do not overlap, each half a share `rate` of the text, change places. A single token stays."""
+
+    def change(row: Words) -> Words:
+        size = max(1, share_of(len(row), rate) // 2)
+        if len(row) < 2 * size:
+            return row
+        first, second = sorted(torch.randint(len(row) - 2 * size + 1, (2,)).tolist())
+        second += size  # places drawn without the runs' lengths, so that they never overlap
+        between = row[first + size : second]
+        runs = [row[:first], row[second : second + size], between, row[first : first + size], row[second + size :]]
+        return torch.cat(runs)
+
+    return two_versions(encode, batch, change)

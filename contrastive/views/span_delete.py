@@ -1,0 +1,18 @@
+"""CLEAR's span deletion: two versions of a text, each without one run of its tokens."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.tokens import Words, share_of, two_versions
+from contrastive.views.types import Encode, View
+
+
+def span_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
+    """A run of tokens goes, a share `rate` of the text, from a place drawn at random."""
+
+    def change(row: Words) -> Words:
+        gone = share_of(len(row), rate)
+        begin = int(torch.randint(len(row) - gone + 1, ()))
+        return torch.cat([row[:begin], row[begin + gone :]])
+
+    return two_versions(encode, batch, change)

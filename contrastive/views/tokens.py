@@ -1,0 +1,50 @@
+"""Texts cut and rearranged as tokens: what the views made of other versions of a text share.
+
+Every draw is from torch's generator, which the seed of the cell has set.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+Words = Int64[Tensor, " _"]  # of any number
+
+
+def words_of(batch: Batch) -> list[Words]:
+    """The tokens of each text, without padding and what the tokenizer adds."""
+    return [ids[~special] for ids, special in zip(batch.input_ids, batch.special, strict=True)]
+
+
+def rebuilt(batch: Batch, rows: list[Words]) -> Batch:
+    """A batch of other tokens, each row between the first and the last token that the tokenizer gives every text."""
+    last = batch.attention_mask.sum(1) - 1
+    width = max(len(row) for row in rows) + 2
+    ids = batch.input_ids.new_zeros(len(rows), width)
+    lengths = torch.tensor([len(row) + 2 for row in rows], device=ids.device)
+    for i, row in enumerate(rows):
+        text = i % len(batch)
+        ids[i, 0], ids[i, len(row) + 1] = batch.input_ids[text, 0], batch.input_ids[text, last[text]]
+        ids[i, 1 : len(row) + 1] = row
+    places = torch.arange(width, device=ids.device)
+    mask = places < lengths[:, None]
+    special = ~mask | (places == 0) | (places == lengths[:, None] - 1)
+    return Batch(ids, mask, special, batch.labels.repeat(len(rows) // len(batch)))
+
+
+def two_versions(encode: Encode, batch: Batch, change: Callable[[Words], Words]) -> View:
+    """Two versions of each text, changed apart. The head reads, and the evaluation measures, the text itself."""
+    rows = words_of(batch)
+    changed = [change(row) if len(row) else row for row in rows + rows]
+    first, second = encode(rebuilt(batch, changed)).pooled().chunk(2)
+    encoded = encode(batch)
+    return View([whole(torch.stack([first, second], dim=1))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+
+
+def share_of(count: int, rate: float) -> int:
+    """So many of `count` as the rate says, never all of them."""
+    return min(count - 1, max(1, round(rate * count))) if count > 1 else 0

@@ -1,0 +1,130 @@
+"""Views made of other versions of a text, as properties: what may change, and what never does."""
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive.views import VIEWS
+from contrastive.views.span import draw
+from contrastive.views.tokens import rebuilt, share_of, words_of
+from contrastive.views.types import Encode
+from tests.contrastive.views.conftest import CLS, SEP, batch_of
+
+REWRITING = ("word_delete", "span_delete", "reorder")
+lengths = st.lists(st.integers(0, 40), min_size=1, max_size=5)
+
+
+class Caught:
+    """Stands where the encoder stands, and keeps the batches that it is asked to read."""
+
+    def __init__(self, known):
+        self.known, self.batches = known, []
+
+    def __call__(self, batch):
+        self.batches.append(batch)
+        return self.known(batch, [torch.zeros(*batch.input_ids.shape, 4, requires_grad=True)])
+
+
+def versions(name: str, known, *count: int, seed: int = 0, **settings) -> tuple[list, list]:
+    """The tokens of each text, and those of its two versions."""
+    torch.manual_seed(seed)
+    encode, batch = Caught(known), batch_of(*count)
+    VIEWS[name](encode, batch, **settings)
+    return words_of(batch), words_of(encode.batches[0])
+
+
+@pytest.mark.parametrize("name", REWRITING)
+@given(count=lengths, seed=st.integers(0, 1000), rate=st.floats(0.05, 0.95))
+def test_versions_have_only_tokens_of_their_text_and_are_never_empty(name, count, seed, rate, request):
+    known = request.getfixturevalue("known")
+    texts, made = versions(name, known, *count, seed=seed, rate=rate)
+    assert len(made) == 2 * len(texts)
+    for i, version in enumerate(made):
+        text = texts[i % len(texts)]
+        assert Counter(version.tolist()) <= Counter(text.tolist())
+        gone = 0 if name == "reorder" else share_of(len(text), rate)
+        assert len(version) == len(text) - gone and (len(version) > 0) == (len(text) > 0)
+
+
+def test_words_are_deleted_in_order_and_apart_in_the_two_versions(known):
+    (text,), (first, second) = versions("word_delete", known, 30, rate=0.3)
+    for version in (first, second):
+        places = [text.tolist().index(token) for token in version.tolist()]
+        assert places == sorted(places) and len(places) == 21
+    assert first.tolist() != second.tolist()
+
+
+def test_a_span_is_one_run(known):
+    (text,), made = versions("span_delete", known, 30, rate=0.3)
+    for version in made:
+        kept = [token in version for token in text]
+        assert sum(a != b for a, b in itertools.pairwise(kept)) <= 2 and sum(kept) == 21
+
+
+def test_two_runs_change_places(known):
+    (text,), made = versions("reorder", known, 30, rate=0.4)
+    for version in made:
+        moved = [i for i, (a, b) in enumerate(zip(text.tolist(), version.tolist(), strict=True)) if a != b]
+        assert sorted(version.tolist()) == sorted(text.tolist()) and 0 < len(moved) <= 30
+
+
+def test_a_version_stands_between_the_tokens_that_the_tokenizer_adds():
+    batch = batch_of(3, 1)
+    made = rebuilt(batch, [torch.tensor([9]), torch.tensor([8, 7]), torch.tensor([]).long(), torch.tensor([6])])
+    assert made.input_ids.tolist() == [[CLS, 9, SEP, 0], [CLS, 8, 7, SEP], [CLS, SEP, 0, 0], [CLS, 6, SEP, 0]]
+    assert made.attention_mask.sum(1).tolist() == [3, 4, 2, 3]
+    assert made.special.tolist()[0] == [True, False, True, True]
+    assert made.labels.tolist() == [0, 1, 0, 1]
+
+
+@given(count=st.integers(0, 700), seed=st.integers(0, 1000))
+def test_spans_are_runs_of_the_text_that_touch_their_anchor(count, seed):
+    torch.manual_seed(seed)
+    text = torch.arange(count)
+    drawn = draw(text)
+    assert len(drawn) == 6
+    shortest = min(32, max(1, count // 4)) if count else 0
+    for anchor, *positives in (drawn[:3], drawn[3:]):
+        for run in (anchor, *positives):
+            assert shortest <= len(run) <= min(512, count)
+            assert run.tolist() == list(range(int(run[0]), int(run[0]) + len(run))) if len(run) else count == 0
+        for positive in positives:
+            if count:  # overlapping, adjacent, or one within the other
+                assert positive[0] <= anchor[-1] + 1 and positive[-1] >= anchor[0] - 1
+
+
+def test_anchors_are_longer_than_positives():
+    torch.manual_seed(0)
+    drawn = [draw(torch.arange(512)) for _ in range(200)]
+    anchors = [len(d[i]) for d in drawn for i in (0, 3)]
+    positives = [len(d[i]) for d in drawn for i in (1, 2, 4, 5)]
+    assert sum(anchors) / len(anchors) == pytest.approx(32 + 480 * 4 / 6, rel=0.05)
+    assert sum(positives) / len(positives) == pytest.approx(32 + 480 * 2 / 6, rel=0.05)
+
+
+def test_an_anchor_is_paired_with_the_mean_of_its_own_positives(known):
+    """An encoder whose vector is the mean of the tokens it read tells whose vectors they are."""
+    batch = batch_of(30, 20)
+    read = []
+
+    def encode(given):
+        read.append(given)
+        mean = torch.stack([row.double().mean() for row in words_of(given)])
+        return known(given, [mean[:, None, None].expand(-1, given.input_ids.shape[1], 2)])
+
+    torch.manual_seed(0)
+    vectors = VIEWS["span"](encode, batch).groups[0].vectors[..., 0]
+    torch.manual_seed(0)
+    for i, text in enumerate(words_of(batch)):
+        a, p, q, b, r, s = (run.double().mean() for run in draw(text))
+        assert vectors[i].tolist() == pytest.approx([float(v) for v in (a, (p + q) / 2, b, (r + s) / 2)])
+
+
+def test_the_head_reads_the_whole_text(encode: Encode):
+    batch = batch_of(9, 4)
+    for name in (*REWRITING, "span"):
+        assert VIEWS[name](encode, batch).sentences.shape == (2, 1, 16)
