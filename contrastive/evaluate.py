@@ -45,9 +45,12 @@ def measure(folder: Path, evaluation: Evaluation) -> None:
             None if logits is None else logits.argmax(1),
             evaluation.folds,
         )
-        inputs.check()
-        for name in evaluation.metrics:
-            scores += [asdict(score) | {"name": f"{split}.{score.name}"} for score in METRICS[name](inputs)]
+        try:
+            inputs.check()
+            for name in evaluation.metrics:
+                scores += [asdict(score) | {"name": f"{split}.{score.name}"} for score in METRICS[name](inputs)]
+        except UserError as error:
+            raise UserError(f"{split}: {error}") from error
     write_tsne(folder, embeddings, evaluation)
     store.write_json(folder / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores})
 

@@ -30,11 +30,11 @@ class Inputs:
         counts = np.unique(self.labels, return_counts=True)[1]
         if len(counts) < 2:
             raise UserError(f"all {len(self.labels)} texts are of one class, which nothing can be separated from: "
-                            "set data.test higher")  # fmt: skip
+                            "give the split more texts")  # fmt: skip
         smallest = int(counts.min())
         if smallest < self.folds:
             raise UserError(f"{self.folds} folds need {self.folds} texts a class; the smallest class has {smallest}: "
-                            "set evaluation.folds lower or data.test higher")  # fmt: skip
+                            "set evaluation.folds lower, or give the split more texts")  # fmt: skip
 
 
 @dataclass(frozen=True)

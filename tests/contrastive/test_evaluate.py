@@ -148,3 +148,8 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
         evaluate(it, Evaluation(metrics=("accuracy", "macro_f1", "kmeans")))
     assert scores(folder) == pytest.approx(scores(other))
     assert set(np.load(folder / "tsne.npz")["ids"]) == set(np.load(other / "tsne.npz")["ids"])
+
+
+def test_a_split_with_too_few_texts_a_class_is_named(folder):
+    with pytest.raises(UserError, match=r"^validation: 100 folds need 100 texts a class"):
+        evaluate(folder, Evaluation(splits=("validation", "test"), folds=100))
