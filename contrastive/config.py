@@ -103,7 +103,10 @@ class Objective(Settings):
     temperature: float | None = Field(None, gt=0, description="left out: the loss's own")
     beta: float | None = Field(None, ge=0, description="dscl: class mates weigh β times as much as the own other view")
     sigma: float | None = Field(None, gt=0, description="dclw: sharpness of the weight on the positive")
-    rate: float | None = Field(None, gt=0, lt=1, description="share of a text that word_delete, span_delete … change")
+    rate: float | None = Field(None, gt=0, lt=1, description="share of a text that word_delete, consert … change")
+    change: Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout"] | None = Field(
+        None, description="consert: what happens to the embeddings"
+    )
     queue: Positive | None = Field(None, description="moco: keys of earlier batches that are negatives")
     projector: Positive | None = Field(None, description="width of a loss's own projector (byol, swav, barlow, vicreg)")
     projection: Positive | None = Field(None, description="dimensions of what the projector gives (byol, swav, sccl)")

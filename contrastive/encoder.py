@@ -3,8 +3,11 @@
 Weights are read from safetensors only, and code that comes with a model is never run.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -13,6 +16,8 @@ from contrastive.batches import Batch
 from contrastive.config import Encoder
 from contrastive.errors import UserError
 from contrastive.views.types import Encoded
+
+ABSOLUTE = ("bert",)  # architectures whose positions are counted from 0 and added to the tokens
 
 
 def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
@@ -66,9 +71,30 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     return AutoModel.from_config(DebertaV2Config(**shape, **relative, **kinds))
 
 
-def encode(backbone: nn.Module, batch: Batch, pooling: str, dropout: nn.Module) -> Encoded:
-    """One pass over a batch, every block's output kept."""
-    output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
+def encode(
+    backbone: Any,
+    batch: Batch,
+    pooling: str,
+    dropout: nn.Module,
+    *,
+    alter: Callable[[Tensor], Tensor] | None = None,
+    positions: Int64[Tensor, "n s"] | None = None,
+) -> Encoded:
+    """One pass over a batch, every block's output kept.
+
+    `alter` changes what the tokens are embedded as, `positions` says where they stand; both for the views that ask.
+    """
+    given: dict[str, Tensor] = {"input_ids": batch.input_ids}
+    if alter is not None:
+        given = {"inputs_embeds": alter(backbone.get_input_embeddings()(batch.input_ids))}
+    if positions is not None:
+        if backbone.config.model_type not in ABSOLUTE:
+            raise UserError(
+                f"position_shuffle needs an encoder that is told positions ({', '.join(ABSOLUTE)}); "
+                f"{backbone.config.model_type} only knows how far tokens are apart"
+            )
+        given["position_ids"] = positions
+    output = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
     states = output.hidden_states
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:

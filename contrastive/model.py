@@ -33,11 +33,11 @@ class Model(nn.Module):
         self.twin = copy.deepcopy(self.backbone) if "twin" in needs else None
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
 
-    def encode(self, batch: Batch) -> Encoded:
-        return self._encode(self.backbone, batch)
+    def encode(self, batch: Batch, **changes: Any) -> Encoded:
+        return self._encode(self.backbone, batch, **changes)
 
-    def _encode(self, backbone: nn.Module, batch: Batch) -> Encoded:
-        return encoders.encode(backbone, batch, self.pooling, self.dropout)
+    def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
+        return encoders.encode(backbone, batch, self.pooling, self.dropout, **changes)
 
     def forward(self, batch: Batch) -> Output:
         others = {"slow": self.slow, "twin": self.twin}

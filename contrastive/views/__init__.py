@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
+from contrastive.views.consert import consert
 from contrastive.views.copies import copies
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
@@ -27,6 +28,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "layers": layers,
     "momentum": momentum,
     "copies": copies,
+    "consert": consert,
     "word_delete": word_delete,
     "span_delete": span_delete,
     "reorder": reorder,
@@ -41,6 +43,7 @@ VECTORS = {
     "multiview": 3,
     "momentum": 2,
     "copies": 2,
+    "consert": 2,
     "word_delete": 2,
     "span_delete": 2,
     "reorder": 2,

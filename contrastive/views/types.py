@@ -30,7 +30,7 @@ class Encoded:
         return self.attention_row(self, block % len(self.hidden))
 
 
-Encode: TypeAlias = Callable[[Batch], Encoded]
+Encode: TypeAlias = Callable[..., Encoded]  # a batch, and the changes of `encoder.encode` by name
 
 
 @dataclass(frozen=True)

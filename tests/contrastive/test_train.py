@@ -174,6 +174,10 @@ OBJECTIVES = [
         for loss in ("clear", "ce+clear")
         for view in ("word_delete", "span_delete", "reorder")
     ),
+    *(
+        {"loss": "ce+simcse", "view": "consert", "change": change}
+        for change in ("token_cutoff", "feature_cutoff", "span_cutoff", "dropout")
+    ),
     {"loss": "declutr"},
     {"loss": "ce+declutr"},
     {"loss": "ce+dropout-ntxent"},

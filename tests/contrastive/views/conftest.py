@@ -31,7 +31,7 @@ def encode(request: pytest.FixtureRequest) -> Encode:
     sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
     backbone = encoders.load(Encoder(model=f"scratch:{request.param}", scratch=sizes), 64, PAD).train()
     dropout = nn.Dropout(0.5)
-    return lambda batch: encoders.encode(backbone, batch, "cls", dropout)
+    return lambda batch, **changes: encoders.encode(backbone, batch, "cls", dropout, **changes)
 
 
 @pytest.fixture

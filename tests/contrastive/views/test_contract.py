@@ -9,7 +9,15 @@ from contrastive.views import TWICE, VIEWS
 from contrastive.views.types import Encode, View
 from tests.contrastive.views.conftest import batch_of
 
-SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 2), "level": "token", "middle": None, "rate": 0.3}
+SETTINGS = {
+    "k": 4,
+    "clusters": 2,
+    "layers": (0, 2),
+    "level": "token",
+    "middle": None,
+    "rate": 0.3,
+    "change": "feature_cutoff",
+}
 every_view = pytest.mark.parametrize("name", VIEWS)
 
 

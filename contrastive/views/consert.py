@@ -1,0 +1,65 @@
+"""ConSERT's changes of the embedding layer: Yan et al., "ConSERT: A Contrastive Framework for Self-Supervised Sentence
+Representation Transfer", 2021."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout"]
+
+
+def consert(encode: Encode, batch: Batch, *, change: Change = "feature_cutoff", rate: float = 0.2) -> View:
+    """Two versions of each text, changed apart as it enters the encoder. The head reads the unchanged text.
+
+    `token_cutoff` and `span_cutoff` set a share `rate` of its tokens to 0, at random or in one run; `feature_cutoff` a
+    share of the dimensions, the same in all its tokens; `dropout` single numbers, the others growing by 1/(1 − rate);
+    `position_shuffle` tells the encoder another order of the tokens. Padding and what the tokenizer adds stay.
+    """
+    encoded = encode(batch)
+    if change == "position_shuffle":
+        both = [encode(batch, positions=shuffled(batch)).pooled() for _ in range(2)]
+    else:
+        both = [
+            encode(batch, alter=lambda embedded: embedded * kept(embedded, batch, change, rate)).pooled()
+            for _ in range(2)
+        ]
+    sentence = encoded.dropout(encoded.pooled())
+    return View([whole(torch.stack(both, dim=1))], torch.stack([sentence], dim=1))
+
+
+def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: float) -> Tensor:
+    """What the embeddings are multiplied with."""
+    n, s, d = embedded.shape
+    words_NS = ~batch.special
+    if change == "feature_cutoff":
+        return (torch.rand(n, 1, d) >= rate).to(embedded)
+    if change == "dropout":
+        return (torch.rand(n, s, d) >= rate).to(embedded) / (1 - rate)
+    count_N1 = words_NS.sum(1, keepdim=True).cpu()
+    gone_N1 = (rate * count_N1).round()
+    if change == "token_cutoff":
+        rank_NS = torch.rand(n, s).masked_fill(~words_NS.cpu(), 2.0).argsort(1).argsort(1)  # words first
+        cut_NS = rank_NS < gone_N1
+    else:
+        begin_N1 = (torch.rand(n, 1) * (count_N1 - gone_N1 + 1)).floor()
+        place_NS = words_NS.cpu().cumsum(1) - 1
+        cut_NS = (place_NS >= begin_N1) & (place_NS < begin_N1 + gone_N1) & words_NS.cpu()
+    return (~cut_NS[..., None]).to(embedded)
+
+
+def shuffled(batch: Batch) -> Tensor:
+    """Another order of each text's own positions; those of padding and added tokens stay."""
+    n, s = batch.input_ids.shape
+    words_NS = ~batch.special
+    place_NS = torch.arange(s, device=words_NS.device).expand(n, s)
+    drawn_NS = torch.rand(n, s).to(words_NS.device)
+    position_NS = place_NS.clone()
+    for i in range(n):
+        own = place_NS[i, words_NS[i]]
+        position_NS[i, own] = own[drawn_NS[i, own].argsort()]
+    return position_NS

@@ -1,0 +1,89 @@
+"""ConSERT's changes as properties: how much changes, where, and what stays."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive.errors import UserError
+from contrastive.views.consert import consert, kept, shuffled
+from contrastive.views.types import Encode
+from tests.contrastive.views.conftest import batch_of
+
+texts = st.lists(st.integers(0, 30), min_size=1, max_size=4)
+CHANGES = ("token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout")
+
+
+def mask_of(change: str, count: list[int], rate: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the embeddings are multiplied with, and which tokens are words."""
+    torch.manual_seed(seed)
+    batch = batch_of(*count)
+    return kept(torch.ones(*batch.input_ids.shape, 50), batch, change, rate), ~batch.special
+
+
+@given(count=texts, rate=st.floats(0.05, 0.95), seed=st.integers(0, 1000))
+@pytest.mark.parametrize("change", ["token_cutoff", "span_cutoff"])
+def test_a_share_of_the_words_goes_and_nothing_else(change, count, rate, seed):
+    mask, words = mask_of(change, count, rate, seed)
+    gone = mask[..., 0] == 0
+    assert not (gone & ~words).any()
+    assert gone.sum(1).tolist() == [round(rate * n) for n in count]
+    if change == "span_cutoff":
+        assert ((gone[:, 1:] != gone[:, :-1]).sum(1) <= 2).all()
+
+
+def test_a_feature_goes_in_all_tokens_of_a_text():
+    mask, _ = mask_of("feature_cutoff", [9] * 40, 0.3, 0)
+    assert mask.shape == (40, 1, 50) and float((mask == 0).float().mean()) == pytest.approx(0.3, abs=0.03)
+
+
+def test_dropout_keeps_the_mean():
+    mask, _ = mask_of("dropout", [9] * 40, 0.3, 0)
+    assert float(mask.mean()) == pytest.approx(1.0, abs=0.02)
+    assert float((mask == 0).float().mean()) == pytest.approx(0.3, abs=0.02)
+
+
+@given(count=texts, seed=st.integers(0, 1000))
+def test_words_change_places_and_nothing_else_does(count, seed):
+    torch.manual_seed(seed)
+    batch = batch_of(*count)
+    places, words = shuffled(batch), ~batch.special
+    own = torch.arange(batch.input_ids.shape[1]).expand_as(places)
+    assert torch.equal(places.sort(1).values, own) and torch.equal(places[~words], own[~words])
+
+
+def test_long_texts_are_really_shuffled():
+    torch.manual_seed(0)
+    assert not torch.equal(shuffled(batch_of(20)), torch.arange(22)[None])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(change, known):
+    """The encoder here gives the embeddings themselves: what it was asked to change is what comes out."""
+    asked = []
+
+    def encode(batch, **changes):
+        asked.append(set(changes))
+        states = torch.arange(1.0, batch.input_ids.shape[1] + 1)[None, :, None].expand(len(batch), -1, 8)
+        if "alter" in changes:
+            states = changes["alter"](states)
+        if "positions" in changes:
+            states = states * changes["positions"][..., None]
+        return known(batch, [states.sum(1, keepdim=True).expand_as(states)])
+
+    torch.manual_seed(0)
+    view = consert(encode, batch_of(20, 9), change=change, rate=0.3)
+    assert asked[0] == set() and asked[1] == asked[2] != set()
+    assert view.groups[0].vectors.shape == (2, 2, 8) and view.sentences.shape == (2, 1, 8)
+    assert not torch.equal(view.groups[0].vectors[:, 0], view.groups[0].vectors[:, 1])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_on_a_real_encoder(change: str, encode: Encode, request: pytest.FixtureRequest):
+    torch.manual_seed(0)
+    if change == "position_shuffle" and "deberta" in request.node.name:
+        with pytest.raises(UserError, match="deberta-v2 only knows how far tokens are apart"):
+            consert(encode, batch_of(9, 4), change=change)
+        return
+    vectors = consert(encode, batch_of(9, 4), change=change).groups[0].vectors
+    assert vectors.requires_grad and not torch.equal(vectors[:, 0], vectors[:, 1])
