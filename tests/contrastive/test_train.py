@@ -15,6 +15,7 @@ from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.identity import cell_id, identity
 from contrastive.losses import LOSSES
+from contrastive.losses.sccl import Sccl
 from contrastive.losses.supcon import supcon
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
@@ -211,6 +212,15 @@ def test_every_objective_trains_what_it_says(objective: dict, architecture: str,
         assert (rows[0][f"gradient_norm.{term}"] > 0) != (term == "moco")  # whose queue is empty at the first step
     if "supcon" in cell.objective.terms():
         assert all(row["excess.supcon"] > -1e-5 for row in rows)
+
+
+def test_a_loss_may_begin_from_the_embeddings_of_all_training_texts(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(Sccl, "begin", lambda self, embeddings: seen.append(embeddings))
+    run(make(source, loss="sccl"))
+    assert [tuple(embeddings.shape) for embeddings in seen] == [(64, 32)] and not seen[0].requires_grad
 
 
 def test_it_learns(source: str, home: Path):
