@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from contrastive.tuning import HEADS
+
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
 
 
@@ -32,7 +34,7 @@ class Audit:
             raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
         if "ce" in weights and not any(name.startswith("head.") for name in trained):
             raise GradientPathError("the objective has a supervised term, and the head is frozen")
-        self.encoder = {name: p for name, p in trained.items() if not name.startswith(("head.", "losses."))}
+        self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}
         self.silent_terms = {name for name in terms if self.encoder}
         self.silent = set(trained)
         self.resting = {name: p.detach().clone() for name, p in trained.items()}

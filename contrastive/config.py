@@ -168,6 +168,11 @@ class Objective(Settings):
         losses = registry.entries("contrastive.losses", "LOSSES")
         return any(losses[name].first == "logits" for name in self.terms())
 
+    def has_heads(self) -> bool:
+        """Whether anything trains at the rate of heads: the classifier, or what a loss brings with it."""
+        losses = registry.entries("contrastive.losses", "LOSSES")
+        return self.reads_logits() or any(losses[name].is_module for name in self.terms())
+
     def canonical(self) -> "Objective":
         """The same objective with every setting that it does not read back at its default."""
         terms, losses = self.terms(), registry.entries("contrastive.losses", "LOSSES")
@@ -238,7 +243,7 @@ class Cell(Settings):
             ignored.add("layer_decay")
         if self.encoder.tune.last_blocks == 0:
             ignored.add("encoder_lr")
-        if not self.objective.reads_logits():
+        if not self.objective.has_heads():
             ignored.add("head_lr")
         training = Training(**self.training.model_dump(exclude=ignored))
         usual_size = self.encoder.scratch == Scratch()

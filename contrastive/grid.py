@@ -172,7 +172,7 @@ def read_settings(loss: str, view: str | None, level: Literal["sentence", "token
         read.discard("layer_decay")
     if tune.last_blocks == 0:
         read.discard("encoder_lr")
-    if not objective.reads_logits():
+    if not objective.has_heads():
         read.discard("head_lr")
     return tuple(name for name in SETTINGS if name in read)
 

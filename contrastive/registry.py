@@ -26,6 +26,7 @@ class Entry:
     shape: str  # of the first parameter, as its annotation says: "n 2 d"
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # those of them that have a default, with it
+    is_module: bool  # a class, with weights or a state of its own
 
 
 def module_file(module: str) -> Path | None:
@@ -81,11 +82,11 @@ def _assignment(module: str, name: str) -> ast.expr:
 def _entry(name: str, module: str, function: str) -> Entry:
     for node in parse(module).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
-            return Entry(name, module, function, *_first(node.args.args[0]), *_keywords([node]))
+            return Entry(name, module, function, *_first(node.args.args[0]), *_keywords([node]), False)
         if isinstance(node, ast.ClassDef) and node.name == function:
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
             called = [methods[m] for m in ("__init__", "forward") if m in methods]
-            return Entry(name, module, function, *_first(methods["forward"].args.args[1]), *_keywords(called))
+            return Entry(name, module, function, *_first(methods["forward"].args.args[1]), *_keywords(called), True)
     raise LookupError(f"{module} defines no {function}")
 
 

@@ -11,6 +11,8 @@ from contrastive.errors import UserError
 
 BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBERTa and DeBERTa are named
 
+HEADS = ("head.", "losses.")  # of a cell's model: the classifier, and what losses bring with them
+
 
 def tune(backbone: nn.Module, how: Tune) -> nn.Module:
     """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
@@ -62,7 +64,7 @@ def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, An
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        kind = "head" if name.startswith(("head.", "losses.")) else "encoder"
+        kind = "head" if name.startswith(HEADS) else "encoder"
         depth = 0 if how.lora is not None else blocks - 1 - block_of(name)
         rate = training.head_lr if kind == "head" else training.encoder_lr * training.layer_decay**depth
         decay = 0.0 if parameter.ndim < 2 else training.weight_decay

@@ -74,6 +74,8 @@ def test_settings_that_mean_the_same_are_one_cell(source: str):
     assert id_of(make(source, objective__layers=[1, 0], **layered)) == id_of(
         make(source, objective__layers=[0, 1], **layered)
     )
+    with_heads = {"objective__loss": "byol"}  # whose projector trains at head_lr
+    assert id_of(make(source, training__head_lr=0.5, **with_heads)) != id_of(make(source, **with_heads))
     unsupervised = {"objective__loss": "supcon"}
     assert id_of(make(source, training__head_lr=0.5, **unsupervised)) == id_of(make(source, **unsupervised))
 
