@@ -1,6 +1,6 @@
 """Batches of texts of about the same length, in an order that the seed and the epoch decide."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +20,21 @@ class Batch:
     attention_mask: Bool[Tensor, "n s"]
     special: Bool[Tensor, "n s"]
     labels: Int64[Tensor, " n"]
+    partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, rows: slice) -> "Batch":
-        return Batch(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
+        return self._each(lambda tensor: tensor[rows])
 
     def to(self, device: torch.device | str) -> "Batch":
-        move = {name: getattr(self, name).to(device, non_blocking=True) for name in self.__dataclass_fields__}
-        return Batch(**move)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        tensors = (self.input_ids, self.attention_mask, self.special, self.labels)
+        ids, mask, special, labels = map(change, tensors)
+        return Batch(ids, mask, special, labels, tuple(partner._each(change) for partner in self.partners))
 
 
 def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
@@ -41,7 +46,9 @@ def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, sp
     ids[mask] = np.concatenate([split.ids[start:end] for start, end in zip(starts, ends, strict=True)])
     special = ~mask | np.isin(ids, special_ids)
     labels = np.array(split.labels[indices])
-    return Batch(*(torch.from_numpy(array) for array in (ids, mask, special, labels)))
+    partners = tuple(collate(partner, indices, pad_id, special_ids) for partner in split.partners)
+    tensors = [torch.from_numpy(array) for array in (ids, mask, special, labels)]
+    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], partners)
 
 
 def order(

@@ -31,10 +31,22 @@ class Data(Settings):
     )
     text: str = Field("text", min_length=1, description="column that holds the text")
     label: str = Field("label", min_length=1, description="column that holds the label")
+    positive: str | None = Field(None, min_length=1, description="column with a text that means the same (view pair)")
+    negative: str | None = Field(None, min_length=1, description="column with one that does not (loss simcse_sup)")
     train: Positive | None = Field(None, description="number of training texts; all the rest when left out")
     validation: Annotated[int, Field(ge=0)] | str = Field(0, description="number of texts, or a split or file")
     test: Positive | str = Field(description="number of texts, or the name of a split or file of its own")
     max_length: int = Field(128, ge=4, le=8192, description="tokens kept of a text, special tokens included")
+
+    @model_validator(mode="after")
+    def _pairs(self) -> "Data":
+        if self.negative is not None and self.positive is None:
+            raise ValueError(f"`negative` is the column `{self.negative}`; name the column of the `positive` too")
+        return self
+
+    def partners(self) -> dict[str, str]:
+        """The columns with texts that belong to a training text: `positive`, or `positive` and `negative`."""
+        return {name: value for name in ("positive", "negative") if (value := getattr(self, name)) is not None}
 
 
 class Lora(Settings):
@@ -100,13 +112,14 @@ class Objective(Settings):
     loss: str = Field("ce", description="names of losses joined by +; `ce+supcon` is CE + alpha · SupCon")
     view: str | None = Field(None, description="how a sample becomes several vectors; left out: the loss's usual one")
     alpha: float = Field(1.0, ge=0, description="weight of the terms after `ce`")
+    mlm_weight: float = Field(0.1, gt=0, description="weight of the term `mlm`")
     temperature: float | None = Field(None, gt=0, description="left out: the loss's own")
     beta: float | None = Field(None, ge=0, description="dscl: class mates weigh β times as much as the own other view")
     sigma: float | None = Field(None, gt=0, description="dclw: sharpness of the weight on the positive")
     rate: float | None = Field(None, gt=0, lt=1, description="share of a text that word_delete, consert … change")
-    change: Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout"] | None = Field(
-        None, description="consert: what happens to the embeddings"
-    )
+    change: (
+        Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"] | None
+    ) = Field(None, description="consert: what happens to the embeddings")
     queue: Positive | None = Field(None, description="moco: keys of earlier batches that are negatives")
     projector: Positive | None = Field(None, description="width of a loss's own projector (byol, swav, barlow, vicreg)")
     projection: Positive | None = Field(None, description="dimensions of what the projector gives (byol, swav, sccl)")
@@ -124,8 +137,9 @@ class Objective(Settings):
     def _known_loss(cls, value: str) -> str:
         for name in value.split("+"):
             _known("loss", name, registry.entries("contrastive.losses", "LOSSES"))
-        if "rdrop" in value.split("+")[1:] or value.startswith("rdrop+"):
-            raise ValueError("rdrop already contains the cross-entropy; write `rdrop` alone")
+        if {"ce", "rdrop"} <= set(value.split("+")):
+            rest = "+".join(name for name in value.split("+") if name != "ce")
+            raise ValueError(f"rdrop already contains the cross-entropy; write `{rest}`")
         if len(set(value.split("+"))) < len(value.split("+")):
             raise ValueError(f"`{value}` names a loss twice")
         return value
@@ -148,20 +162,30 @@ class Objective(Settings):
     def _fitting(self) -> "Objective":
         losses = registry.entries("contrastive.losses", "LOSSES")
         follows = any("targets" in losses[name].settings for name in self.terms())
-        if self.view == "momentum" and not follows and self.loss != "ce":
+        if self.view == "momentum" and not follows and self.compares():
             raise ValueError(f"no loss of `{self.loss}` reads the slow copy that the view `momentum` keeps")
         for name in self.terms():
             if self.view is not None and (reason := _unfit(losses[name], self.view, self.level)):
                 raise ValueError(reason)
-        if self.view == "layers" and self.layers is None and self.loss != "ce":
+        if self.view == "layers" and self.layers is None and self.compares():
             raise ValueError("the view `layers` needs `layers`, for example [8, 9, 10, 11]")
+        if (self.view, self.change) == ("consert", "adversarial") and self.compares() and "ce" not in self.terms():
+            raise ValueError(
+                "consert's adversarial change follows the cross-entropy, which "
+                f"`{self.loss}` has not: write `ce+{self.loss}`, or take another change"
+            )
         return self
 
     def terms(self) -> dict[str, float]:
         """Loss name → weight. Cross-entropy weighs 1, and R-Drop contains it."""
-        names = ("ce", "rdrop") if self.loss == "rdrop" else tuple(self.loss.split("+"))
-        supervised = "ce" in names
-        return {name: self.alpha if supervised and name != "ce" else 1.0 for name in names}
+        named = tuple(self.loss.split("+"))
+        names = ("ce", *named) if "rdrop" in named else named
+        weight = {"ce": 1.0, "mlm": self.mlm_weight}
+        return {name: weight.get(name, self.alpha if "ce" in names else 1.0) for name in names}
+
+    def compares(self) -> bool:
+        """Whether a term compares vectors or predictions, so that the view matters."""
+        return not set(self.terms()) <= {"ce", "mlm"}
 
     def reads_logits(self) -> bool:
         """Whether a term reads the head's predictions; without one there is no head."""
@@ -171,14 +195,16 @@ class Objective(Settings):
     def has_heads(self) -> bool:
         """Whether anything trains at the rate of heads: the classifier, or what a loss brings with it."""
         losses = registry.entries("contrastive.losses", "LOSSES")
-        return self.reads_logits() or any(losses[name].is_module for name in self.terms())
+        return self.reads_logits() or any(losses[name].is_module or name == "mlm" for name in self.terms())
 
     def canonical(self) -> "Objective":
         """The same objective with every setting that it does not read back at its default."""
         terms, losses = self.terms(), registry.entries("contrastive.losses", "LOSSES")
         used = {"loss"} | {setting for name in terms for setting in losses[name].settings}
         settings: dict[str, Any] = {}
-        if set(terms) != {"ce"}:
+        if "mlm" in terms:
+            used.add("mlm_weight")
+        if self.compares():
             view = self.view or self.usual_view()
             settings["view"] = view
             used |= set(registry.entries("contrastive.views", "VIEWS")[view].settings)
@@ -236,6 +262,12 @@ class Cell(Settings):
     training: Training
     seed: Seed
 
+    @model_validator(mode="after")
+    def _fitting(self) -> "Cell":
+        if reason := misfit(self.data, self.encoder, self.objective):
+            raise ValueError(reason)
+        return self
+
     def canonical(self) -> "Cell":
         """The same cell with every setting that cannot matter back at its default."""
         ignored = set()
@@ -251,6 +283,26 @@ class Cell(Settings):
         return self.model_copy(
             update={"encoder": encoder, "objective": self.objective.canonical(), "training": training}
         )
+
+
+def misfit(data: Data, encoder: Encoder, objective: Objective) -> str:
+    """Why an objective cannot be computed on these data and this encoder; empty where it can."""
+    if not objective.compares():
+        return ""
+    losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
+    hard = [name for name in objective.terms() if "negatives" in losses[name].settings]
+    if view == "pair" and data.positive is None:
+        return "the view pair compares a text with its positive: name the column that holds it, data.positive"
+    if hard and data.negative is None:
+        return f"{hard[0]} needs a hard negative of each text: name the column that holds it, data.negative"
+    scratch = encoder.model.startswith("scratch:")
+    if view == "contextual" and scratch and "mlm" not in objective.terms():
+        return (
+            f"the guesses of {encoder.model} are random; train them with `{objective.loss}+mlm`, or take another view"
+        )
+    if (view, objective.change, encoder.model) == ("consert", "position_shuffle", "scratch:deberta-v2"):
+        return "position_shuffle needs an encoder that is told positions; scratch:deberta-v2 only knows distances"
+    return ""
 
 
 class Table(Settings):
@@ -336,6 +388,8 @@ def _unfit(loss: registry.Entry, view: str, level: str) -> str:
         return ""
     if "targets" in loss.settings and view != "momentum":
         return f"{loss.name} needs the view momentum, which keeps a slow copy of the encoder, not {view}"
+    if "negatives" in loss.settings and view != "pair":
+        return f"{loss.name} needs the view pair, which has positives and hard negatives from the data, not {view}"
     counts = registry.literal("contrastive.views", "VECTORS")
     count = 2 if (view, level) == ("layers", "sentence") else counts.get(view)
     number = loss.shape.split()[1]

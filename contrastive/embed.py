@@ -41,7 +41,7 @@ def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.devic
 
 def restore(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
-    model = models.build(cell, len(tokens.labels), tokens.vocab_size, tokens.pad_id)
+    model = models.build(cell, tokens)
     unexpected = model.load_state_dict(
         load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
     ).unexpected_keys

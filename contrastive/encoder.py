@@ -17,13 +17,21 @@ from contrastive.config import Encoder
 from contrastive.errors import UserError
 from contrastive.views.types import Encoded
 
-ABSOLUTE = ("bert",)  # architectures whose positions are counted from 0 and added to the tokens
+# Architectures whose positions are added to the tokens, counted from 0 or from behind the padding's.
+POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad_token_id + 1}
 
 
 def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     """The transformer without head or pooler; SDPA attention where the architecture has it."""
     if encoder.model.startswith("scratch:"):
         return begin(encoder, vocab_size, pad_id)
+    from transformers import AutoModel
+
+    return _pretrained(AutoModel, encoder)
+
+
+def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
+    """The weights of an encoder, as one of transformers' kinds of models."""
     from transformers import AutoConfig, AutoModel
     from transformers.utils.logging import disable_progress_bar
 
@@ -31,8 +39,9 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     folder = locate.model_folder(encoder.model)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        plain = {"add_pooling_layer": False} if config.model_type in ("bert", "roberta") else {}
-        return AutoModel.from_pretrained(
+        poolers = kind is AutoModel and config.model_type in ("bert", "roberta")
+        plain = {"add_pooling_layer": False} if poolers else {}
+        return kind.from_pretrained(
             folder,
             config=config,
             use_safetensors=True,
@@ -40,6 +49,7 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
             local_files_only=True,
             dtype=torch.float32,
             **plain,
+            **wanted,
         )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
@@ -71,6 +81,25 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     return AutoModel.from_config(DebertaV2Config(**shape, **relative, **kinds))
 
 
+def guesser(encoder: Encoder, backbone: Any) -> nn.Module:
+    """The encoder's head for hidden words, which shares the backbone's word vectors; a scratch encoder's is random."""
+    from transformers import AutoModelForMaskedLM
+
+    if encoder.model.startswith("scratch:"):
+        whole, missing = AutoModelForMaskedLM.from_config(backbone.config), []
+    else:
+        whole, missing = _pretrained(AutoModelForMaskedLM, encoder, output_loading_info=True)
+        missing = sorted(missing["missing_keys"])
+    heads = [module for name, module in whole.named_children() if name != whole.base_model_prefix]
+    if missing or len(heads) != 1:
+        raise UserError(
+            f"{encoder.model} has no head that guesses hidden words"
+            + (f": its weights lack {', '.join(missing[:3])}" if missing else "")
+        )
+    whole.get_output_embeddings().weight = backbone.get_input_embeddings().weight
+    return heads[0]
+
+
 def encode(
     backbone: Any,
     batch: Batch,
@@ -88,12 +117,12 @@ def encode(
     if alter is not None:
         given = {"inputs_embeds": alter(backbone.get_input_embeddings()(batch.input_ids))}
     if positions is not None:
-        if backbone.config.model_type not in ABSOLUTE:
+        if backbone.config.model_type not in POSITIONS_FROM:
             raise UserError(
-                f"position_shuffle needs an encoder that is told positions ({', '.join(ABSOLUTE)}); "
+                f"position_shuffle needs an encoder that is told positions ({', '.join(POSITIONS_FROM)}); "
                 f"{backbone.config.model_type} only knows how far tokens are apart"
             )
-        given["position_ids"] = positions
+        given["position_ids"] = positions + POSITIONS_FROM[backbone.config.model_type](backbone.config)
     output = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
     states = output.hidden_states
 

@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from contrastive import grid, registry, schema
-from contrastive.config import PARTS, SETTINGS, Evaluation, Experiment, Scratch, Section
+from contrastive.config import PARTS, SETTINGS, Encoder, Evaluation, Experiment, Objective, Scratch, Section, misfit
 from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
-from contrastive.locate import SCRATCH_POSITIONS
+from contrastive.locate import SCRATCH_POSITIONS, can_guess
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -215,6 +215,8 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
             yield f"{reason} (drop this combination with `exclude`, or mend it)"
         return
+    if reason := misfit(parts["data"], encoder, parts["objective"]) or _cannot_guess(encoder, parts["objective"]):
+        yield f"{reason} (drop this combination with `exclude`, or mend it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
         yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
@@ -225,6 +227,16 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
         wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
         if max(wanted) >= blocks:
             yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
+    if "mlm" not in objective.terms() and not (objective.compares() and objective.view == "contextual"):
+        return ""
+    try:
+        able = can_guess(encoder)
+    except UserError:  # said where the model is looked up
+        return ""
+    return "" if able else f"{encoder.model} has no head that guesses hidden words, which mlm and contextual need"
 
 
 def _replaceable(place: Place) -> Place:

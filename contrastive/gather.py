@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
-from contrastive.views.types import Group, Output
+from contrastive.views.types import Group, Guesses, Output
 
 
 def processes() -> int:
@@ -25,7 +25,9 @@ def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[
     if processes() == 1:
         return output, labels
     logits = None if output.logits is None else rows(output.logits)
-    return Output([_group(group) for group in output.groups], rows(output.sentences), logits), rows(labels)
+    guesses = output.guesses and Guesses(rows(output.guesses.surprise), rows(output.guesses.hidden))
+    groups = [_group(group) for group in output.groups]
+    return Output(groups, rows(output.sentences), logits, guesses), rows(labels)
 
 
 def _group(group: Group) -> Group:
@@ -34,7 +36,8 @@ def _group(group: Group) -> Group:
     more = most - group.mask.shape[1]
     vectors, mask = F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more))
     targets = None if group.targets is None else rows(F.pad(group.targets, (0, 0, 0, more)))
-    return Group(rows(vectors), rows(mask), targets)
+    negatives = None if group.negatives is None else rows(group.negatives)
+    return Group(rows(vectors), rows(mask), targets, negatives)
 
 
 def rows(tensor: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive.batches import Batch
-from contrastive.views.types import Group, Output
+from contrastive.views.types import Group, Guesses, Output
 
 Gradients = Sequence[Tensor | None]
 
@@ -76,7 +76,7 @@ class Replayed:
             rows = slice(begin, begin + len(part))
             begin += len(part)
             pairs = [
-                (tensor, gradient[rows, : tensor.shape[1]])
+                (tensor, gradient[(rows, *(slice(size) for size in tensor.shape[1:]))])
                 for tensor, gradient in zip(made, given, strict=True)
                 if gradient is not None and tensor.requires_grad
             ]
@@ -97,28 +97,40 @@ def joined(outputs: list[Output]) -> Output:
     for parts in zip(*(output.groups for output in outputs), strict=True):
         most = max(group.mask.shape[1] for group in parts)
         padded = [_padded(group, most) for group in parts]
-        targets = [group.targets for group in padded if group.targets is not None]
         groups.append(
             Group(
                 torch.cat([group.vectors for group in padded]),
                 torch.cat([group.mask for group in padded]),
-                torch.cat(targets) if targets else None,
+                whole([group.targets for group in padded]),
+                whole([group.negatives for group in padded]),
             )
         )
-    logits = [output.logits for output in outputs if output.logits is not None]
-    return Output(groups, torch.cat([output.sentences for output in outputs]), torch.cat(logits) if logits else None)
+    guesses = [output.guesses for output in outputs if output.guesses is not None]
+    return Output(
+        groups,
+        torch.cat([output.sentences for output in outputs]),
+        whole([output.logits for output in outputs]),
+        Guesses(torch.cat([g.surprise for g in guesses]), torch.cat([g.hidden for g in guesses])) if guesses else None,
+    )
+
+
+def whole(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """What every part has, or none of them."""
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there else None
 
 
 def _padded(group: Group, count: int) -> Group:
     more = count - group.mask.shape[1]
     targets = None if group.targets is None else F.pad(group.targets, (0, 0, 0, more))
-    return Group(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets)
+    return Group(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets, group.negatives)
 
 
 def tensors(output: Output) -> list[Tensor]:
     """What a loss may take a gradient of, in one order."""
-    found = [group.vectors for group in output.groups] + [output.sentences]
-    return found if output.logits is None else [*found, output.logits]
+    vectors = [tensor for group in output.groups for tensor in (group.vectors, group.negatives)]
+    surprise = None if output.guesses is None else output.guesses.surprise
+    return [tensor for tensor in (*vectors, output.sentences, output.logits, surprise) if tensor is not None]
 
 
 def random_state() -> list[Tensor]:

@@ -160,7 +160,9 @@ def read_settings(loss: str, view: str | None, level: Literal["sentence", "token
     objective = Objective.model_construct(loss=loss, view=view, level=level)
     terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
     read = {"loss"} | {name for term in terms for name in losses[term].settings}
-    if set(terms) != {"ce"}:
+    if "mlm" in terms:
+        read.add("mlm_weight")
+    if objective.compares():
         view = view or objective.usual_view()
         read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
         if view == "layers" and level == "sentence":

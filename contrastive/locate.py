@@ -26,6 +26,7 @@ VOCABULARIES = (
 )
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
+GUESSING = ("cls.predictions.", "lm_head.")  # how the weights of a head for hidden words are named
 MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
 
 
@@ -103,6 +104,19 @@ def model_folder(model: str) -> Path:
     if not folder.is_dir():
         raise UserError(f"{model}: there is no folder {folder.absolute()}")
     return _whole(model, folder)
+
+
+def can_guess(encoder: Encoder) -> bool:
+    """Whether its weights hold a head that guesses hidden words; of a hub's that shows when they are loaded."""
+    if encoder.model.startswith(("scratch:", "hf:")):
+        return True
+    from safetensors import safe_open
+
+    for path in model_folder(encoder.model).glob("model*.safetensors"):
+        with safe_open(path, framework="numpy") as weights:
+            if any(name.startswith(GUESSING) for name in list(weights.keys())):
+                return True
+    return False
 
 
 def model_digest(encoder: Encoder) -> str:

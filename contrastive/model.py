@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -14,24 +15,29 @@ from contrastive import encoder as encoders
 from contrastive import registry, tuning
 from contrastive.batches import Batch
 from contrastive.config import Cell, Objective
+from contrastive.data.tokens import Tokens
+from contrastive.errors import UserError
 from contrastive.losses import LOSSES
+from contrastive.masked import Masked
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
 
 
 class Model(nn.Module):
-    def __init__(self, cell: Cell, labels: int, vocab_size: int, pad_id: int):
+    def __init__(self, cell: Cell, tokens: Tokens):
         super().__init__()
-        self.backbone = tuning.tune(encoders.load(cell.encoder, vocab_size, pad_id), cell.encoder.tune)
+        self.backbone = tuning.tune(encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id), cell.encoder.tune)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
-        self.head = nn.Linear(config.hidden_size, labels) if cell.objective.reads_logits() else None
+        self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
         self.view = view_of(cell)
-        needs = inspect.signature(self.view).parameters
-        self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in needs else None
-        self.twin = copy.deepcopy(self.backbone) if "twin" in needs else None
+        self.needs = tuple(inspect.signature(self.view).parameters)
+        self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
+        self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
+        self.guesses = "mlm" in cell.objective.terms()
+        self.masked = masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
 
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
         return self._encode(self.backbone, batch, **changes)
@@ -40,11 +46,24 @@ class Model(nn.Module):
         return encoders.encode(backbone, batch, self.pooling, self.dropout, **changes)
 
     def forward(self, batch: Batch) -> Output:
-        others = {"slow": self.slow, "twin": self.twin}
-        copies = {name: partial(self._encode, module) for name, module in others.items() if module is not None}
-        view = self.view(self.encode, batch, **copies)
+        view = self.view(self.encode, batch, **self.tools())
         logits = None if self.head is None else self.head(view.sentences)
-        return Output(view.groups, view.sentences, logits)
+        guesses = self.masked(self.encode, batch) if self.masked is not None and self.guesses else None
+        return Output(view.groups, view.sentences, logits, guesses)
+
+    def tools(self) -> dict[str, Any]:
+        """What the view asks for by naming it, besides the encoder and the batch."""
+        found: dict[str, Any] = {"judge": self.judge}
+        others = {"slow": self.slow, "twin": self.twin}
+        found |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
+        if self.masked is not None:
+            found["guess"] = partial(self.masked.guess, self.encode)
+        return {name: tool for name, tool in found.items() if name in self.needs}
+
+    def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
+        """How wrong the head is about a batch: the sum of its cross-entropy."""
+        assert self.head is not None, "no head judges in a cell without a supervised term"
+        return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n c"] | None]:
@@ -80,6 +99,18 @@ def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
     return found
 
 
+def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
+    """The encoder's head for hidden words; it trains, at the rate of heads, where the objective has the term `mlm`."""
+    if tokens.mask_id is None:
+        raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token, which hides a word")
+    masked = Masked(encoders.guesser(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size)
+    if "mlm" not in cell.objective.terms():
+        shared = {id(parameter) for parameter in backbone.parameters()}
+        for parameter in masked.parameters():
+            parameter.requires_grad_(parameter.requires_grad and id(parameter) in shared)
+    return masked
+
+
 def view_of(cell: Cell) -> Callable[..., View]:
     """The view that the cell names, with the settings that it reads; one left out is the view's own."""
     name = cell.objective.view or "cls"
@@ -88,5 +119,5 @@ def view_of(cell: Cell) -> Callable[..., View]:
     return partial(VIEWS[name], **{setting: value for setting, value in given.items() if value is not None})
 
 
-def build(cell: Cell, labels: int, vocab_size: int, pad_id: int) -> Model:
-    return Model(cell, labels, vocab_size, pad_id)
+def build(cell: Cell, tokens: Tokens) -> Model:
+    return Model(cell, tokens)

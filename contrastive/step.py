@@ -27,6 +27,9 @@ def terms(
         if first == "logits":
             assert output.logits is not None, f"{name} reads logits, and this model has no head"
             found[name] = loss(output.logits, **given(name, wanted, labels, None, objective))
+        elif first == "surprise":
+            assert output.guesses is not None, f"{name} reads guesses of hidden words, and this model makes none"
+            found[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
         else:
             values = [loss(group.vectors, **given(name, wanted, labels, group, objective)) for group in output.groups]
             found[name] = sum(values[1:], values[0]) / len(values)
@@ -60,8 +63,8 @@ def given(
     available["labels"] = labels
     if group is not None:
         available["mask"] = group.mask
-        if group.targets is not None:
-            available["targets"] = group.targets
+        others = {"targets": group.targets, "negatives": group.negatives}
+        available |= {name: tensor for name, tensor in others.items() if tensor is not None}
     missing = [name for name in wanted if name not in available and name not in Objective.model_fields]
     if missing:
         raise TypeError(f"the loss {loss} asks for {', '.join(missing)}, which a cell does not have")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from contrastive import locate
@@ -21,7 +22,8 @@ ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters
 
 def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     if encoder.model.startswith("scratch:"):
-        return train(splits.train.texts, locate.scratch_sizes(encoder)["vocabulary"])
+        texts = chain(splits.train.texts, *splits.train.partners)
+        return train(texts, locate.scratch_sizes(encoder)["vocabulary"])
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = locate.model_folder(encoder.model)

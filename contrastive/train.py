@@ -48,7 +48,7 @@ class Diverged(ArithmeticError):
 def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) -> models.Model:
     """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in its folder."""
     accelerator = start(cell)
-    model = models.build(cell, len(tokens.labels), tokens.vocab_size, tokens.pad_id).to(accelerator.device)
+    model = models.build(cell, tokens).to(accelerator.device)
     optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
     total = count_steps(cell.training, len(tokens.splits["train"]))
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))

@@ -11,7 +11,8 @@ from contrastive.errors import UserError
 
 BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBERTa and DeBERTa are named
 
-HEADS = ("head.", "losses.")  # of a cell's model: the classifier, and what losses bring with them
+# Of a cell's model: the classifier, what losses bring with them, and what guesses hidden words.
+HEADS = ("head.", "losses.", "masked.")
 
 
 def tune(backbone: nn.Module, how: Tune) -> nn.Module:

@@ -31,20 +31,22 @@ def content_digest(data: Data) -> str:
         content = [repository.revision, repository.folder, own_splits(data)]
     else:
         content = {name: _file_digest(_path(source)) for name, source in sources.items()}
-    return locate.digest([kind, content, data.text, data.label])
+    return locate.digest([kind, content, data.text, data.label, data.partners()])
 
 
 def load_splits(data: Data) -> Splits:
     """The texts and labels of train, validation and test, each checked."""
     kind = data.source.partition(":")[0]
+    held_out = {"text": data.text, "label": data.label}  # a split of its own needs no pairs: nothing trains on it
+    trained = held_out | data.partners()
     if kind == "package":
         pool, own = _package_rows(data), {}
     elif kind == "hf":
-        pool = hub.read(data.source, "train", data.text, data.label)
-        own = {name: hub.read(data.source, split, data.text, data.label) for name, split in own_splits(data).items()}
+        pool = hub.read(data.source, "train", trained)
+        own = {name: hub.read(data.source, split, held_out) for name, split in own_splits(data).items()}
     else:
-        pool = files.read(_path(data.source), data.text, data.label)
-        own = {name: files.read(_path(path), data.text, data.label) for name, path in own_splits(data).items()}
+        pool = files.read(_path(data.source), trained)
+        own = {name: files.read(_path(path), held_out) for name, path in own_splits(data).items()}
     return splits.divide(pool, own, data)
 
 
@@ -56,8 +58,8 @@ def own_splits(data: Data) -> dict[str, str]:
 
 def _package_rows(data: Data) -> Rows:
     name = _package_name(data)
-    for setting, column in (("text", data.text), ("label", data.label)):
-        if column != setting:
+    for setting, column in {"text": data.text, "label": data.label, **data.partners()}.items():
+        if column != setting or setting in data.partners():
             raise UserError(
                 f"{data.source} has no column `{column}`; its columns are `text` and `label`: leave out data.{setting}"
             )

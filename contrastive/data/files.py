@@ -6,8 +6,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,44 +16,46 @@ from contrastive.errors import UserError
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
 SURROGATE = re.compile("[\ud800-\udfff]")
 
-Cells = Iterator[tuple[int, Any, Any]]  # row number from 1 (a header is none), text, label
+# Setting → the column that it names: `text`, `label`, and `positive` and `negative` where the data has pairs.
+Columns = Mapping[str, str]
+Cells = Iterator[tuple[Any, ...]]  # row number from 1 (a header is none), and what stands in each of the columns
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Texts with the name of their label, as they stand in one source."""
+    """Texts with the name of their label, as they stand in one source. `partners` are its positive and negative."""
 
     name: str
     texts: list[str]
     labels: list[str]
+    partners: list[tuple[str, ...]] = field(default_factory=list)
 
 
-def read(path: Path, text: str, label: str) -> Rows:
-    """The columns `text` and `label` of a file, every row checked."""
+def read(path: Path, columns: Columns) -> Rows:
+    """Some columns of a file, every row checked."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(f"{path}: cannot read `{path.suffix}` files; give one of {', '.join(READERS)}")
     if not path.is_file():
         raise UserError(not_there(path))
-    return checked(str(path), reader(path, text, label))
+    return checked(str(path), reader(path, columns), tuple(columns)[2:])
 
 
-def checked(name: str, cells: Iterable[tuple[int, Any, Any]]) -> Rows:
-    """Rows whose texts and labels are all there; otherwise one error that names the rows."""
+def checked(name: str, cells: Iterable[tuple[Any, ...]], partners: tuple[str, ...] = ()) -> Rows:
+    """Rows in which nothing is missing; otherwise one error that names the rows."""
     rows = Rows(name, [], [])
-    empty: list[int] = []
-    unlabelled: list[int] = []
-    for number, text, label in cells:
-        if _missing(text):
-            empty.append(number)
-        if (label_name := _label_name(name, number, label)) is None:
-            unlabelled.append(number)
-        elif not _missing(text):
+    absent: dict[str, list[int]] = {what: [] for what in ("text", "label", *partners)}
+    for number, text, label, *others in cells:
+        label_name = _label_name(name, number, label)
+        gone = {what for what, value in zip(("text", *partners), (text, *others), strict=True) if _missing(value)}
+        gone |= {"label"} if label_name is None else set()
+        for what in gone:
+            absent[what].append(number)
+        if label_name is not None and not gone:
             rows.texts.append(_characters(name, number, text))
             rows.labels.append(label_name)
-    problems = [
-        f"{_listed(numbers)} {what}" for numbers, what in ((empty, "no text"), (unlabelled, "no label")) if numbers
-    ]
+            rows.partners.append(tuple(_characters(name, number, other) for other in others))
+    problems = [f"{_listed(numbers)} no {what}" for what, numbers in absent.items() if numbers]
     if problems:
         raise UserError(f"{name}: {'; '.join(problems)}. Fill or remove these rows")
     if not rows.texts:
@@ -61,15 +63,15 @@ def checked(name: str, cells: Iterable[tuple[int, Any, Any]]) -> Rows:
     return rows
 
 
-def _csv(path: Path, text: str, label: str) -> Cells:
-    return _delimited(path, text, label, ",")
+def _csv(path: Path, columns: Columns) -> Cells:
+    return _delimited(path, columns, ",")
 
 
-def _tsv(path: Path, text: str, label: str) -> Cells:
-    return _delimited(path, text, label, "\t")
+def _tsv(path: Path, columns: Columns) -> Cells:
+    return _delimited(path, columns, "\t")
 
 
-def _delimited(path: Path, text: str, label: str, delimiter: str) -> Cells:
+def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
     csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(io.StringIO(_decoded(path, delimiter), newline=""), delimiter=delimiter, strict=True)
     try:
@@ -77,19 +79,19 @@ def _delimited(path: Path, text: str, label: str, delimiter: str) -> Cells:
         header = next(rows, [])
         if not header:
             raise UserError(f"{path} is empty: its first row must name the columns")
-        first, second = (_position(path, header, name, setting) for name, setting in ((text, "text"), (label, "label")))
+        positions = [_position(path, header, name, setting) for setting, name in columns.items()]
         for number, row in enumerate(rows, start=1):
             if len(row) != len(header):
                 raise UserError(
                     f"{path}, row {number} (line {reader.line_num}): {len(row)} fields instead of {len(header)}; "
                     'a text with a delimiter or a line break in it needs "quotes"'
                 )
-            yield number, row[first], row[second]
+            yield number, *(row[position] for position in positions)
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; quotes inside of a text are doubled") from None
 
 
-def _jsonl(path: Path, text: str, label: str) -> Cells:
+def _jsonl(path: Path, columns: Columns) -> Cells:
     # split("\n"), since splitlines would also cut at characters that JSON allows inside of a string
     for number, line in enumerate(_decoded(path, None).split("\n"), start=1):
         if not line.strip():
@@ -99,29 +101,27 @@ def _jsonl(path: Path, text: str, label: str) -> Cells:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, row {number}: not JSON ({error})") from None
         if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-            raise UserError(f"{path}, row {number}: not a JSON object; each line is one, with `{text}` and `{label}`")
+            wanted = " and ".join(f"`{name}`" for name in columns.values())
+            raise UserError(f"{path}, row {number}: not a JSON object; each line is one, with {wanted}")
         names = [name for name, _ in pairs]
-        first, second = (
-            _position(f"{path}, row {number}", names, name, setting)
-            for name, setting in ((text, "text"), (label, "label"))
-        )
-        yield number, pairs[first][1], pairs[second][1]
+        where = f"{path}, row {number}"
+        yield number, *(pairs[_position(where, names, name, setting)][1] for setting, name in columns.items())
 
 
-def _parquet(path: Path, text: str, label: str) -> Cells:
+def _parquet(path: Path, columns: Columns) -> Cells:
     import pyarrow
     from pyarrow import parquet
 
     try:
         file = parquet.ParquetFile(path)
         names = file.schema_arrow.names
-        for name, setting in ((text, "text"), (label, "label")):
+        for setting, name in columns.items():
             _position(path, names, name, setting)
         number = 0
-        for batch in file.iter_batches(batch_size=1000, columns=[text, label]):
-            for text_value, label_value in zip(batch.column(text), batch.column(label), strict=True):
+        for batch in file.iter_batches(batch_size=1000, columns=list(dict.fromkeys(columns.values()))):
+            for values in zip(*(batch.column(name) for name in columns.values()), strict=True):
                 number += 1
-                yield (number, _parquet_value(path, number, text_value), _parquet_value(path, number, label_value))
+                yield number, *(_parquet_value(path, number, value) for value in values)
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a readable parquet file ({error})") from None
 

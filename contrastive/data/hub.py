@@ -6,11 +6,11 @@ from pathlib import Path
 
 from contrastive import locate
 from contrastive.data import files
-from contrastive.data.files import Rows
+from contrastive.data.files import Columns, Rows
 from contrastive.errors import UserError
 
 
-def read(source: str, split: str, text: str, label: str) -> Rows:
+def read(source: str, split: str, columns: Columns) -> Rows:
     """The rows of a split: of all data files whose path has the split's name as one of its words."""
     repository = locate.pinned(source)
     root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
@@ -22,12 +22,13 @@ def read(source: str, split: str, text: str, label: str) -> Rows:
             "name a commit of the repository's branch refs/convert/parquet"
         )
     parts = [
-        files.read(path, text, label)
-        for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
+        files.read(path, columns) for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
     ]
-    name = f"{source}, split {split}"
     return Rows(
-        name, [text for part in parts for text in part.texts], [label for part in parts for label in part.labels]
+        f"{source}, split {split}",
+        [text for part in parts for text in part.texts],
+        [label for part in parts for label in part.labels],
+        [partners for part in parts for partners in part.partners],
     )
 
 

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contrastive.config import Data
 from contrastive.data.files import Rows
@@ -21,6 +21,7 @@ SPLITS = ("train", "validation", "test")
 class Split:
     texts: list[str]
     labels: list[int]
+    partners: list[tuple[str, ...]] = field(default_factory=list)  # of training texts, where the data has pairs
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -57,13 +58,23 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     order = sorted(rest, key=lambda text: hashlib.sha256(same(text).encode()).digest())
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
-    train = order[-data.train :] if data.train is not None else order[test + validation :]
+    held_out = {
+        same(text) for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
+    }
+    partners = _partners(pool)
+    kept = [text for text in order[test + validation :] if not held_out & {same(p) for p in partners[same(text)]}]
+    if removed := len(order) - test - validation - len(kept):
+        notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
+        _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
+    train = kept[-data.train :] if data.train is not None else kept
     drawn = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     parts = {name: {text: rest[text] for text in texts} for name, texts in drawn.items() if name not in parts} | parts
 
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
+    if data.positive is not None:
+        splits["train"].partners.extend(partners[same(text)] for text in splits["train"].texts)
     return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes))
 
 
@@ -87,6 +98,15 @@ def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
     if contradicting:
         notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
     return {kept[key]: label for key, label in found.items() if key not in contradicting}
+
+
+def _partners(rows: Rows) -> dict[str, tuple[str, ...]]:
+    """The positive and negative of each distinct text; of a text with several pairs the first in alphabetical order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text, partners in zip(rows.texts, rows.partners or [()] * len(rows.texts), strict=True):
+        key = same(text)
+        found[key] = min(partners, found.get(key, partners))
+    return found
 
 
 def same(text: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class TokenSplit:
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
+    partners: tuple[TokenSplit, ...] = ()  # the positive of each text, and the negative, where the data has pairs
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -48,9 +50,11 @@ class TokenSplit:
 class Tokens:
     labels: tuple[str, ...]
     pad_id: int
+    mask_id: int | None  # of a tokenizer that can hide a word
     special_ids: tuple[int, ...]
     vocab_size: int
     splits: dict[str, TokenSplit]
+    tokenizer: Path
 
 
 def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
@@ -86,11 +90,23 @@ def digest(data: Data, encoder: Encoder) -> str:
 
 def open(folder: Path) -> Tokens:
     meta = store.read_json(folder / "meta.json")
-    splits = {}
-    for name in SPLITS:
-        parts = ("ids", "offsets", "labels", "digests")
-        splits[name] = TokenSplit(*(np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts))
-    return Tokens(tuple(meta["labels"]), meta["pad_id"], tuple(meta["special_ids"]), meta["vocab_size"], splits)
+    splits = {name: _split(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
+    return Tokens(
+        tuple(meta["labels"]),
+        meta["pad_id"],
+        meta["mask_id"],
+        tuple(meta["special_ids"]),
+        meta["vocab_size"],
+        splits,
+        folder / "tokenizer",
+    )
+
+
+def _split(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
+    parts = ("ids", "offsets", "labels", "digests")
+    ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts)
+    others = tuple(_split(folder, f"{name}.{partner}") for partner in partners)
+    return TokenSplit(ids, offsets, labels, digests, others)
 
 
 def _make(data: Data, encoder: Encoder, folder: Path) -> None:
@@ -109,10 +125,16 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         if bare:
             notes.append(f"{name}: {bare} texts without any token of their own")
         _save(folder, name, split, ids, offsets)
+    for number, partner in enumerate(data.partners()):
+        train = splits.train
+        others = Split([partners[number] for partners in train.partners], train.labels)
+        _save(folder, f"train.{partner}", others, *_tokenised(fast, others.texts, data.max_length))
     fast.save_pretrained(folder / "tokenizer")
     meta = {
         "labels": splits.labels,
         "pad_id": fast.pad_token_id,
+        "mask_id": fast.mask_token_id,
+        "partners": list(data.partners()),
         "special_ids": special,
         "vocab_size": len(fast),
         "max_length": data.max_length,

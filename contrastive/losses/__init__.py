@@ -20,11 +20,13 @@ from contrastive.losses.dclw import dclw
 from contrastive.losses.declutr import declutr
 from contrastive.losses.dropout_ntxent import dropout_ntxent
 from contrastive.losses.dscl import dscl
+from contrastive.losses.mlm import mlm
 from contrastive.losses.moco import Moco
 from contrastive.losses.ntxent import ntxent, ntxent_floor
 from contrastive.losses.rdrop import rdrop
 from contrastive.losses.sccl import Sccl
 from contrastive.losses.simcse import simcse
+from contrastive.losses.simcse_sup import simcse_sup
 from contrastive.losses.supcon import supcon, supcon_floor
 from contrastive.losses.supcon_in import supcon_in
 from contrastive.losses.swav import Swav
@@ -39,6 +41,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "dcl": dcl,
     "dclw": dclw,
     "simcse": simcse,
+    "simcse_sup": simcse_sup,
     "ntxent": ntxent,
     "align_uniform": align_uniform,
     "dropout-ntxent": dropout_ntxent,
@@ -51,10 +54,18 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "sccl": Sccl,
     "declutr": declutr,
     "clear": clear,
+    "mlm": mlm,
 }
 
 # The view that a loss is made for, where the number of vectors does not tell.
-USUAL_VIEW = {"moco": "momentum", "byol": "momentum", "bert_ct": "copies", "declutr": "span", "clear": "word_delete"}
+USUAL_VIEW = {
+    "moco": "momentum",
+    "byol": "momentum",
+    "bert_ct": "copies",
+    "declutr": "span",
+    "clear": "word_delete",
+    "simcse_sup": "pair",
+}
 
 # The smallest value that a loss can reach on a batch, where that is known: what makes losses of different K comparable.
 FLOORS: dict[str, Callable[..., Tensor]] = {

@@ -143,26 +143,27 @@ def logsumexp(similarity: Float[Tensor, "c m"], keep: Bool[Tensor, "c m"]) -> Fl
 
 
 def one_way(
-    views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None, temperature: float, chunk: int | None
+    views: Float[Tensor, "n 2 d"],
+    mask: Bool[Tensor, "n 2"] | None,
+    temperature: float,
+    chunk: int | None,
+    negatives: Float[Tensor, "n d"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean over samples i of log Σ_c e^{s(i,c)/τ} − s(i,i⁺)/τ: views are the anchor, its positive, and hard negatives.
+    """Mean over samples i of log Σ_c e^{s(i,c)/τ} − s(i,i⁺)/τ: views are the anchor and its positive.
 
-    The candidates c are the positives and hard negatives of all samples. What the mask leaves out is no candidate, and
-    a sample without its anchor or positive is none.
+    The candidates c are the positives of all samples, and their hard negatives where there are some. Of a sample with a
+    masked view nothing is an anchor or a candidate.
     """
     with torch.autocast(views.device.type, enabled=False):
-        kept_NV = views.new_ones(views.shape[:2], dtype=torch.bool) if mask is None else mask
-        clean = exact(views).masked_fill(~kept_NV[..., None], 0.0)  # what is masked may be anything
-        vectors_NVD = F.normalize(clean, dim=-1)
-        pair_N = kept_NV[:, 0] & kept_NV[:, 1]
-        anchor_ND, positive_ND = vectors_NVD[:, 0], vectors_NVD[:, 1]
-        candidate_MD = vectors_NVD[:, 1:].transpose(0, 1).flatten(0, 1)
-        kept_M = torch.cat([pair_N, kept_NV[:, 2:].T.flatten()])
+        kept_N = views.new_ones(len(views), dtype=torch.bool) if mask is None else mask.all(1)
+        others = [] if negatives is None else [negatives[kept_N]]
+        anchor_ND, positive_ND = (F.normalize(exact(view), dim=-1) for view in views[kept_N].unbind(1))
+        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(other), dim=-1) for other in others)])
 
         def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
             similarity_CM = anchor_ND[index_C] @ candidate_MD.T / temperature
             own_C = (anchor_ND[index_C] * positive_ND[index_C]).sum(-1) / temperature
-            return logsumexp(similarity_CM, kept_M.expand_as(similarity_CM)) - own_C, pair_N[index_C]
+            return similarity_CM.logsumexp(1) - own_C, torch.ones_like(own_C, dtype=torch.bool)
 
         return mean_over_anchors(anchors, anchor_ND, chunk)
 

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
 from contrastive.views.consert import consert
+from contrastive.views.contextual import contextual
 from contrastive.views.copies import copies
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
+from contrastive.views.pair import pair
 from contrastive.views.reorder import reorder
 from contrastive.views.span import span
 from contrastive.views.span_delete import span_delete
@@ -33,6 +35,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "span_delete": span_delete,
     "reorder": reorder,
     "span": span,
+    "pair": pair,
+    "contextual": contextual,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
@@ -48,6 +52,8 @@ VECTORS = {
     "span_delete": 2,
     "reorder": 2,
     "span": 4,
+    "pair": 2,
+    "contextual": 2,
 }
 
 # Views that give the head two predictions a sample, as R-Drop needs.

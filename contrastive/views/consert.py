@@ -1,6 +1,8 @@
 """ConSERT's changes of the embedding layer: Yan et al., "ConSERT: A Contrastive Framework for Self-Supervised Sentence
 Representation Transfer", 2021."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -8,21 +10,28 @@ from jaxtyping import Float
 from torch import Tensor
 
 from contrastive.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, Encoded, View, whole
 
-Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout"]
+Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]
+Judge = Callable[[Encoded], Tensor]
 
 
-def consert(encode: Encode, batch: Batch, *, change: Change = "feature_cutoff", rate: float = 0.2) -> View:
+def consert(
+    encode: Encode, batch: Batch, judge: Judge, *, change: Change = "feature_cutoff", rate: float = 0.2
+) -> View:
     """Two versions of each text, changed apart as it enters the encoder. The head reads the unchanged text.
 
     `token_cutoff` and `span_cutoff` set a share `rate` of its tokens to 0, at random or in one run; `feature_cutoff` a
     share of the dimensions, the same in all its tokens; `dropout` single numbers, the others growing by 1/(1 − rate);
-    `position_shuffle` tells the encoder another order of the tokens. Padding and what the tokenizer adds stay.
+    `position_shuffle` tells the encoder another order of the tokens; `adversarial` moves each number by `rate` standard
+    deviations to where the head is more wrong, which `judge` says. Padding and what the tokenizer adds stay.
     """
     encoded = encode(batch)
     if change == "position_shuffle":
         both = [encode(batch, positions=shuffled(batch)).pooled() for _ in range(2)]
+    elif change == "adversarial":
+        slopes = [slope(encode, batch, judge) for _ in range(2)]
+        both = [encode(batch, alter=partial(pushed, batch=batch, slope=slope, rate=rate)).pooled() for slope in slopes]
     else:
         both = [
             encode(batch, alter=lambda embedded: embedded * kept(embedded, batch, change, rate)).pooled()
@@ -50,6 +59,25 @@ def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: floa
         place_NS = words_NS.cpu().cumsum(1) - 1
         cut_NS = (place_NS >= begin_N1) & (place_NS < begin_N1 + gone_N1) & words_NS.cpu()
     return (~cut_NS[..., None]).to(embedded)
+
+
+def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
+    """The gradient of how wrong the head is by what the tokens are embedded as."""
+    leaves = []
+
+    def leaf(embedded: Tensor) -> Tensor:
+        leaves.append(embedded.detach().requires_grad_())
+        return leaves[0]
+
+    with torch.enable_grad():  # also where the step is still without a graph
+        (found,) = torch.autograd.grad(judge(encode(batch, alter=leaf)), leaves)
+    return found
+
+
+def pushed(embedded: Float[Tensor, "n s d"], batch: Batch, slope: Float[Tensor, "n s d"], rate: float) -> Tensor:
+    """The fast gradient sign method: every number of a word moves equally far, up or down its slope."""
+    words_NS1 = ~batch.special[..., None]
+    return embedded + rate * embedded.detach().std() * slope.sign() * words_NS1
 
 
 def shuffled(batch: Batch) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from contrastive.batches import Batch
@@ -37,12 +37,14 @@ Encode: TypeAlias = Callable[..., Encoded]  # a batch, and the changes of `encod
 class Group:
     """Vectors that one contrastive term compares; what the mask leaves out does not exist.
 
-    `targets` are the same texts' vectors by the encoder's slow copy, where the view has one.
+    `targets` are the same texts' vectors by the encoder's slow copy, where the view has one; `negatives` those of
+    texts of the data that look alike and are not.
     """
 
     vectors: Float[Tensor, "n v d"]
     mask: Bool[Tensor, "n v"]
     targets: Float[Tensor, "n v d"] | None = None
+    negatives: Float[Tensor, "n d"] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,21 @@ class View:
 
 
 @dataclass(frozen=True)
+class Guesses:
+    """Of the hidden tokens of each text: −log of the probability that they were guessed with, summed; their number."""
+
+    surprise: Float[Tensor, " n"]
+    hidden: Int[Tensor, " n"]
+
+
+@dataclass(frozen=True)
 class Output:
-    """A view with the head's predictions; `logits` is None where the objective needs no head."""
+    """A view with the head's predictions and the guesses of hidden words; None where the objective needs them not."""
 
     groups: list[Group]
     sentences: Float[Tensor, "n p d"]
     logits: Float[Tensor, "n p c"] | None
+    guesses: Guesses | None = None
 
 
 def whole(vectors: Float[Tensor, "n v d"]) -> Group:

@@ -1,5 +1,7 @@
 """Batches: every text once, padded right, and an order that depends on seed and epoch only."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -61,5 +63,21 @@ def test_padding_is_no_word_even_where_it_is_no_special_token():
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_to_moves_every_tensor(device):
-    batch = batches.collate(split_of([[1, 5, 2]]), np.array([0]), 0, (1, 2)).to(device)
-    assert {getattr(batch, name).device.type for name in batch.__dataclass_fields__} == {device}
+    batch = batches.collate(with_positives([[1, 5, 2]], [[1, 6, 2]]), np.array([0]), 0, (1, 2)).to(device)
+    assert {tensor.device.type for part in (batch, *batch.partners) for tensor in tensors(part)} == {device}
+
+
+def tensors(batch: batches.Batch) -> list[torch.Tensor]:
+    found = [getattr(batch, name) for name in batch.__dataclass_fields__]
+    return [value for value in found if isinstance(value, torch.Tensor)]
+
+
+def test_partners_follow_their_texts():
+    split = with_positives([[1, 5, 2], [1, 6, 6, 2], [1, 2]], [[1, 7, 7, 7, 2], [1, 8, 2], [1, 9, 2]])
+    batch = batches.collate(split, np.array([2, 0]), 0, (1, 2))
+    assert batch.partners[0].input_ids.tolist() == [[1, 9, 2, 0, 0], [1, 7, 7, 7, 2]]
+    assert batch[1:].partners[0].input_ids.tolist() == [[1, 7, 7, 7, 2]] and len(batch[1:]) == 1
+
+
+def with_positives(texts: list[list[int]], positives: list[list[int]]) -> TokenSplit:
+    return replace(split_of(texts), partners=(split_of(positives),))

@@ -76,7 +76,7 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
         tokens = token_store.open(stages.prepare(chosen))
         held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
         train.start(chosen)
-        before = model.build(chosen, 3, tokens.vocab_size, tokens.pad_id)
+        before = model.build(chosen, tokens)
         folder = tmp_path / str(seed)
         folder.mkdir()
         after = train.train(chosen, folder, tokens, checkpoint_every=10_000)

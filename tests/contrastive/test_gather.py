@@ -15,11 +15,12 @@ from contrastive.losses import LOSSES
 from contrastive.model import stateful
 from contrastive.registry import entries
 from contrastive.step import terms
-from contrastive.views.types import Group, Output
+from contrastive.views.types import Group, Guesses, Output
 
 SAMPLES, VIEWS, SIZE, CLASSES = 7, 2, 6, 3
 SHARES = (slice(0, 4), slice(4, 7))  # of the samples, for each process: not equally many
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+HIDDEN = torch.tensor([2, 0, 5, 1, 1, 3, 2])
 
 
 def objective(name: str) -> Objective:
@@ -27,7 +28,7 @@ def objective(name: str) -> Objective:
 
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
-    number = entries("contrastive.losses", "LOSSES")[name].shape.split()[1]
+    number = entries("contrastive.losses", "LOSSES")[name].shape[2:3]
     views = int(number) if number.isdigit() else VIEWS
     generator = torch.Generator().manual_seed(0)
 
@@ -37,6 +38,8 @@ def leaves(name: str) -> dict[str, torch.Tensor]:
     return {
         "vectors": drawn(SAMPLES, views, SIZE),
         "targets": drawn(SAMPLES, views, SIZE),
+        "negatives": drawn(SAMPLES, SIZE),
+        "surprise": drawn(SAMPLES).abs(),
         "sentences": drawn(SAMPLES, VIEWS, SIZE),
         "logits": drawn(SAMPLES, VIEWS, CLASSES),
     }
@@ -46,7 +49,8 @@ def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     """Every term of a loss on the whole batch, of which this process has a share, and the gradients of its share."""
     own = {key: tensor[share].clone().requires_grad_() for key, tensor in leaves(name).items()}
     mask = torch.ones(own["vectors"].shape[:2], dtype=torch.bool)
-    output = Output([Group(own["vectors"], mask, own["targets"])], own["sentences"], own["logits"])
+    group = Group(own["vectors"], mask, own["targets"], own["negatives"])
+    output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
     modules = nn.ModuleDict(stateful(objective(name), SIZE)).double()
     for module in modules.values():
@@ -90,7 +94,7 @@ def test_two_processes_equal_one(name: str, ranks: list[dict[str, dict[str, torc
         found = ranks[rank][name]
         assert found.keys() == alone.keys()
         for key, expected in alone.items():
-            if key in ("vectors", "targets", "sentences", "logits"):  # the launcher takes the mean of two processes
+            if key in leaves(name):  # the launcher takes the mean of two processes
                 torch.testing.assert_close(found[key] / 2, expected[share], atol=1e-10, rtol=1e-10)
             else:
                 torch.testing.assert_close(found[key], expected, atol=1e-10, rtol=1e-10)

@@ -1,5 +1,7 @@
 """A batch in parts gives the gradient of the whole batch, with the dropout of its first pass."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -9,8 +11,9 @@ from contrastive import gradcache
 from contrastive.batches import Batch
 from contrastive.config import Encoder, Scratch
 from contrastive.losses import LOSSES
+from contrastive.masked import Masked
 from contrastive.views import VIEWS
-from contrastive.views.types import Output
+from contrastive.views.types import Encoded, Output
 from tests.contrastive.views.conftest import batch_of
 
 LENGTHS = (6, 2, 5, 1, 4, 3, 6)
@@ -30,16 +33,28 @@ class Tiny(nn.Module):
             elif hasattr(module, "dropout_prob"):
                 module.dropout_prob = dropout
         self.dropout, self.head, self.view = nn.Dropout(dropout), nn.Linear(16, 2).double(), view
+        guesser = encoders.guesser(Encoder(model="scratch:bert", scratch=sizes), self.backbone)
+        self.masked = Masked(guesser.double(), 4, range(5), 64)
+
+    def encode(self, batch: Batch) -> Encoded:
+        return encoders.encode(self.backbone, batch, "cls", self.dropout)
 
     def forward(self, batch: Batch) -> Output:
         settings = {"k": 4} if self.view == "topk_tokens" else {}
-        view = VIEWS[self.view](
-            lambda given: encoders.encode(self.backbone, given, "cls", self.dropout), batch, **settings
-        )
-        return Output(view.groups, view.sentences, self.head(view.sentences))
+        view = VIEWS[self.view](self.encode, batch, **settings)
+        guesses = self.masked(self.encode, batch) if self.view == "pair" else None
+        return Output(view.groups, view.sentences, self.head(view.sentences), guesses)
+
+
+def texts(*lengths: int) -> Batch:
+    return replace(batch_of(*lengths), partners=(batch_of(*lengths[::-1]), batch_of(*sorted(lengths))))
 
 
 def loss(output: Output, labels: torch.Tensor, view: str) -> torch.Tensor:
+    if view == "pair":  # with all that a batch may carry: hard negatives, and hidden words
+        group, guesses = output.groups[0], output.guesses
+        hidden = LOSSES["mlm"](guesses.surprise, hidden=guesses.hidden)
+        return LOSSES["simcse_sup"](group.vectors, negatives=group.negatives, mask=group.mask) + hidden
     contrast = LOSSES["simcse" if view == "two_stage" else "supcon"]
     given = {} if view == "two_stage" else {"labels": labels}
     group = output.groups[0]
@@ -64,8 +79,9 @@ def test_without_dropout_it_is_the_gradient_of_the_whole_batch(view: str, at_a_t
         torch.testing.assert_close(parts[name], expected, atol=1e-10, rtol=1e-8)
 
 
-def test_with_dropout_it_is_that_of_the_parts_with_their_graph():
-    model, batch = Tiny("two_stage", dropout=0.3).train(), batch_of(*LENGTHS)
+@pytest.mark.parametrize("view", ["two_stage", "pair"])
+def test_with_dropout_it_is_that_of_the_parts_with_their_graph(view: str):
+    model, batch = Tiny(view, dropout=0.3).train(), texts(*LENGTHS)
     torch.manual_seed(5)
     expected = gradients(
         model,

@@ -84,6 +84,8 @@ def test_settings_that_mean_the_same_are_one_cell(source: str):
 MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "data.text": ({}, "label"),
     "data.label": ({}, "text"),
+    "data.positive": ({}, "text"),
+    "data.negative": ({"data__positive": "text"}, "label"),
     "data.train": ({}, 20),
     "data.validation": ({}, 5),
     "data.test": ({}, 11),
@@ -106,6 +108,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.loss": ({}, "supcon"),
     "objective.view": ({}, "one_stage"),
     "objective.alpha": ({}, 0.5),
+    "objective.mlm_weight": ({"objective__loss": "ce+mlm"}, 1.0),
     "objective.temperature": ({}, 0.07),
     "objective.beta": ({"objective__loss": "ce+dscl"}, 2.0),
     "objective.sigma": ({"objective__loss": "ce+dclw"}, 2.0),
@@ -188,6 +191,8 @@ def test_plain_cross_entropy_reads_no_alpha_view_or_temperature(source: str):
     plain = id_of(make(source, objective__loss="ce"))
     assert id_of(make(source, objective__loss="ce", objective__alpha=0.3, objective__view="two_stage")) == plain
     assert id_of(make(source, objective__loss="ce", objective__temperature=0.5)) == plain
+    hidden = id_of(make(source, objective__loss="ce+mlm"))
+    assert id_of(make(source, objective__loss="ce+mlm", objective__alpha=0.3, objective__view="pair")) == hidden
 
 
 def test_the_place_of_a_file_changes_no_id_and_its_content_does(source: str, tmp_path: Path):
@@ -232,9 +237,11 @@ def test_defaults_are_pinned():
         for name, value in defaults.items()
     }
     assert shown == {
-        "data.text": "text", "data.label": "label", "data.train": None, "data.validation": 0, "data.max_length": 128,
+        "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
+        "data.train": None, "data.validation": 0, "data.max_length": 128,
         "encoder.tune": {}, "encoder.pooling": "cls", "encoder.dropout": 0.1, "encoder.scratch": None,
-        "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.temperature": None,
+        "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.mlm_weight": 0.1,
+        "objective.temperature": None,
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
         "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
         "objective.rate": None,

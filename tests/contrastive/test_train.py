@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from contrastive import audit, batches, embed, model, stages, store, train
 from contrastive.audit import Audit, GradientPathError
@@ -17,6 +18,7 @@ from contrastive.identity import cell_id, identity
 from contrastive.losses import LOSSES
 from contrastive.losses.sccl import Sccl
 from contrastive.losses.supcon import supcon
+from contrastive.tuning import HEADS
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
 from contrastive.views.types import Group, View
@@ -29,10 +31,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Texts of two classes, told apart by their words."""
     random = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("data") / "texts.csv"
-    lines = ["text,label"]
+    lines = ["text,label,same,other"]
     for i in range(160):
         words = random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9))
-        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]}")
+        same, other = (" ".join(random.choice(WORDS[(i + off) % 2 :: 2], size=4)) for off in (0, 1))
+        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]},{same} {i},{other}")
     path.write_text("\n".join(lines) + "\n")
     return f"file:{path}"
 
@@ -44,9 +47,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make(source: str, seed: int = 0, encoder: dict | None = None, training: dict | None = None, **objective) -> Cell:
+    pairs = {"positive": "same", "negative": "other"} if "pair" in objective.values() else {}
     small = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}}
     return Cell(
-        data=Data(source=source, train=64, validation=16, test=32, max_length=16),
+        data=Data(source=source, train=64, validation=16, test=32, max_length=16, **pairs),
         encoder=Encoder(**small | (encoder or {})),
         objective=Objective(**objective),
         training=Training(**{"epochs": 1, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3} | (training or {})),
@@ -87,7 +91,10 @@ def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
 
 @pytest.mark.parametrize(
     "objective",
-    [{"loss": "rdrop", "view": "one_stage"}, *({"loss": loss} for loss in ("rdrop", "moco", "byol", "swav", "sccl"))],
+    [
+        {"loss": "rdrop", "view": "one_stage"},
+        *({"loss": loss} for loss in ("rdrop", "moco", "byol", "swav", "sccl", "clear+mlm")),
+    ],
     ids=lambda objective: "-".join(objective.values()),
 )
 def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
@@ -125,7 +132,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     (folder / "TRAINED").unlink()
     tokens = token_store.open(stages.prepare(cell))
     accelerator = train.start(cell)
-    built = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    built = model.build(cell, tokens)
     optimizer = torch.optim.AdamW(built.parameters())
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     train.save_checkpoint(folder, 3, built, optimizer, schedule, accelerator)
@@ -177,8 +184,11 @@ OBJECTIVES = [
     ),
     *(
         {"loss": "ce+simcse", "view": "consert", "change": change}
-        for change in ("token_cutoff", "feature_cutoff", "span_cutoff", "dropout")
+        for change in ("token_cutoff", "feature_cutoff", "span_cutoff", "dropout", "adversarial")
     ),
+    *({"loss": loss, "view": "pair"} for loss in ("simcse_sup", "ce+simcse_sup", "simcse", "ce+supcon", "barlow")),
+    *({"loss": loss} for loss in ("mlm", "ce+mlm", "simcse+mlm", "ce+supcon+mlm", "declutr+mlm", "clear+mlm")),
+    {"loss": "simcse+mlm", "view": "contextual"},
     {"loss": "declutr"},
     {"loss": "ce+declutr"},
     {"loss": "ce+dropout-ntxent"},
@@ -198,12 +208,12 @@ def test_every_objective_trains_what_it_says(objective: dict, architecture: str,
     cell = make(source, encoder={"model": f"scratch:{architecture}", "tune": {"last_blocks": 1}}, **objective)
     tokens = token_store.open(stages.prepare(cell))
     train.start(cell)
-    before = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    before = model.build(cell, tokens)
     folder = home / "cell"
     folder.mkdir()
     after = dict(train.train(cell, folder, tokens, checkpoint_every=1000).named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
-    expected = {n for n, p in after.items() if p.requires_grad and n.startswith(("head.", "losses."))}
+    expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
     expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
     assert {name for name in moved if not name.startswith("slow.") and ".target." not in name} == expected
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -212,6 +222,39 @@ def test_every_objective_trains_what_it_says(objective: dict, architecture: str,
         assert (rows[0][f"gradient_norm.{term}"] > 0) != (term == "moco")  # whose queue is empty at the first step
     if "supcon" in cell.objective.terms():
         assert all(row["excess.supcon"] > -1e-5 for row in rows)
+
+
+def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
+    """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
+    learnt = make(source, loss="simcse+mlm")
+    tokens = token_store.open(stages.prepare(learnt))
+    train.start(learnt)
+    built = model.build(learnt, tokens)
+    whole = BertForMaskedLM(built.backbone.config)
+    whole.bert.load_state_dict(built.backbone.state_dict())
+    for name, parts in (("with", whole), ("without", whole.bert)):
+        parts.save_pretrained(tmp_path / name)
+        PreTrainedTokenizerFast.from_pretrained(tokens.tokenizer).save_pretrained(tmp_path / name)
+    cell = make(
+        source, encoder={"model": f"file:{tmp_path / 'with'}", "scratch": None}, loss="simcse", view="contextual"
+    )
+    tokens = token_store.open(stages.prepare(cell))
+    train.start(cell)
+    before = model.build(cell, tokens)
+    torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
+    (home / "cell").mkdir()
+    after = train.train(cell, home / "cell", tokens, checkpoint_every=1000)
+    own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
+    assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
+    with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
+        run(
+            make(
+                source,
+                encoder={"model": f"file:{tmp_path / 'without'}", "scratch": None},
+                loss="simcse",
+                view="contextual",
+            )
+        )
 
 
 def test_a_loss_may_begin_from_the_embeddings_of_all_training_texts(
@@ -254,7 +297,7 @@ def pieces(source: str, **objective) -> tuple[model.Model, torch.optim.Optimizer
     cell = make(source, **objective)
     tokens = token_store.open(stages.prepare(cell))
     train.start(cell)
-    built = model.build(cell, 2, tokens.vocab_size, tokens.pad_id)
+    built = model.build(cell, tokens)
     return built, torch.optim.AdamW([p for p in built.parameters() if p.requires_grad]), cell
 
 

@@ -10,6 +10,7 @@ from pyarrow import parquet
 from contrastive.data import files
 from contrastive.errors import UserError
 
+COLUMNS = {"text": "text", "label": "label"}
 TEXTS = ["plain", 'with "quotes", comma', "line\nbreak", "好书\u2028。", "tab\tbed"]
 LABELS = ["a", "b", "a", "b", "a"]
 
@@ -36,14 +37,14 @@ def write(path: Path, texts: list, labels: list) -> Path:
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_every_format_gives_the_same_rows(tmp_path, ending):
-    rows = files.read(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), "text", "label")
+    rows = files.read(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), COLUMNS)
     assert (rows.texts, rows.labels) == (TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_ten_megabytes_in_one_row(tmp_path, ending):
     texts = ["short", "long " * 2_000_000]
-    rows = files.read(write(tmp_path / f"long{ending}", texts, ["a", "b"]), "text", "label")
+    rows = files.read(write(tmp_path / f"long{ending}", texts, ["a", "b"]), COLUMNS)
     assert [len(text) for text in rows.texts] == [5, 10_000_000]
 
 
@@ -51,7 +52,7 @@ def test_ten_megabytes_in_one_row(tmp_path, ending):
 def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
     path = write(tmp_path / f"gaps{ending}", ["good", " ", "fine", "bad", ""], ["a", "b", "", "nan", "b"])
     with pytest.raises(UserError, match=rf"gaps\{ending}: rows 2, 5 have no text; rows 3, 4 have no label"):
-        files.read(path, "text", "label")
+        files.read(path, COLUMNS)
 
 
 @pytest.mark.parametrize("label", [float("nan"), None])
@@ -59,19 +60,19 @@ def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
 def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending, label):
     path = write(tmp_path / f"gaps{ending}", ["good", "bad"], [1.0, label])
     with pytest.raises(UserError, match="row 2 has no label"):
-        files.read(path, "text", "label")
+        files.read(path, COLUMNS)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["0", "1"]])
 def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path, labels):
-    assert files.read(write(tmp_path / "n.parquet", ["x", "y"], labels), "text", "label").labels == ["0", "1"]
+    assert files.read(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
 
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
     path = write(tmp_path / f"reviews{ending}", TEXTS, LABELS)
     with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
-        files.read(path, "text", "Labels")
+        files.read(path, {"text": "text", "label": "Labels"})
 
 
 @pytest.mark.parametrize(
@@ -85,14 +86,14 @@ def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
 def test_a_column_that_is_there_twice(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match="has 2 columns `text`; rename all but one"):
-        files.read(tmp_path / name, "text", "label")
+        files.read(tmp_path / name, COLUMNS)
 
 
 def test_a_parquet_column_that_is_there_twice(tmp_path):
     table = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
     parquet.write_table(table, tmp_path / "twice.parquet")
     with pytest.raises(UserError, match="has 2 columns `text`"):
-        files.read(tmp_path / "twice.parquet", "text", "label")
+        files.read(tmp_path / "twice.parquet", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +109,14 @@ def test_a_parquet_column_that_is_there_twice(tmp_path):
 def test_broken_utf8_is_found_by_row_and_byte(tmp_path, name, content, place):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=f"{name}, {place}.*is not UTF-8"):
-        files.read(tmp_path / name, "text", "label")
+        files.read(tmp_path / name, COLUMNS)
 
 
 def test_broken_utf8_in_parquet(tmp_path):
     values = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
     parquet.write_table(pyarrow.table({"text": values, "label": ["a", "b"]}), tmp_path / "broken.parquet")
     with pytest.raises(UserError, match=r"row 2: byte 3 of the value \(0xf6\)"):
-        files.read(tmp_path / "broken.parquet", "text", "label")
+        files.read(tmp_path / "broken.parquet", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -139,23 +140,23 @@ def test_broken_utf8_in_parquet(tmp_path):
 def test_other_damage(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
-        files.read(tmp_path / name, "text", "label")
+        files.read(tmp_path / name, COLUMNS)
 
 
 def test_an_empty_parquet_file(tmp_path):
     path = write(tmp_path / "none.parquet", pyarrow.array([], "string"), pyarrow.array([], "string"))
     with pytest.raises(UserError, match="has no rows"):
-        files.read(path, "text", "label")
+        files.read(path, COLUMNS)
 
 
 def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
     (tmp_path / "reviews.csv").touch()
     with pytest.raises(UserError, match=r"there is no file .*review.csv in .*; did you mean reviews.csv\?"):
-        files.read(tmp_path / "review.csv", "text", "label")
+        files.read(tmp_path / "review.csv", COLUMNS)
     with pytest.raises(UserError, match="there is no folder"):
-        files.read(tmp_path / "nowhere" / "review.csv", "text", "label")
+        files.read(tmp_path / "nowhere" / "review.csv", COLUMNS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
     (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbftext,label\na,b\n")
-    assert files.read(tmp_path / "excel.csv", "text", "label").texts == ["a"]
+    assert files.read(tmp_path / "excel.csv", COLUMNS).texts == ["a"]

@@ -10,6 +10,7 @@ from contrastive.config import Data
 from contrastive.data import hub
 from contrastive.errors import UserError
 
+COLUMNS = {"text": "text", "label": "label"}
 COMMIT = "0123456789" * 4
 SOURCE = f"hf:owner/books@{COMMIT}"
 
@@ -40,30 +41,30 @@ def test_splits_are_found_by_the_names_of_the_files(cached):
 def test_a_folder_of_the_repository(cached):
     write(cached, "small/train.csv", 4)
     write(cached, "large/train.csv", 8)
-    assert len(hub.read(f"hf:owner/books/large@{COMMIT}", "train", "text", "label").texts) == 8
+    assert len(hub.read(f"hf:owner/books/large@{COMMIT}", "train", COLUMNS).texts) == 8
     with pytest.raises(UserError, match="lies in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
-        hub.read(SOURCE, "train", "text", "label")
+        hub.read(SOURCE, "train", COLUMNS)
 
 
 def test_a_split_that_came_only_in_part(cached):
     write(cached, "train-00000-of-00003.csv", 4)
     with pytest.raises(UserError, match="1 of 3 files of the split `train` are there"):
-        hub.read(SOURCE, "train", "text", "label")
+        hub.read(SOURCE, "train", COLUMNS)
 
 
 def test_a_split_that_is_not_there(cached):
     write(cached, "train.csv", 4)
     with pytest.raises(UserError, match="has no split `dev`; its files are train.csv"):
-        hub.read(SOURCE, "dev", "text", "label")
+        hub.read(SOURCE, "dev", COLUMNS)
 
 
 def test_a_repository_without_data_files(cached):
     cached.mkdir(parents=True)
     (cached / "books.py").write_text("raise SystemExit('this must never run')")
     with pytest.raises(UserError, match="no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"):
-        hub.read(SOURCE, "train", "text", "label")
+        hub.read(SOURCE, "train", COLUMNS)
 
 
 def test_no_network_and_nothing_cached(cached):
     with pytest.raises(UserError, match=f"{SOURCE} is not in the local cache and could not be downloaded"):
-        hub.read(SOURCE, "train", "text", "label")
+        hub.read(SOURCE, "train", COLUMNS)

@@ -1,6 +1,7 @@
 """What every entry of VIEWS keeps, on a real encoder: a new view meets this contract without a test of its own."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,8 +26,16 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
     torch.manual_seed(seed)
     parameters = inspect.signature(VIEWS[name]).parameters.values()
     settings = {p.name: SETTINGS[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    settings |= {p.name: encode for p in parameters if p.name in ("slow", "twin")}
-    return VIEWS[name](encode, batch_of(*lengths), **settings)
+    batch = batch_of(*lengths)
+    tools = {
+        "slow": encode,
+        "twin": encode,
+        "judge": lambda encoded: encoded.pooled().square().sum(),
+        "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
+    }
+    settings |= {p.name: tools[p.name] for p in parameters if p.name in tools}
+    positive, negative = batch_of(*lengths[::-1]), batch_of(*(1 + length for length in lengths))
+    return VIEWS[name](encode, replace(batch, partners=(positive, negative)), **settings)
 
 
 @every_view

@@ -1,0 +1,23 @@
+"""SimCSE, supervised, with hard negatives: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
+2021, equation 5."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.losses.similarity import one_way
+
+
+def simcse_sup(
+    views: Float[Tensor, "n 2 d"],
+    *,
+    negatives: Float[Tensor, "n d"],
+    mask: Bool[Tensor, "n 2"] | None = None,
+    temperature: float = 0.05,
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """Mean over samples of −s(i,i⁺)/τ + log Σ_j [e^{s(i,j⁺)/τ} + e^{s(i,j⁻)/τ}]; views: a text and its positive.
+
+    The hard negatives of all samples are candidates of each. A sample with a masked view is neither anchor nor
+    candidate.
+    """
+    return one_way(views, mask, temperature, chunk, negatives)

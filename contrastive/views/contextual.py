@@ -1,0 +1,21 @@
+"""Contextual substitution: words replaced by the encoder's own guesses, as in Kobayashi, "Contextual Augmentation: Data
+Augmentation by Words with Paradigmatic Relations", 2018."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from contrastive.batches import Batch
+from contrastive.masked import drawn
+from contrastive.views.types import Encode, View, whole
+
+
+def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Batch], *, rate: float = 0.15) -> View:
+    """Two versions of each text, in which tokens, each with probability `rate`, are hidden and guessed again.
+
+    `guess` draws from what the encoder's head for hidden words says. The head of the classifier reads the text itself.
+    """
+    both = [encode(guess(batch, drawn(batch, rate))).pooled() for _ in range(2)]
+    encoded = encode(batch)
+    return View([whole(torch.stack(both, dim=1))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

@@ -1,0 +1,21 @@
+"""Pairs that the data gives: a text and another one that means the same, and where it has them one that does not."""
+
+from dataclasses import replace
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+
+def pair(encode: Encode, batch: Batch) -> View:
+    """The vectors of a text and of its `positive`; those of the `negative` texts are hard negatives of the group.
+
+    The head reads the text itself. Only simcse_sup reads hard negatives; the others know the pair alone.
+    """
+    encoded = encode(batch)
+    sentence = encoded.pooled()
+    positive, *negative = (encode(partner).pooled() for partner in batch.partners)
+    pairs = whole(torch.stack([sentence, positive], dim=1))
+    group = replace(pairs, negatives=negative[0] if negative else None)
+    return View([group], torch.stack([encoded.dropout(sentence)], dim=1))
