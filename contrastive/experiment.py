@@ -194,6 +194,7 @@ def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[F
     if wrong & {("encoder",), ("objective",)}:
         return
     builder = grid.Builder(experiment)
+    sound, read = not wrong, set[str]()
     for number, section in enumerate(experiment.sections):
         place: Place = ("sections", number)
         if place in wrong:
@@ -202,8 +203,16 @@ def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[F
         yield from (((*place, "exclude", position), "matches no combination") for position in unmatched)
         if not kept:
             yield place, "`exclude` leaves no combination"
-        refused = [text for overlay, _ in grid.overlays(section, builder) for text in _refusals(builder, overlay)]
+        overlays = [overlay for overlay, _ in grid.overlays(section, builder)]
+        refused = [text for overlay in overlays for text in _refusals(builder, overlay)]
         yield from ((place, text) for text in dict.fromkeys(refused))
+        sound = sound and not refused
+        in_section = {name for overlay in overlays for name in builder.relevant(builder.settings | overlay)}
+        if not refused:
+            yield from _unread(_given(place, section), in_section)
+        read |= in_section
+    if sound:
+        yield from _unread(((("objective", name), name) for name in experiment.objective.model_fields_set), read)
 
 
 def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
@@ -227,6 +236,26 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
         wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
         if max(wanted) >= blocks:
             yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Finding]:
+    """Settings that no cell reads, such as a queue where no loss has one."""
+    tables = (("losses", "LOSSES"), ("views", "VIEWS"))
+    entries = [line for kind, table in tables for line in registry.entries(f"contrastive.{kind}", table).values()]
+    for place, name in given:
+        if name not in read:
+            readers = [line.name for line in entries if name in line.settings]
+            reason = (
+                f"it is for {', '.join(readers)}" if readers else "no term compares vectors, or nothing trains by it"
+            )
+            yield place, f"no cell here reads this setting: {reason}"
+
+
+def _given(place: Place, section: Section) -> Iterator[tuple[Place, str]]:
+    yield from (((*place, "base", name), name) for name in section.base)
+    yield from (((*place, "axes", name), name) for name in section.axes)
+    for number, further in enumerate(section.include):
+        yield from (((*place, "include", number, name), name) for name in further)
 
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:

@@ -49,9 +49,7 @@ def test_a_product_of_axes_with_its_baseline_first():
 
 
 def test_axes_that_do_not_matter_do_not_multiply():
-    section = (
-        "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], k: [4, 8], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"
-    )
+    section = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"
     assert labels(section) == [
         "* ce",
         "rdrop · α=0.5",
@@ -170,9 +168,17 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
     other |= dict.fromkeys(
         ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
     )
-    other["rate"] = 0.7
+    other |= {"rate": 0.7, "mlm_weight": 7.0}
     losses = registry.entries("contrastive.losses", "LOSSES")
-    for loss in ["ce", "ce+supcon", "ce+moco", "dscl+dclw", *(name for name in losses if name != "ce")]:
+    for loss in [
+        "ce",
+        "ce+supcon",
+        "ce+moco",
+        "dscl+dclw",
+        "ce+mlm",
+        "ce+supcon+mlm",
+        *(name for name in losses if name != "ce"),
+    ]:
         for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
             for level in ["sentence", "token"]:
                 try:
@@ -181,13 +187,9 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                     continue
                 training = Training(layer_decay=0.5, encoder_lr=0.5)
                 experiment = parse(HEAD + "  - {title: T}")
-                cell = Cell(
-                    data=experiment.data,
-                    encoder=experiment.encoder.model_copy(update={"tune": tune}),
-                    objective=objective,
-                    training=training,
-                    seed=0,
-                )
+                encoder = experiment.encoder.model_copy(update={"tune": tune})
+                parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
+                cell = Cell.model_construct(**parts, seed=0)
                 read = grid.read_settings(loss, view, level, tune)
                 kept = cell.canonical()
                 for name in [*other, "layer_decay", "encoder_lr"]:

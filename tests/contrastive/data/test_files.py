@@ -11,6 +11,7 @@ from contrastive.data import files
 from contrastive.errors import UserError
 
 COLUMNS = {"text": "text", "label": "label"}
+PAIRS = COLUMNS | {"positive": "same", "negative": "other"}
 TEXTS = ["plain", 'with "quotes", comma', "line\nbreak", "好书\u2028。", "tab\tbed"]
 LABELS = ["a", "b", "a", "b", "a"]
 
@@ -160,3 +161,31 @@ def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
     (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbftext,label\na,b\n")
     assert files.read(tmp_path / "excel.csv", COLUMNS).texts == ["a"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_pairs_are_read_and_a_row_without_one_is_named(tmp_path, ending):
+    rows = [{"other": f"o{i}", "same": f"s{i}", "text": f"t{i}", "label": i % 2} for i in range(4)]
+    path = tmp_path / f"pairs{ending}"
+
+    def write_rows() -> None:
+        if ending == ".parquet":
+            parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        elif ending == ".jsonl":
+            path.write_text("\n".join(json.dumps(row) for row in rows))
+        else:
+            path.write_text("\n".join("\t".join(map(str, row)) for row in [rows[0], *(r.values() for r in rows)]))
+            if ending == ".csv":
+                path.write_text(path.read_text().replace("\t", ","))
+
+    write_rows()
+    found = files.read(path, PAIRS)
+    assert found.texts == ["t0", "t1", "t2", "t3"] and found.labels == ["0", "1", "0", "1"]
+    assert found.partners == [("s0", "o0"), ("s1", "o1"), ("s2", "o2"), ("s3", "o3")]
+    assert files.read(path, COLUMNS).partners == [()] * 4
+    rows[1]["same"], rows[2]["other"], rows[3]["other"] = " ", "", ""
+    write_rows()
+    with pytest.raises(UserError, match=r"row 2 has no positive; rows 3, 4 have no negative. Fill or remove"):
+        files.read(path, PAIRS)
+    with pytest.raises(UserError, match=r"no column `some`; did you mean `same`\?.*Set data.positive"):
+        files.read(path, PAIRS | {"positive": "some"})

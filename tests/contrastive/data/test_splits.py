@@ -128,3 +128,27 @@ def test_texts_that_only_white_space_tells_apart_are_one_text():
 def test_labels_that_look_like_numbers_are_ordered_as_text(odd):
     rows = Rows("pool.csv", POOL.texts, [odd if i % 2 else "10" for i in range(100)])
     assert divide(rows, {}, settings(test=20)).labels == tuple(sorted([odd, "10"]))
+
+
+def test_a_training_text_keeps_its_partners_and_none_of_them_is_held_out():
+    partners = [(f"text {(i + 1) % 100}", f"not {i}") for i in range(100)]  # every positive is a text of the pool
+    rows = Rows("pool.csv", POOL.texts, POOL.labels, partners)
+    pairs = settings(test=20, validation=10, positive="p", negative="n")
+    splits = divide(rows, {}, pairs)
+    plain = divide(POOL, {}, settings(test=20, validation=10))
+    assert (splits.test, splits.validation) == (plain.test, plain.validation) and splits.test.partners == []
+    assert splits.train.partners == [partners[POOL.texts.index(text)] for text in splits.train.texts]
+    held_out = {*splits.test.texts, *splits.validation.texts}
+    assert not held_out & {positive for positive, _ in splits.train.partners}
+    lost = len(plain.train) - len(splits.train)
+    assert lost > 5 and f"source: {lost} texts removed, of which a positive or negative is held out" in splits.notes
+    with pytest.raises(UserError, match="positive or negative is held out"):
+        divide(rows, {}, settings(test=20, validation=10, positive="p", negative="n", train=70))
+
+
+def test_of_a_text_with_several_pairs_the_first_in_the_alphabet_stays_whatever_the_order():
+    texts, partners = [*POOL.texts, "text  1", "text 1"], [*[("z",)] * 100, ("b",), ("a",)]
+    for step in (1, -1):
+        rows = Rows("pool.csv", texts[::step], [*POOL.labels, "pos", "pos"][::step], partners[::step])
+        train = divide(rows, {}, settings(test=1, positive="p")).train
+        assert train.partners[train.texts.index("text  1")] == ("a",)

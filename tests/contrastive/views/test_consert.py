@@ -1,17 +1,19 @@
 """ConSERT's changes as properties: how much changes, where, and what stays."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contrastive.errors import UserError
-from contrastive.views.consert import consert, kept, shuffled
-from contrastive.views.types import Encode
+from contrastive.views.consert import consert, kept, pushed, shuffled, slope
+from contrastive.views.types import Encode, Encoded
 from tests.contrastive.views.conftest import batch_of
 
 texts = st.lists(st.integers(0, 30), min_size=1, max_size=4)
-CHANGES = ("token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout")
+CHANGES = ("token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial")
 
 
 def mask_of(change: str, count: list[int], rate: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -72,7 +74,7 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
         return known(batch, [states.sum(1, keepdim=True).expand_as(states)])
 
     torch.manual_seed(0)
-    view = consert(encode, batch_of(20, 9), change=change, rate=0.3)
+    view = consert(encode, batch_of(20, 9), change=change, rate=0.3, judge=noisy)
     assert asked[0] == set() and asked[1] == asked[2] != set()
     assert view.groups[0].vectors.shape == (2, 2, 8) and view.sentences.shape == (2, 1, 8)
     assert not torch.equal(view.groups[0].vectors[:, 0], view.groups[0].vectors[:, 1])
@@ -83,7 +85,47 @@ def test_on_a_real_encoder(change: str, encode: Encode, request: pytest.FixtureR
     torch.manual_seed(0)
     if change == "position_shuffle" and "deberta" in request.node.name:
         with pytest.raises(UserError, match="deberta-v2 only knows how far tokens are apart"):
-            consert(encode, batch_of(9, 4), change=change)
+            consert(encode, batch_of(9, 4), change=change, judge=noisy)
         return
-    vectors = consert(encode, batch_of(9, 4), change=change).groups[0].vectors
+    vectors = consert(encode, batch_of(9, 4), change=change, judge=noisy).groups[0].vectors
     assert vectors.requires_grad and not torch.equal(vectors[:, 0], vectors[:, 1])
+
+
+def noisy(encoded: Encoded) -> torch.Tensor:
+    """A judge with dropout, which makes two slopes differ."""
+    pooled = encoded.pooled()
+    return (pooled * torch.randn_like(pooled)).sum()
+
+
+def wrong(encoded: Encoded) -> torch.Tensor:
+    """Two classes by the first two dimensions."""
+    return torch.nn.functional.cross_entropy(encoded.pooled()[:, :2], encoded.batch.labels, reduction="sum")
+
+
+@pytest.mark.parametrize("without_graph", [False, True])
+def test_the_adversarial_change_makes_the_head_more_wrong(encode: Encode, without_graph: bool):
+    """And more so than a change of the same size in random directions."""
+    batch = batch_of(9, 4, 6, 7)
+
+    def judged(**changes) -> float:
+        torch.manual_seed(3)  # one dropout for all
+        return float(wrong(encode(batch, **changes)).detach())
+
+    torch.manual_seed(3)
+    with torch.set_grad_enabled(not without_graph):
+        found = slope(encode, batch, wrong)
+    for rate in (0.01, 0.1):
+        more = judged(alter=partial(pushed, batch=batch, slope=found, rate=rate))
+        for seed in range(5):
+            other = torch.randn(found.shape, generator=torch.Generator().manual_seed(seed))
+            assert more > judged(alter=partial(pushed, batch=batch, slope=other, rate=rate)) + 1e-4
+        assert more > judged() + 1e-4
+
+
+def test_every_number_of_a_word_moves_equally_far_and_nothing_else_moves():
+    batch = batch_of(5, 2)
+    embedded, slopes = torch.randn(2, 7, 6), torch.randn(2, 7, 6)
+    moved = pushed(embedded, batch, slopes, 0.5) - embedded
+    words = ~batch.special
+    assert torch.equal(moved[~words], torch.zeros_like(moved[~words]))
+    torch.testing.assert_close(moved[words], 0.5 * embedded.std() * slopes[words].sign())
