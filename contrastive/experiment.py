@@ -245,9 +245,10 @@ def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Find
     for place, name in given:
         if name not in read:
             readers = [line.name for line in entries if name in line.settings]
-            reason = (
-                f"it is for {', '.join(readers)}" if readers else "no term compares vectors, or nothing trains by it"
+            alone = (
+                "no loss here compares vectors" if SETTINGS[name] == "objective" else "what it is for does not train"
             )
+            reason = f"it is for {', '.join(readers)}" if readers else alone
             yield place, f"no cell here reads this setting: {reason}"
 
 
