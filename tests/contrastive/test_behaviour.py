@@ -1,8 +1,9 @@
 """Each loss does what it is made for: a tiny encoder trained with it beats its untrained self, with three seeds.
 
 The texts are three words of one of three topics among seven that mean nothing. A supervised loss is to bring a topic
-together (1-NN of held-out texts); one that knows no labels is to tell a text from the others by its own second pass
-through dropout, and to spread the texts (both of texts that it never saw).
+together (1-NN of held-out texts), and so is one whose pairs of texts are of one topic; one that knows no labels is to
+tell a text from the others by its own second pass through dropout, and to spread the texts; one that guesses hidden
+words is to be less surprised by them (all of texts that it never saw).
 """
 
 from pathlib import Path
@@ -17,21 +18,26 @@ from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.data import tokens as token_store
 from contrastive.losses import LOSSES
 from contrastive.losses.align_uniform import align_uniform
+from contrastive.losses.mlm import mlm
 from contrastive.losses.simcse import simcse
 from contrastive.registry import entries
 
-SUPERVISED = ("ce", "rdrop", "supcon", "supcon_in", "dscl", "ce+dropout-ntxent")
-UNSUPERVISED = tuple(name for name in LOSSES if name not in (*SUPERVISED, "dropout-ntxent"))
+SUPERVISED = ("ce", "rdrop", "supcon", "supcon_in", "dscl", "simcse_sup", "ce+dropout-ntxent")
+UNSUPERVISED = tuple(name for name in LOSSES if name not in (*SUPERVISED, "dropout-ntxent", "mlm"))
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     random = np.random.default_rng(0)
-    lines = ["text,label"]
-    for i in range(700):
-        topic = "abc"[i % 3]
+
+    def text(topic: str) -> str:
         words = [f"{topic}{n}" for n in random.integers(0, 30, 3)] + [f"z{n}" for n in random.integers(0, 60, 7)]
-        lines.append(f"{' '.join(random.permutation(words))},{topic}")
+        return " ".join(random.permutation(words))
+
+    lines = ["text,label,same,other"]
+    for i in range(700):
+        topic, another = "abc"[i % 3], "abc"[(i + 1) % 3]
+        lines.append(f"{text(topic)},{topic},{text(topic)},{text(another)}")
     path = tmp_path_factory.mktemp("data") / "topics.csv"
     path.write_text("\n".join(lines) + "\n")
     return f"file:{path}"
@@ -39,8 +45,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def cell(source: str, loss: str, seed: int) -> Cell:
     heads = {"projector": 64} if "projector" in entries("contrastive.losses", "LOSSES").get(loss, CE).settings else {}
+    pairs = {"positive": "same", "negative": "other"} if loss == "simcse_sup" else {}
     return Cell(
-        data=Data(source=source, train=384, test=200, max_length=16),
+        data=Data(source=source, train=384, test=200, max_length=16, **pairs),
         encoder=Encoder(
             model="scratch:bert", pooling="mean", scratch={"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 400}
         ),
@@ -68,7 +75,14 @@ def told_apart(trained: model.Model, batch: Batch) -> tuple[float, float]:
     return float(simcse(views)), float(align_uniform(views))
 
 
-@pytest.mark.parametrize("loss", [*SUPERVISED, *UNSUPERVISED])
+@torch.no_grad()
+def surprised(trained: model.Model, batch: Batch) -> float:
+    torch.manual_seed(1)
+    guesses = trained.eval().masked(trained.encode, batch)
+    return float(mlm(guesses.surprise, hidden=guesses.hidden))
+
+
+@pytest.mark.parametrize("loss", [*SUPERVISED, *UNSUPERVISED, "mlm"])
 def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     for seed in range(3):
@@ -82,6 +96,8 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
         after = train.train(chosen, folder, tokens, checkpoint_every=10_000)
         if loss in SUPERVISED:
             assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2
+        elif loss == "mlm":
+            assert surprised(after, held_out) < surprised(before, held_out) - 0.2
         else:
             (own, spread), (own_before, spread_before) = told_apart(after, held_out), told_apart(before, held_out)
             assert own < own_before - 0.5 and spread < spread_before - 0.15
