@@ -13,5 +13,8 @@ def clear(
     temperature: float = 0.1,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """NT-Xent of two augmented sentences: words deleted, a span deleted, or reordered."""
+    """NT-Xent of two augmented sentences: words deleted, a span deleted, reordered, or synonyms in their place.
+
+    The paper's whole objective is `clear+mlm` with mlm_weight 1.
+    """
     return ntxent(views, mask=mask, temperature=temperature, chunk=chunk)

@@ -15,7 +15,8 @@ def declutr(
 ) -> Float[Tensor, ""]:
     """NT-Xent of each of two anchor spans with the mean of its positive spans; views are anchor, mean, anchor, mean.
 
-    The spans of the same document's other anchor are negatives like those of other documents.
+    The spans of the same document's other anchor are negatives like those of other documents. The paper's whole
+    objective is `declutr+mlm` with mlm_weight 1.
     """
     spans = views.unflatten(1, (-1, 2)).flatten(0, 1)
     kept = None if mask is None else mask.unflatten(1, (-1, 2)).flatten(0, 1)
