@@ -14,6 +14,7 @@ from contrastive import encoder as encoders
 from contrastive import registry, tuning
 from contrastive.batches import Batch
 from contrastive.config import Cell, Objective
+from contrastive.lexicon import Lexicon
 from contrastive.losses import LOSSES
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
@@ -31,6 +32,7 @@ class Model(nn.Module):
         needs = inspect.signature(self.view).parameters
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in needs else None
         self.twin = copy.deepcopy(self.backbone) if "twin" in needs else None
+        self.lexicon: Lexicon | None = None  # of the tokenizer's folder, for a view that asks for one
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
 
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
@@ -42,7 +44,8 @@ class Model(nn.Module):
     def forward(self, batch: Batch) -> Output:
         others = {"slow": self.slow, "twin": self.twin}
         copies = {name: partial(self._encode, module) for name, module in others.items() if module is not None}
-        view = self.view(self.encode, batch, **copies)
+        words = {} if self.lexicon is None else {"lexicon": self.lexicon}
+        view = self.view(self.encode, batch, **copies, **words)
         logits = None if self.head is None else self.head(view.sentences)
         return Output(view.groups, view.sentences, logits)
 

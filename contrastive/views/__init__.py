@@ -6,6 +6,7 @@ from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
 from contrastive.views.consert import consert
 from contrastive.views.copies import copies
+from contrastive.views.eda import eda
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
@@ -13,6 +14,7 @@ from contrastive.views.one_stage import one_stage
 from contrastive.views.reorder import reorder
 from contrastive.views.span import span
 from contrastive.views.span_delete import span_delete
+from contrastive.views.synonym import synonym
 from contrastive.views.topk_tokens import topk_tokens
 from contrastive.views.two_stage import two_stage
 from contrastive.views.types import View
@@ -33,6 +35,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "span_delete": span_delete,
     "reorder": reorder,
     "span": span,
+    "synonym": synonym,
+    "eda": eda,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
@@ -48,6 +52,8 @@ VECTORS = {
     "span_delete": 2,
     "reorder": 2,
     "span": 4,
+    "synonym": 2,
+    "eda": 2,
 }
 
 # Views that give the head two predictions a sample, as R-Drop needs.
