@@ -21,7 +21,7 @@ Ids = Int64[Tensor, " _"]  # of any number of tokens
 DICTIONARY = "text/en/wordnet/dict"
 FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
 CONTRACTED = {"don", "won"}  # what a tokenizer leaves of don't and won't; to WordNet a verb and a currency
-LEAST = 0.15  # share of a vocabulary's words that have synonyms; bert-base-chinese has .11, English ones about .5
+LEAST = 0.15  # share of a vocabulary's words that have synonyms; bert-base-chinese has .10, English ones have about .5
 
 
 class Lexicon:
@@ -34,7 +34,6 @@ class Lexicon:
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         self._inner = getattr(self._tokenizer.model, "continuing_subword_prefix", None)  # ## in BERT's vocabulary
         if self._inner:  # a trained tokenizer has no decoder, and BERT's makes don't of do not
             self._tokenizer.decoder = decoders.WordPiece(self._inner, cleanup=False)
@@ -58,7 +57,7 @@ class Lexicon:
         if ids not in self._found:
             text = self._tokenizer.decode(list(ids), skip_special_tokens=False).strip().lower()
             written = dict.fromkeys(self._written(synonym) for synonym in synonyms(text))
-            self._found[ids] = [torch.tensor(other) for other in written if other not in ((), ids)]
+            self._found[ids] = [torch.tensor(other) for other in written if other]
         return self._found[ids]
 
     def joined(self, words: list[Ids]) -> Ids:
@@ -68,7 +67,8 @@ class Lexicon:
     def _written(self, text: str) -> tuple[int, ...]:
         """The token ids of a text behind another word; none where one of them is unknown."""
         encoding = self._tokenizer.encode(f"a {text}", add_special_tokens=False)
-        ids = tuple(number for number, (_, end) in zip(encoding.ids, encoding.offsets, strict=True) if end > 1)
+        ends = (end for _, end in encoding.offsets)  # 1 of the other word, 0 of padding
+        ids = tuple(number for number, end in zip(encoding.ids, ends, strict=True) if end > 1)
         return () if self._unknown in ids else ids
 
     def _tables(self) -> tuple[Tensor, Tensor]:

@@ -94,7 +94,7 @@ def test_the_index_of_wordnet_names_the_same_synonyms():
 
 
 def test_a_word_comes_first_that_a_file_names_first():
-    assert synonyms("sofa") == ["couch", "lounge"] and synonyms("flooded")[:2] == ["afloat", "awash"]
+    assert synonyms("happy") == ["well-chosen", "felicitous", "glad"]
 
 
 def test_without_the_package_the_error_names_it(monkeypatch):
