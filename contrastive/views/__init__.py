@@ -7,6 +7,7 @@ from contrastive.views.cluster import cluster
 from contrastive.views.consert import consert
 from contrastive.views.contextual import contextual
 from contrastive.views.copies import copies
+from contrastive.views.eda import eda
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
@@ -15,6 +16,7 @@ from contrastive.views.pair import pair
 from contrastive.views.reorder import reorder
 from contrastive.views.span import span
 from contrastive.views.span_delete import span_delete
+from contrastive.views.synonym import synonym
 from contrastive.views.topk_tokens import topk_tokens
 from contrastive.views.two_stage import two_stage
 from contrastive.views.types import View
@@ -37,6 +39,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "span": span,
     "pair": pair,
     "contextual": contextual,
+    "synonym": synonym,
+    "eda": eda,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
@@ -54,6 +58,8 @@ VECTORS = {
     "span": 4,
     "pair": 2,
     "contextual": 2,
+    "synonym": 2,
+    "eda": 2,
 }
 
 # Views that give the head two predictions a sample, as R-Drop needs.

@@ -50,7 +50,7 @@ def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: floa
     if change == "dropout":
         return (torch.rand(n, s, d) >= rate).to(embedded) / (1 - rate)
     count_N1 = words_NS.sum(1, keepdim=True).cpu()
-    gone_N1 = (rate * count_N1).round()
+    gone_N1 = (rate * count_N1.double()).round()  # as Python rounds
     if change == "token_cutoff":
         rank_NS = torch.rand(n, s).masked_fill(~words_NS.cpu(), 2.0).argsort(1).argsort(1)  # words first
         cut_NS = rank_NS < gone_N1

@@ -1,17 +1,27 @@
 """A small real encoder, and a pass of numbers that are known."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
 from contrastive import encoder as encoders
 from contrastive.batches import Batch
 from contrastive.config import Encoder, Scratch
+from contrastive.lexicon import Lexicon
 from contrastive.views.types import Encode, Encoded
 
 CLS, SEP, PAD = 2, 3, 0
+VOCABULARY = """
+[PAD] [UNK] [CLS] [SEP] [MASK] the car auto automobile machine big large happy glad felicitous film movie picture motion
+buy purchase error mistake fault kid child stone rock begin start quick fast sofa couch lounge zebra of , .
+motor ##car ##ish
+"""
+PIECES = VOCABULARY.split()  # fewer than 64, which is the encoder's vocabulary
 
 
 def batch_of(*lengths: int) -> Batch:
@@ -22,6 +32,19 @@ def batch_of(*lengths: int) -> Batch:
         row[: words + 2] = torch.tensor([CLS, *range(5 + words, 5, -1), SEP])
     mask = ids != PAD
     return Batch(ids, mask, ~mask | (ids == CLS) | (ids == SEP), torch.arange(len(lengths)) % 2)
+
+
+def lexicon_of(folder: Path, longest: int = 512) -> Lexicon:
+    """A real one over PIECES, for texts of at most so many tokens."""
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    return Lexicon(folder, longest)
+
+
+@pytest.fixture(scope="session")
+def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Lexicon:
+    return lexicon_of(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(params=["bert", "deberta-v2"])

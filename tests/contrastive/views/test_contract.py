@@ -2,10 +2,12 @@
 
 import inspect
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
+from contrastive.lexicon import Lexicon
 from contrastive.views import TWICE, VIEWS
 from contrastive.views.types import Encode, View
 from tests.contrastive.views.conftest import batch_of
@@ -22,7 +24,12 @@ SETTINGS = {
 every_view = pytest.mark.parametrize("name", VIEWS)
 
 
-def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: int = 1) -> View:
+@pytest.fixture
+def make(lexicon: Lexicon) -> partial[View]:
+    return partial(made, lexicon)
+
+
+def made(lexicon: Lexicon, name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: int = 1) -> View:
     torch.manual_seed(seed)
     parameters = inspect.signature(VIEWS[name]).parameters.values()
     settings = {p.name: SETTINGS[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -30,6 +37,7 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
     tools = {
         "slow": encode,
         "twin": encode,
+        "lexicon": lexicon,
         "judge": lambda encoded: encoded.pooled().square().sum(),
         "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
     }
@@ -39,7 +47,7 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
 
 
 @every_view
-def test_shapes_and_masks(name: str, encode: Encode):
+def test_shapes_and_masks(name: str, encode: Encode, make: partial[View]):
     view = make(name, encode)
     passes = 2 if name in (*TWICE, "momentum") else 1
     assert view.sentences.shape == (3, passes, 16) and view.groups
@@ -49,7 +57,7 @@ def test_shapes_and_masks(name: str, encode: Encode):
 
 
 @every_view
-def test_every_group_and_the_sentences_have_a_gradient_to_the_encoder(name: str, encode: Encode):
+def test_every_group_and_the_sentences_have_a_gradient_to_the_encoder(name: str, encode: Encode, make: partial[View]):
     """Through each sample's vectors; what the mask leaves out is not in the sum."""
     view = make(name, encode)
     for tensor in (*(group.vectors[group.mask] for group in view.groups), view.sentences):
@@ -73,7 +81,7 @@ def tensor_of(view: View, tensor: torch.Tensor) -> torch.Tensor:
 
 
 @every_view
-def test_the_same_seed_gives_the_same_views(name: str, encode: Encode):
+def test_the_same_seed_gives_the_same_views(name: str, encode: Encode, make: partial[View]):
     first, again, other = make(name, encode), make(name, encode), make(name, encode, seed=2)
     for one, two, three in zip(first.groups, again.groups, other.groups, strict=True):
         assert torch.equal(one.vectors, two.vectors) and torch.equal(one.mask, two.mask)
@@ -81,6 +89,6 @@ def test_the_same_seed_gives_the_same_views(name: str, encode: Encode):
 
 
 @every_view
-def test_a_text_of_one_word_has_views(name: str, encode: Encode):
+def test_a_text_of_one_word_has_views(name: str, encode: Encode, make: partial[View]):
     for group in make(name, encode, lengths=(1, 6)).groups:
         assert group.mask[0].any() and group.vectors[group.mask].isfinite().all()

@@ -1,0 +1,58 @@
+"""EDA's four operations on words: Wei and Zou, "EDA: Easy Data Augmentation Techniques for Boosting Performance on Text
+Classification Tasks", 2019."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.lexicon import Ids, Lexicon
+from contrastive.views.synonym import any_synonym, replaced
+from contrastive.views.tokens import Words, two_versions
+from contrastive.views.types import Encode, View
+
+
+def eda(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.1) -> View:
+    """Two versions of each text, each changed by one operation drawn at random. The head reads the unchanged text.
+
+    So many times as are a share `rate` of its words, at least once: a word gives way to a synonym, a synonym of some
+    word comes in at any place, or two words change places. Or else each word goes with probability `rate`, never all.
+    Punctuation counts among the words; without synonyms or a second word, some operations leave a text as it is.
+    """
+
+    def change(row: Words) -> Words:
+        words = lexicon.words(row)
+        count = max(1, round(rate * len(words)))
+        operations = (
+            lambda: replaced(words, lexicon, count),
+            lambda: inserted(words, lexicon, count),
+            lambda: swapped(words, count),
+            lambda: thinned(words, rate),
+        )
+        return lexicon.joined(operations[int(torch.randint(4, ()))]()).to(row.device)
+
+    return two_versions(encode, batch, change)
+
+
+def inserted(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
+    """The text with `count` more words, each a synonym of one of its own."""
+    sources = [word for word in words if lexicon.synonyms(word)]
+    words = list(words)
+    for _ in range(count if sources else 0):
+        new = any_synonym(sources[int(torch.randint(len(sources), ()))], lexicon)
+        words.insert(int(torch.randint(len(words) + 1, ())), new)
+    return words
+
+
+def swapped(words: list[Ids], count: int) -> list[Ids]:
+    """The text after `count` exchanges of two words."""
+    words = list(words)
+    for _ in range(count if len(words) > 1 else 0):
+        one, other = torch.randperm(len(words))[:2].tolist()
+        words[one], words[other] = words[other], words[one]
+    return words
+
+
+def thinned(words: list[Ids], rate: float) -> list[Ids]:
+    """The text without some words; one drawn at random stays where all would go."""
+    stays = torch.rand(len(words)) >= rate
+    stays[int(torch.randint(len(words), ()))] |= not stays.any()
+    return [word for word, kept in zip(words, stays.tolist(), strict=True) if kept]

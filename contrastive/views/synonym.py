@@ -1,0 +1,35 @@
+"""CLEAR's synonym substitution: two versions of a text, in each of which synonyms stand for some of its words."""
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.lexicon import Ids, Lexicon
+from contrastive.views.tokens import Words, two_versions
+from contrastive.views.types import Encode, View
+
+
+def synonym(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.2) -> View:
+    """So many words as are a share `rate` of the text, at least one, drawn among those that have synonyms.
+
+    Punctuation counts among the text's words. A text without synonyms stays as it is.
+    """
+
+    def change(row: Words) -> Words:
+        words = lexicon.words(row)
+        return lexicon.joined(replaced(words, lexicon, max(1, round(rate * len(words))))).to(row.device)
+
+    return two_versions(encode, batch, change)
+
+
+def replaced(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
+    """The text with `count` of its words, or all that have synonyms, each replaced by one of its synonyms."""
+    words = list(words)
+    places = [i for i, word in enumerate(words) if lexicon.synonyms(word)]
+    for drawn in torch.randperm(len(places))[:count].tolist():
+        words[places[drawn]] = any_synonym(words[places[drawn]], lexicon)
+    return words
+
+
+def any_synonym(word: Ids, lexicon: Lexicon) -> Ids:
+    found = lexicon.synonyms(word)
+    return found[int(torch.randint(len(found), ()))]

