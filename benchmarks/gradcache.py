@@ -3,8 +3,8 @@
     python -m benchmarks.gradcache [BATCH] [MICRO_BATCH] [REPEATS]
 
 A BERT of six blocks in MiniLM's sizes, with random weights and dropout; 64 tokens a text, two passes of each (the view
-two_stage), NT-Xent over the batch. A process has the memory of its tensors and what glibc keeps of earlier ones; that of
-tensors is measured apart, with each given back to the system once it is free. `512 16 1` takes 14 GiB and some minutes.
+two_stage), NT-Xent over the batch. A process has the memory of its tensors and what glibc keeps of earlier ones; that
+of tensors is measured apart, with each given back to the system once it is free. `512 16 1` takes 14 GiB and minutes.
 """
 
 import statistics
