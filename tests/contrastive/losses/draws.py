@@ -37,6 +37,8 @@ def difference(name: str, seed: int) -> Difference:
         "mask": mask(tensor),
         "labels": labels(tensor),
         "targets": torch.randn_like(tensor),
+        "negatives": torch.randn(len(tensor), tensor.shape[-1], dtype=torch.float64, requires_grad=True),
+        "hidden": torch.randint(1, 9, (len(tensor),)),
     }
     wanted = signature(loss)[1]
     unknown = set(wanted) - given.keys() - SETTINGS.keys()
@@ -49,10 +51,11 @@ def difference(name: str, seed: int) -> Difference:
     if given["mask"].all():  # the oracle has a mask always, the loss none where nothing is masked
         del given["mask"]
     value = call(loss if module is None else module, tensor, given)
-    by = [tensor, *([] if module is None else (p for p in module.parameters() if p.requires_grad))]
+    inputs = [tensor, *(given[name] for name in wanted if name in given), *(module.parameters() if module else ())]
+    by = [it for it in inputs if isinstance(it, Tensor) and it.requires_grad]
     ours, theirs = (torch.autograd.grad(it, by, allow_unused=True, materialize_grads=True) for it in (value, expected))
     apart = [float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)]
-    return Difference(float((value - expected).detach().abs()), float(torch.tensor(apart).max()))  # keeps NaN
+    return Difference(float((value - expected).detach().abs()), float(torch.tensor(apart).amax()))  # keeps NaN
 
 
 def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
@@ -67,7 +70,8 @@ def vectors(name: str, scale: float) -> Tensor:
     size = {"n": torch.randint(3, 9, ()), "v": torch.randint(1 if labelled else 2, 5, ()),
             "p": torch.randint(1, 3, ()), "d": torch.randint(2, 9, ()), "c": torch.randint(2, 6, ())}  # fmt: skip
     drawn = torch.randn([int(axis) if axis.isdigit() else int(size[axis]) for axis in shape], dtype=torch.float64)
-    return (scale * drawn * torch.randn(len(drawn), 1, 1, dtype=torch.float64).exp()).requires_grad_()
+    lengths = torch.randn(len(drawn), *[1] * (drawn.ndim - 1), dtype=torch.float64).exp()
+    return (scale * drawn * lengths).requires_grad_()
 
 
 def mask(tensor: Tensor) -> Tensor:

@@ -89,6 +89,14 @@ def simcse(views: Tensor, *, mask: Tensor, temperature: float = 0.05) -> Tensor:
     return InfoNCE(temperature)(*pairs(views, mask))
 
 
+def simcse_sup(views: Tensor, *, negatives: Tensor, mask: Tensor, temperature: float = 0.05) -> Tensor:
+    """A pair's negatives are the other positives and every hard negative."""
+    first, second = pairs(views, mask)
+    hard = negatives[mask.all(1)]
+    others = torch.stack([torch.cat([second[:i], second[i + 1 :], hard]) for i in range(len(second))])
+    return InfoNCE(temperature, negative_mode="paired")(first, second, others)
+
+
 def ntxent(views: Tensor, *, mask: Tensor, temperature: float = 0.1) -> Tensor:
     """Theirs leaves other positives out of the partition: of more than two views it is SupCon, a sample a class."""
     samples = torch.arange(len(views))
@@ -206,6 +214,10 @@ def declutr(views: Tensor, *, mask: Tensor, temperature: float = 0.05) -> Tensor
     return ntxent(spans, mask=kept, temperature=temperature)
 
 
+def mlm(surprise: Tensor, *, hidden: Tensor) -> Tensor:
+    return sum(surprise) / sum(hidden.tolist())
+
+
 def log_sum(terms: list[Tensor] | Tensor) -> Tensor:
     return torch.log(sum(torch.exp(term) for term in terms))
 
@@ -268,6 +280,7 @@ ORACLES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "dcl": (LOOP, dcl),
     "dclw": (LOOP, dclw),
     "simcse": (f"{INFO_NCE} `InfoNCE`", simcse),
+    "simcse_sup": (f"{INFO_NCE} `InfoNCE`, all other candidates as negatives", simcse_sup),
     "ntxent": (f"{PML} `NTXentLoss`, with more views `SupConLoss`", ntxent),
     "align_uniform": (LOOP, align_uniform),
     "dropout-ntxent": (f"{PML} `NTXentLoss` of the logits", dropout_ntxent),
@@ -280,4 +293,5 @@ ORACLES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "sccl": (f"{PML} `NTXentLoss` + {LOOP}", sccl),
     "declutr": (f"{PML} `NTXentLoss`, each anchor span a sample", declutr),
     "clear": (f"{PML} `NTXentLoss`", ntxent),
+    "mlm": (LOOP, mlm),
 }
