@@ -1,22 +1,19 @@
 """Time and peak memory of SupCon, forward and backward: whole, by chunks, and pytorch-metric-learning's.
 
-    python benchmarks/supcon.py [ROWS] [DIMENSIONS] [REPEATS]
+    python -m benchmarks.supcon [ROWS] [DIMENSIONS] [REPEATS]
 
-Each measurement is a process of its own; the variants take turns, so that a slow minute of the machine hits all alike.
+Value and gradient are printed beside, since they must be the same.
 """
 
-import json
-import resource
 import statistics
-import subprocess
-import sys
-import time
+
+from benchmarks.turns import Run, ratios, start, take_turns, timed
 
 VARIANTS = ("pytorch-metric-learning", "whole", "chunks of 1024", "chunks of 256")
 CLASSES = 10
 
 
-def measure(variant: str, rows: int, dimensions: int) -> dict[str, float]:
+def measure(variant: str, rows: int, dimensions: int) -> Run:
     import torch
     from pytorch_metric_learning.losses import SupConLoss
 
@@ -27,30 +24,27 @@ def measure(variant: str, rows: int, dimensions: int) -> dict[str, float]:
     labels = torch.arange(rows // 2) % CLASSES
     chunk = int(variant.split()[-1]) if variant.startswith("chunks") else None
     theirs = SupConLoss(temperature=0.1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
-    if variant == "pytorch-metric-learning":
-        value = theirs(views.flatten(0, 1), labels.repeat_interleave(2))
-    else:
-        value = supcon(views, labels=labels, temperature=0.1, chunk=chunk)
-    value.backward()
-    seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    values = []
+
+    def step() -> None:
+        if variant == "pytorch-metric-learning":
+            value = theirs(views.flatten(0, 1), labels.repeat_interleave(2))
+        else:
+            value = supcon(views, labels=labels, temperature=0.1, chunk=chunk)
+        value.backward()
+        values.append(value.item())
+
+    run = timed(step)
     assert views.grad is not None
-    return {"seconds": seconds, "mib": peak / 1024, "value": value.item(), "gradient": views.grad.norm().item()}
+    return {**run, "value": values[0], "gradient": views.grad.norm().item()}
 
 
 def main(rows: int = 8192, dimensions: int = 384, repeats: int = 5) -> None:
-    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
-    for _ in range(repeats):
-        for variant in VARIANTS:
-            command = [sys.executable, __file__, "measure", variant, str(rows), str(dimensions)]
-            found[variant].append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+    found = take_turns("benchmarks.supcon", VARIANTS, [rows, dimensions], repeats)
     theirs = found[VARIANTS[0]]
     print(f"{rows} rows × {dimensions}, {repeats} runs each; ratios to {VARIANTS[0]} of the same turn")
     for variant, runs in found.items():
-        times = [run["seconds"] / other["seconds"] for run, other in zip(runs, theirs, strict=True)]
-        memory = [run["mib"] / other["mib"] for run, other in zip(runs, theirs, strict=True)]
+        times, memory = ratios(runs, theirs, "seconds"), ratios(runs, theirs, "mib")
         print(
             f"{variant:24} {statistics.median(r['seconds'] for r in runs):6.2f} s  × {statistics.median(times):.3f} "
             f"({min(times):.3f} to {max(times):.3f})   {statistics.median(r['mib'] for r in runs):6.0f} MiB  "
@@ -59,7 +53,4 @@ def main(rows: int = 8192, dimensions: int = 384, repeats: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["measure"]:
-        print(json.dumps(measure(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
-    else:
-        main(*(int(argument) for argument in sys.argv[1:]))
+    start(main, measure)

@@ -1,18 +1,15 @@
 """A step on token views: CLS attention by its one row, or by `output_attentions=True`, which brings the whole matrix.
 
-    python benchmarks/token_views.py [LENGTH] [TEXTS] [REPEATS]
+    python -m benchmarks.token_views [LENGTH] [TEXTS] [REPEATS]
 
 Encoders of three blocks in the sizes of BERT-base and DeBERTa-v3-base, with random weights: time and memory do not
-depend on them. Each measurement is a process of its own, and the two ways take turns.
+depend on them.
 """
 
-import json
-import resource
 import statistics
-import subprocess
-import sys
-import time
 from typing import Any
+
+from benchmarks.turns import Run, ratios, start, take_turns, timed
 
 KINDS = ("bert", "bert without attention dropout", "deberta-v2")  # SDPA on a CPU is slow where it has to drop
 WAYS = ("output_attentions=True", "one row")
@@ -33,7 +30,7 @@ def encoder(kind: str, way: str) -> Any:
     return AutoModel.from_config(DebertaV2Config(**SIZES, **RELATIVE))
 
 
-def measure(kind: str, way: str, length: int, texts: int) -> dict[str, float]:
+def measure(way: str, kind: str, length: int, texts: int) -> Run:
     import torch
     from torch import nn
 
@@ -63,23 +60,14 @@ def measure(kind: str, way: str, length: int, texts: int) -> dict[str, float]:
         view = topk_tokens(with_matrix if way == WAYS[0] else with_row, batch, k=30)
         supcon(view.groups[0].vectors, labels=batch.labels, mask=view.groups[0].mask).backward()
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
-    step()
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
+    return timed(step)
 
 
 def main(length: int = 510, texts: int = 8, repeats: int = 5) -> None:
     for kind in KINDS:
-        found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
-        for _ in range(repeats):
-            for way in WAYS:
-                command = [sys.executable, __file__, "measure", kind, way, str(length), str(texts)]
-                found[way].append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+        found = take_turns("benchmarks.token_views", WAYS, [kind, length, texts], repeats)
         matrix, row = found.values()
-        times = [a["seconds"] / b["seconds"] for a, b in zip(matrix, row, strict=True)]
-        memory = [b["mib"] / a["mib"] for a, b in zip(matrix, row, strict=True)]
+        times, memory = ratios(matrix, row, "seconds"), ratios(row, matrix, "mib")
         print(
             f"{kind}, {texts} texts of {length} tokens: {statistics.median(r['seconds'] for r in row):.2f} s, "
             f"{statistics.median(times):.2f} times as fast ({min(times):.2f} to {max(times):.2f}); "
@@ -89,7 +77,4 @@ def main(length: int = 510, texts: int = 8, repeats: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["measure"]:
-        print(json.dumps(measure(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
-    else:
-        main(*(int(argument) for argument in sys.argv[1:]))
+    start(main, measure)

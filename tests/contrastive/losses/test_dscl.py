@@ -1,34 +1,10 @@
-"""DSCL against the formula as a loop, and SupCon as its special case."""
+"""DSCL: SupCon and NT-Xent as its special cases."""
 
 import pytest
 import torch
 
 from contrastive.losses.dscl import dscl
 from contrastive.losses.supcon import supcon
-
-
-def loop(tensor: torch.Tensor, classes: list[int], temperature: float, beta: float) -> torch.Tensor:
-    rows = [(row / (row @ row).sqrt(), i) for i, sample in enumerate(tensor) for row in sample]
-    alpha, anchors = 1 / (1 + beta), []
-    for a, (anchor, i) in enumerate(rows):
-        others = [(row, j) for b, (row, j) in enumerate(rows) if b != a]
-        own = [row for row, j in others if j == i]
-        mates = [row for row, j in others if j != i and classes[j] == classes[i]]
-        partition = torch.log(sum(torch.exp(anchor @ row / temperature) for row, _ in others))
-        count = len(mates)
-        weights = [alpha * (count + 1)] * len(own) + [(1 - alpha) * (count + 1) / max(1, count)] * count
-        logs = [anchor @ row / temperature - partition for row in own + mates]
-        if logs:
-            anchors.append(-sum(w * it for w, it in zip(weights, logs, strict=True)) / sum(weights))
-    return sum(anchors) / len(anchors)
-
-
-@pytest.mark.parametrize("classes", [[0, 1, 0, 1, 1], [0, 1, 2, 0], [3, 3, 3]])
-@pytest.mark.parametrize(("views", "beta"), [(2, 8.0), (2, 0.0), (1, 8.0)])
-def test_it_is_the_loop(classes, views, beta, drawn, agree):
-    tensor = drawn(len(classes), views)
-    value = dscl(tensor, labels=torch.tensor(classes), temperature=0.07, beta=beta)
-    agree(value, loop(tensor, classes, 0.07, beta), tensor)
 
 
 @pytest.mark.parametrize("mates", [1, 2, 4])

@@ -1,4 +1,4 @@
-"""MoCo: the loss as a loop, the queue as a ring, and nothing but real keys as negatives."""
+"""MoCo: the queue as a ring, and nothing but real keys as negatives."""
 
 import pytest
 import torch
@@ -8,19 +8,6 @@ from contrastive.losses.moco import Moco
 
 def normal(rows: torch.Tensor) -> torch.Tensor:
     return rows / rows.norm(dim=-1, keepdim=True)
-
-
-def test_it_is_the_loop_over_own_key_and_queue(drawn, agree):
-    loss = Moco(5, queue=16).double()
-    earlier, tensor, targets = normal(drawn(6, 1).detach()[:, 0]), drawn(4, 2, seed=1), drawn(4, 2, seed=2).detach()
-    loss.remember(earlier)
-    value = loss(tensor, targets=targets, temperature=0.07)
-    values = []
-    for i in range(4):
-        query, key = normal(tensor[i, 0]), normal(targets[i, 1])
-        own = torch.exp(query @ key / 0.07)
-        values.append(-torch.log(own / (own + sum(torch.exp(query @ row / 0.07) for row in earlier))))
-    agree(value, sum(values) / 4, tensor)
 
 
 def test_the_first_batch_has_no_negatives_and_the_next_one_has_its_keys(drawn):

@@ -1,20 +1,13 @@
-"""SimCSE's one-way loss against two packages, and where it differs from NT-Xent."""
+"""SimCSE's one-way loss against a second package, and where it differs from NT-Xent."""
 
 import math
 
 import pytest
 import torch
-from info_nce import InfoNCE
 from pytorch_metric_learning.losses import NTXentLoss, SelfSupervisedLoss
 
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.simcse import simcse
-
-
-@pytest.mark.parametrize("temperature", [0.05, 0.5])
-def test_it_is_info_nce(temperature, drawn, agree):
-    tensor = drawn(6, 2)
-    agree(simcse(tensor, temperature=temperature), InfoNCE(temperature)(tensor[:, 0], tensor[:, 1]), tensor)
 
 
 def test_it_is_the_one_way_half_of_pytorch_metric_learning(drawn):
@@ -24,12 +17,6 @@ def test_it_is_the_one_way_half_of_pytorch_metric_learning(drawn):
     ours = simcse(tensor, temperature=0.1)
     assert float(ours) == pytest.approx(float(theirs), abs=1e-8)
     assert float(ours) < float(ntxent(tensor, temperature=0.1))
-
-
-def test_a_masked_pair_is_neither_anchor_nor_candidate(drawn, agree):
-    tensor = drawn(5, 2)
-    mask = torch.tensor([[1, 1], [1, 0], [1, 1], [0, 1], [1, 1]], dtype=torch.bool)
-    agree(simcse(tensor, mask=mask), simcse(tensor[mask.all(1)]), tensor)
 
 
 def test_equal_vectors_give_the_logarithm_of_the_batch():
