@@ -19,6 +19,7 @@ from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.masked import Masked
+from contrastive.translate import Rephrase
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
 
@@ -35,6 +36,7 @@ class Model(nn.Module):
         self.needs = tuple(inspect.signature(self.view).parameters)
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
         self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
+        self.rephrase = Rephrase(tokens, cell.data.max_length)
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
         self.guesses = "mlm" in cell.objective.terms()
         self.masked = masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
@@ -53,7 +55,7 @@ class Model(nn.Module):
 
     def tools(self) -> dict[str, Any]:
         """What the view asks for by naming it, besides the encoder and the batch."""
-        found: dict[str, Any] = {"judge": self.judge}
+        found: dict[str, Any] = {"judge": self.judge, "rephrase": self.rephrase}
         others = {"slow": self.slow, "twin": self.twin}
         found |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
         if self.masked is not None:

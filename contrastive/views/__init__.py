@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from contrastive.views.backtranslation import backtranslation
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
 from contrastive.views.consert import consert
@@ -37,6 +38,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "span": span,
     "pair": pair,
     "contextual": contextual,
+    "backtranslation": backtranslation,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
@@ -54,6 +56,7 @@ VECTORS = {
     "span": 4,
     "pair": 2,
     "contextual": 2,
+    "backtranslation": 2,
 }
 
 # Views that give the head two predictions a sample, as R-Drop needs.

@@ -9,9 +9,13 @@ from torch import nn
 from contrastive import encoder as encoders
 from contrastive.batches import Batch
 from contrastive.config import Encoder, Scratch
+from contrastive.data.tokens import Tokens
+from contrastive.translate import Rephrase
 from contrastive.views.types import Encode, Encoded
+from tests.contrastive.toy_translation import untrained, word_tokenizer
 
 CLS, SEP, PAD = 2, 3, 0
+WORDS = tuple(f"w{number}" for number in range(4, 64))  # the tokens 4 to 63
 
 
 def batch_of(*lengths: int) -> Batch:
@@ -22,6 +26,22 @@ def batch_of(*lengths: int) -> Batch:
         row[: words + 2] = torch.tensor([CLS, *range(5 + words, 5, -1), SEP])
     mask = ids != PAD
     return Batch(ids, mask, ~mask | (ids == CLS) | (ids == SEP), torch.arange(len(lengths)) % 2)
+
+
+@pytest.fixture(scope="session")
+def talkative(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two translators between the words of `batch_of`, who understand nothing."""
+    folder = tmp_path_factory.mktemp("talkative")
+    return untrained(folder / "there", WORDS, seed=0), untrained(folder / "back", WORDS, seed=1)
+
+
+@pytest.fixture(scope="session")
+def rephrase(tmp_path_factory: pytest.TempPathFactory) -> Rephrase:
+    """Reads and writes the tokens of `batch_of`."""
+    folder, names = tmp_path_factory.mktemp("tokenizer"), ("<pad>", "<unk>", "[CLS]", "[SEP]")
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]"}
+    word_tokenizer((*names, *WORDS), "[CLS] $A [SEP]", **special).save_pretrained(folder)
+    return Rephrase(Tokens(("a", "b"), PAD, None, (PAD, CLS, SEP), 64, {}, folder), 16)
 
 
 @pytest.fixture(params=["bert", "deberta-v2"])

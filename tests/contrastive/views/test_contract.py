@@ -19,7 +19,14 @@ SETTINGS = {
     "rate": 0.3,
     "change": "feature_cutoff",
 }
+TOOLS: dict[str, object] = {}
 every_view = pytest.mark.parametrize("name", VIEWS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(talkative, rephrase):
+    """Those that a view asks for besides the encoder."""
+    SETTINGS["translators"], TOOLS["rephrase"] = talkative, rephrase
 
 
 def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: int = 1) -> View:
@@ -27,7 +34,7 @@ def make(name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: 
     parameters = inspect.signature(VIEWS[name]).parameters.values()
     settings = {p.name: SETTINGS[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
     batch = batch_of(*lengths)
-    tools = {
+    tools = TOOLS | {
         "slow": encode,
         "twin": encode,
         "judge": lambda encoded: encoded.pooled().square().sum(),
