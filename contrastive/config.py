@@ -14,6 +14,7 @@ from contrastive import registry
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Weights = Annotated[str, StringConstraints(pattern=r"^(package|hf|file):.+")]
 
 
 class Settings(BaseModel):
@@ -131,6 +132,11 @@ class Objective(Settings):
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(None, min_length=1, description="blocks, from 0")
     level: Literal["sentence", "token"] = "sentence"
     middle: Annotated[int, Field(ge=0)] | None = Field(None, description="middle block of multiview; default: half way")
+    translators: tuple[Weights, Weights] | None = Field(
+        None,
+        description="two models that translate there and back (view backtranslation), each package:NAME, "
+        "hf:OWNER/NAME@REVISION or file:FOLDER",
+    )
 
     @field_validator("loss")
     @classmethod
@@ -173,6 +179,11 @@ class Objective(Settings):
             raise ValueError(
                 "consert's adversarial change follows the cross-entropy, which "
                 f"`{self.loss}` has not: write `ce+{self.loss}`, or take another change"
+            )
+        if self.view == "backtranslation" and self.translators is None and self.compares():
+            raise ValueError(
+                "the view `backtranslation` needs `translators`, two models that translate there and back, "
+                'for example ["file:models/en-de", "file:models/de-en"]'
             )
         return self
 

@@ -12,7 +12,7 @@ from contrastive.config import PARTS, SETTINGS, Encoder, Evaluation, Experiment,
 from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
-from contrastive.locate import SCRATCH_POSITIONS, can_guess
+from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, model_folder
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -93,7 +93,7 @@ def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
 
 def _values(experiment: Experiment) -> Iterator[Finding]:
     """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
-    for part, name in (("data", "source"), ("encoder", "model")):
+    for part, name in (("data", "source"), ("encoder", "model"), ("objective", "translators")):
         yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
     for number, section in enumerate(experiment.sections):
         place: Place = ("sections", number)
@@ -135,13 +135,25 @@ def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
-    if name in ("source", "model") and value.startswith("hf:") and not PINNED.fullmatch(value):
-        yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(value)}"
+    for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
+        if source.startswith("hf:") and not PINNED.fullmatch(source):
+            yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(source)}"
+        elif name == "translators":
+            yield from _missing(source)
     if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
             yield f"no data of a package `{package}`" + nearest(package, packages)
+
+
+def _missing(model: str) -> Iterator[str]:
+    """Why a model is not on this machine; one of a hub is fetched when it is needed."""
+    try:
+        if not model.startswith("hf:"):
+            model_folder(model, TRANSLATOR_FILES)
+    except UserError as error:
+        yield str(error)
 
 
 def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ BOUNDS = {
     "less_than_equal": "must be at most {le}",
     "less_than": "must be less than {lt}",
     "too_short": "needs at least {min_length}",
+    "too_long": "takes at most {max_length}",
     "string_too_short": "must not be empty",
 }
 
@@ -83,7 +84,7 @@ def _place(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[Place
     for part in location:
         try:
             data = data[part]
-        except (KeyError, TypeError):
+        except (KeyError, IndexError, TypeError):
             return ((*place, part), None) if kind == "missing" else (place, data)
         place = (*place, part)
     return place, data
@@ -105,6 +106,9 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _field(model: type[BaseModel], place: Place) -> FieldInfo | None:
+    """What the schema says of the setting at `place`, or of the list that it is in."""
+    while place and isinstance(place[-1], int):
+        place = place[:-1]
     parent = _model(model, place[:-1])
     return parent.model_fields.get(str(place[-1])) if parent and place else None
 

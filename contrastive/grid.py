@@ -215,6 +215,8 @@ def short(name: str, value: Any) -> str:
             return f"LoRA r={value.lora.r}"
         blocks = value.last_blocks
         return "full" if blocks is None else "head only" if blocks == 0 else f"last {blocks} blocks"
+    if name == "translators" and value is not None:
+        return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
     if value is None:
         return "all" if name == "train" else "default"
     if isinstance(value, float):

@@ -79,8 +79,11 @@ def _dump(part: Settings) -> dict[str, Any]:
 
 
 def _objective(part: Objective) -> dict[str, Any]:
-    """With the weights of its terms: what they follow from is no code of a stage."""
-    return _dump(part) | {"terms": part.terms()}
+    """With the weights of its terms: what they follow from is no code of a stage. Translators are their content."""
+    named = _dump(part) | {"terms": part.terms()}
+    if part.translators is None:
+        return named
+    return named | {"translators": [locate.content_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]}
 
 
 def _data(part: Data) -> dict[str, Any]:

@@ -28,6 +28,7 @@ TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "specia
 SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # how the weights of a head for hidden words are named
 MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
+TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 
 
 class Pinned(NamedTuple):
@@ -82,8 +83,8 @@ def package_folder(name: str) -> Path:
     return Path(next(iter(specification.submodule_search_locations)))
 
 
-def model_folder(model: str) -> Path:
-    """The folder that holds config.json, safetensors weights and the tokenizer of an encoder that has weights."""
+def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
+    """The folder that holds config.json, safetensors weights and the tokenizer of a model that has weights."""
     kind, _, name = model.partition(":")
     if kind == "package":
         root = package_folder(name)
@@ -97,8 +98,8 @@ def model_folder(model: str) -> Path:
         return folders[0]
     if kind == "hf":
         if pinned(model).folder:
-            raise UserError(f"{model}: an encoder is a whole repository; write hf:OWNER/NAME@REVISION")
-        return _whole(model, snapshot(model, "model", list(MODEL_FILES)))
+            raise UserError(f"{model}: a model is a whole repository; write hf:OWNER/NAME@REVISION")
+        return _whole(model, snapshot(model, "model", list(files)))
     assert kind == "file", f"{model} has no folder"
     folder = Path(name).expanduser()
     if not folder.is_dir():
@@ -121,11 +122,14 @@ def can_guess(encoder: Encoder) -> bool:
 
 def model_digest(encoder: Encoder) -> str:
     """What decides an encoder before training: the bytes of its files, a hub's commit, or scratch sizes."""
-    if encoder.model.startswith("hf:"):
-        return pinned(encoder.model).revision
     if encoder.model.startswith("scratch:"):
         return digest([encoder.model, scratch_sizes(encoder)])
-    return files_digest(model_folder(encoder.model), MODEL_FILES)
+    return content_digest(encoder.model, MODEL_FILES)
+
+
+def content_digest(model: str, files: tuple[str, ...]) -> str:
+    """What a model with weights is, wherever it lies: the bytes of its files, or a hub's commit."""
+    return pinned(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
 
 
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:

@@ -20,6 +20,7 @@ from contrastive.errors import UserError
 from contrastive.lexicon import Lexicon
 from contrastive.losses import LOSSES
 from contrastive.masked import Masked
+from contrastive.translate import Rephrase
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
 
@@ -36,6 +37,7 @@ class Model(nn.Module):
         self.needs = tuple(inspect.signature(self.view).parameters)
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
         self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
+        self.rephrase = Rephrase(tokens, cell.data.max_length)
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
         self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
         self.guesses = "mlm" in cell.objective.terms()
@@ -55,7 +57,7 @@ class Model(nn.Module):
 
     def tools(self) -> dict[str, Any]:
         """What the view asks for by naming it, besides the encoder and the batch."""
-        found: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon}
+        found: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
         others = {"slow": self.slow, "twin": self.twin}
         found |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
         if self.masked is not None:

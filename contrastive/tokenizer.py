@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from contrastive import locate
 from contrastive.config import Encoder
@@ -24,15 +25,9 @@ def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     if encoder.model.startswith("scratch:"):
         texts = chain(splits.train.texts, *splits.train.partners)
         return train(texts, locate.scratch_sizes(encoder)["vocabulary"])
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
-    folder = locate.model_folder(encoder.model)
-    if not any((folder / name).is_file() for name in locate.VOCABULARIES):  # the loader would make an empty tokenizer
-        raise UserError(f"{encoder.model}: {folder} has no tokenizer ({', '.join(locate.VOCABULARIES)})")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # whatever a damaged or foreign file makes of the loader
-        raise UserError(f"{encoder.model}: no tokenizer could be loaded from {folder} ({error})") from error
+    tokenizer = read(encoder.model, locate.model_folder(encoder.model))
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise UserError(
             f"{encoder.model}: {type(tokenizer).__name__} is no fast tokenizer; its folder needs tokenizer.json"
@@ -42,6 +37,18 @@ def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
             f"{encoder.model}: the tokenizer has no padding token; set `pad_token` in tokenizer_config.json"
         )
     return tokenizer
+
+
+def read(model: str, folder: Path) -> Any:
+    """The tokenizer that lies in a folder, fast or slow."""
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in locate.VOCABULARIES):  # the loader would make an empty tokenizer
+        raise UserError(f"{model}: {folder} has no tokenizer ({', '.join(locate.VOCABULARIES)})")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # whatever a damaged or foreign file makes of the loader
+        raise UserError(f"{model}: no tokenizer could be loaded from {folder} ({error})") from error
 
 
 def digest(encoder: Encoder) -> str:
@@ -59,7 +66,7 @@ def train(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
     The library's trainer numbers pieces in the order of a hash map, and breaks ties by these numbers, so two runs give
     two vocabularies. It is deterministic once it is told all single-character pieces, in order.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     texts = [text[:ENOUGH] for text in texts]
@@ -82,6 +89,7 @@ def train(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
 
     tokenizer = Tokenizer(models.WordPiece(learner.get_vocab(), unk_token=SPECIAL["unk"]))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.decoder = decoders.WordPiece()
     ends = [(SPECIAL[name], tokenizer.token_to_id(SPECIAL[name])) for name in ("cls", "sep")]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends

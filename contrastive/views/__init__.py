@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from contrastive.views.backtranslation import backtranslation
 from contrastive.views.cls import cls
 from contrastive.views.cluster import cluster
 from contrastive.views.consert import consert
@@ -41,6 +42,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "contextual": contextual,
     "synonym": synonym,
     "eda": eda,
+    "backtranslation": backtranslation,
 }
 
 # How many vectors a view gives of each text, where that is fixed.
@@ -60,6 +62,7 @@ VECTORS = {
     "contextual": 2,
     "synonym": 2,
     "eda": 2,
+    "backtranslation": 2,
 }
 
 # Views that give the head two predictions a sample, as R-Drop needs.

@@ -107,6 +107,11 @@ def test_values_that_look_alike_are_told_apart():
     assert labels(section) == ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]
 
 
+def test_translators_are_shown_by_their_names():
+    names = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
+    assert grid.short("translators", names) == "opus-en-de and de-en" and grid.short("translators", None) == "default"
+
+
 def test_a_list_is_one_value_of_an_axis():
     found = rows("  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0, 1], [3]]}}")
     assert [row.axes for row in found] == [{}, {"layers": "0,1"}, {"layers": "3"}]
@@ -168,7 +173,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
     other |= dict.fromkeys(
         ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
     )
-    other |= {"rate": 0.7, "mlm_weight": 7.0}
+    other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
     losses = registry.entries("contrastive.losses", "LOSSES")
     for loss in [
         "ce",

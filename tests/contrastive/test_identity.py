@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from contrastive import identity as identities
 from contrastive.config import Cell, Data, Encoder, Evaluation, Experiment, Objective, Training
+from contrastive.errors import UserError
 from contrastive.identity import canonical_json, cell_id, identity, module_digest
 from contrastive.registry import entries
 
@@ -80,6 +81,8 @@ def test_settings_that_mean_the_same_are_one_cell(source: str):
     assert id_of(make(source, training__head_lr=0.5, **unsupervised)) == id_of(make(source, **unsupervised))
 
 
+THERE_AND_BACK = ("hf:owner/en-de@" + "0" * 40, "hf:owner/de-en@" + "1" * 40)
+SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
 # field → (settings under which it matters, another value)
 MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "data.text": ({}, "label"),
@@ -126,6 +129,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.layers": ({"objective__view": "layers", "objective__layers": [0]}, [1]),
     "objective.level": ({"objective__view": "layers", "objective__layers": [0]}, "token"),
     "objective.middle": ({"objective__view": "multiview"}, 1),
+    "objective.translators": ({"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}, SAME),
     "training.epochs": ({}, 4),
     "training.batch_size": ({}, 8),
     "training.accumulate": ({}, 2),
@@ -178,6 +182,7 @@ def test_a_changed_setting_changes_the_id_and_changing_it_back_restores_it(field
         {"objective__layers": (1,)},
         {"objective__middle": 1},
         {"objective__level": "token"},
+        {"objective__translators": ["file:nowhere", "file:nowhere"]},
         {"encoder__tune": "full"},
         {"training__epochs": 3.0},
         {"data__max_length": 128},
@@ -202,6 +207,32 @@ def test_the_place_of_a_file_changes_no_id_and_its_content_does(source: str, tmp
     assert id_of(make(f"file:{elsewhere}")) == id_of(make(source))
     elsewhere.write_text(TEXTS.replace("text 7", "text seven"))
     assert id_of(make(f"file:{elsewhere}")) != id_of(make(source))
+
+
+def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_do(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("en-de", "de-en", "elsewhere"):
+        Path(folder).mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            Path(folder, name).write_text("" if folder == "de-en" else "{}")
+
+    def id_with(*names: str) -> str:
+        cell = make(
+            source, objective__view="backtranslation", objective__translators=[f"file:{name}" for name in names]
+        )
+        assert "de-en" not in json.dumps(identity(cell))
+        return id_of(cell)
+
+    there_and_back = id_with("en-de", "de-en")
+    assert id_with("elsewhere", "de-en") == there_and_back != id_with("de-en", "en-de")
+    for name in ("model.safetensors", "generation_config.json", "source.spm"):
+        before = id_with("elsewhere", "de-en")
+        Path("elsewhere", name).write_text("changed")
+        assert id_with("elsewhere", "de-en") not in (before, there_and_back)
+    with pytest.raises(UserError, match="there is no folder"):
+        id_with("nowhere", "de-en")
 
 
 def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
@@ -244,7 +275,7 @@ def test_defaults_are_pinned():
         "objective.temperature": None,
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
         "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
-        "objective.rate": None,
+        "objective.rate": None, "objective.translators": None,
         "objective.change": None, "objective.queue": None, "objective.projector": None, "objective.projection": None,
         "objective.prototypes": None, "objective.redundancy": None, "training.micro_batch": None,
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,

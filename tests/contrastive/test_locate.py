@@ -96,7 +96,7 @@ def test_a_hub_source_that_is_not_pinned(source):
 
 
 def test_a_folder_of_a_hub_repository_is_no_encoder():
-    with pytest.raises(UserError, match="an encoder is a whole repository"):
+    with pytest.raises(UserError, match="a model is a whole repository"):
         locate.model_folder(f"hf:owner/name/folder@{COMMIT}")
 
 

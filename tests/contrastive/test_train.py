@@ -175,7 +175,8 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
             np.testing.assert_allclose(logits.numpy(), guesses["test.logits"], atol=1e-5)
 
 
-SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "level": "token"}
+NAMES = ("file:there", "file:back")  # the fixture `translators` has real ones
+SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "level": "token", "translators": NAMES}
 
 
 def combinations() -> list[dict]:
@@ -211,9 +212,12 @@ OBJECTIVES = [
 
 
 @pytest.mark.parametrize("objective", combinations(), ids=lambda o: "-".join(o.values()))
-def test_every_loss_on_every_view_trains_what_it_says(objective: dict, source: str, home: Path):
+def test_every_loss_on_every_view_trains_what_it_says(
+    objective: dict, source: str, home: Path, translators: tuple[str, str]
+):
     """Two steps: each term alone gives the encoder a gradient, all that is said to train moves, and nothing else."""
-    settings = {name: SETTINGS[name] for name in view_settings(objective) if name in SETTINGS}
+    known = SETTINGS | {"translators": translators}
+    settings = {name: known[name] for name in view_settings(objective) if name in known}
     texts = 64 if "swav" in objective["loss"] else 16  # whose prototypes rest at first
     check(make(source, encoder=LAST_BLOCK, data={"train": texts}, **objective, **settings), home)
 

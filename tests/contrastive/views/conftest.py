@@ -12,8 +12,11 @@ from transformers import PreTrainedTokenizerFast
 from contrastive import encoder as encoders
 from contrastive.batches import Batch
 from contrastive.config import Encoder, Scratch
+from contrastive.data.tokens import Tokens
 from contrastive.lexicon import Lexicon
+from contrastive.translate import Rephrase
 from contrastive.views.types import Encode, Encoded
+from tests.contrastive.toy_translation import untrained, word_tokenizer
 
 CLS, SEP, PAD = 2, 3, 0
 VOCABULARY = """
@@ -22,6 +25,7 @@ buy purchase error mistake fault kid child stone rock begin start quick fast sof
 motor ##car ##ish
 """
 PIECES = VOCABULARY.split()  # fewer than 64, which is the encoder's vocabulary
+WORDS = tuple(f"w{number}" for number in range(4, 64))  # the tokens 4 to 63
 
 
 def batch_of(*lengths: int) -> Batch:
@@ -45,6 +49,22 @@ def lexicon_of(folder: Path, longest: int = 512) -> Lexicon:
 @pytest.fixture(scope="session")
 def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Lexicon:
     return lexicon_of(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="session")
+def talkative(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two translators between the words of `batch_of`, who understand nothing."""
+    folder = tmp_path_factory.mktemp("talkative")
+    return untrained(folder / "there", WORDS, seed=0), untrained(folder / "back", WORDS, seed=1)
+
+
+@pytest.fixture(scope="session")
+def rephrase(tmp_path_factory: pytest.TempPathFactory) -> Rephrase:
+    """Reads and writes the tokens of `batch_of`."""
+    folder, names = tmp_path_factory.mktemp("tokenizer"), ("<pad>", "<unk>", "[CLS]", "[SEP]")
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]"}
+    word_tokenizer((*names, *WORDS), "[CLS] $A [SEP]", **special).save_pretrained(folder)
+    return Rephrase(Tokens(("a", "b"), PAD, None, (PAD, CLS, SEP), 64, {}, folder), 16)
 
 
 @pytest.fixture(params=["bert", "deberta-v2"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from contrastive.lexicon import Lexicon
+from contrastive.translate import Rephrase
 from contrastive.views import TWICE, VIEWS
 from contrastive.views.types import Encode, View
 from tests.contrastive.views.conftest import batch_of
@@ -25,19 +26,25 @@ every_view = pytest.mark.parametrize("name", VIEWS)
 
 
 @pytest.fixture
-def make(lexicon: Lexicon) -> partial[View]:
-    return partial(made, lexicon)
+def make(lexicon: Lexicon, rephrase: Rephrase, talkative: tuple[str, str]) -> partial[View]:
+    return partial(made, {"lexicon": lexicon, "rephrase": rephrase}, {"translators": talkative})
 
 
-def made(lexicon: Lexicon, name: str, encode: Encode, lengths: tuple[int, ...] = (6, 2, 5), seed: int = 1) -> View:
+def made(
+    models: dict[str, object],
+    named: dict[str, object],
+    name: str,
+    encode: Encode,
+    lengths: tuple[int, ...] = (6, 2, 5),
+    seed: int = 1,
+) -> View:
     torch.manual_seed(seed)
     parameters = inspect.signature(VIEWS[name]).parameters.values()
-    settings = {p.name: SETTINGS[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
+    settings = {p.name: (SETTINGS | named)[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
     batch = batch_of(*lengths)
-    tools = {
+    tools = models | {
         "slow": encode,
         "twin": encode,
-        "lexicon": lexicon,
         "judge": lambda encoded: encoded.pooled().square().sum(),
         "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
     }

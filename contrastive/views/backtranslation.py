@@ -1,0 +1,21 @@
+"""Back-translation: a text, and what is left of it after a translation into another language and back."""
+
+from collections.abc import Callable
+
+import torch
+
+from contrastive.batches import Batch
+from contrastive.views.types import Encode, View, whole
+
+
+def backtranslation(
+    encode: Encode, batch: Batch, rephrase: Callable[..., Batch], *, translators: tuple[str, str]
+) -> View:
+    """The vectors of a text and of its back-translation by the models `translators`, there and back.
+
+    The head reads, and the evaluation measures, the text itself.
+    """
+    encoded = encode(batch)
+    sentence = encoded.pooled()
+    vectors = torch.stack([sentence, encode(rephrase(batch, translators)).pooled()], dim=1)
+    return View([whole(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))
