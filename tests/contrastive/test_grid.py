@@ -147,6 +147,7 @@ def test_equal_to_the_naive_product():
         "encoder_lr": [1e-5, 2e-5],
     }
     refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
+    refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
     section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
     experiment = parse(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
     naive = {}
@@ -160,7 +161,7 @@ def test_equal_to_the_naive_product():
         naive[Cell(**parts, seed=3).canonical()] = None
     found = expand(experiment)
     assert [row.cells[0] for row in found.sections[0].rows] == list(naive)
-    assert len({row.label for row in found.sections[0].rows}) == len(naive) > 300
+    assert len({row.label for row in found.sections[0].rows}) == len(naive) > 200
 
 
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]

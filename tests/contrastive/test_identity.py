@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from contrastive import identity as identities
+from contrastive import locate
 from contrastive.config import Cell, Data, Encoder, Evaluation, Experiment, Objective, Training
 from contrastive.errors import UserError
 from contrastive.identity import canonical_json, cell_id, identity, module_digest
@@ -66,6 +67,25 @@ def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeyp
     assert id_of(make(source)) != before
     identities.code_files.cache_clear()
     identities.code_digest.cache_clear()
+
+
+def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lexical = {"objective__loss": "clear", "objective__view": "synonym"}
+    before, other = id_of(make(source, **lexical)), id_of(make(source))
+    dictionary = tmp_path / "wordnet"
+    dictionary.mkdir()
+    for name in locate.WORDNET_FILES:
+        (dictionary / name).write_bytes((locate.wordnet_folder() / name).read_bytes())
+    monkeypatch.setattr(locate, "wordnet_folder", lambda: dictionary)
+    assert id_of(make(source, **lexical)) == before
+    (dictionary / "data.adj").write_text("")
+    assert id_of(make(source, **lexical)) != before and id_of(make(source)) == other
+
+
+def test_the_order_of_the_terms_is_no_part_of_it(source: str):
+    assert id_of(make(source, objective__loss="supcon+mlm+ce")) == id_of(make(source, objective__loss="ce+supcon+mlm"))
 
 
 def test_settings_that_mean_the_same_are_one_cell(source: str):

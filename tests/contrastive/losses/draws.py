@@ -98,5 +98,5 @@ def made(name: str, size: int) -> nn.Module:
         module.keys[:5] = torch.nn.functional.normalize(torch.randn(5, size, dtype=torch.float64), dim=-1)
         module.written.fill_(5)
     if name == "swav":
-        module.calls.fill_(100)  # the prototypes no longer rest
+        module.steps.fill_(100)  # the prototypes no longer rest
     return module

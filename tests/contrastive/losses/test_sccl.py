@@ -5,7 +5,13 @@ import math
 import pytest
 import torch
 
+from contrastive.errors import UserError
 from contrastive.losses.sccl import Sccl, clustering
+
+
+def test_more_clusters_than_texts_are_refused():
+    with pytest.raises(UserError, match="sccl has 5 clusters, and there are 4 training texts"):
+        Sccl(3).begin(torch.randn(4, 3))
 
 
 def test_one_centre_has_nothing_to_sharpen(drawn):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from contrastive.losses.swav import FROZEN, Swav, codes
+from contrastive.losses.swav import RESTING, Swav, codes
 
 
 def scores(seed: int) -> torch.Tensor:
@@ -18,13 +18,15 @@ def test_codes_of_long_scores_stay_finite():
     assert codes(scores(0) * 1000).isfinite().all()
 
 
-def test_the_prototypes_rest_at_first_and_then_train(drawn):
+@pytest.mark.parametrize(("steps", "resting"), [(100, RESTING), (4, 1), (20, 2)])
+def test_the_prototypes_rest_at_first_and_then_train(steps: int, resting: int, drawn):
     torch.manual_seed(0)
     loss = Swav(5, projector=8, projection=4, prototypes=6).double().train()
     moved = []
-    for _ in range(FROZEN + 2):
+    for step in range(min(steps, RESTING + 2)):
         loss.zero_grad()
         loss(drawn(8, 2)).backward()
         moved.append(loss.prototypes.weight.grad is not None and bool(loss.prototypes.weight.grad.any()))
-    assert moved == [False] * FROZEN + [True] * 2
-    assert int(loss.state_dict()["calls"]) == FROZEN + 2
+        loss.after_step((step + 1) / steps)
+    assert moved == [False] * resting + [True] * (len(moved) - resting)
+    assert "steps" in loss.state_dict()

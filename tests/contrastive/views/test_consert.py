@@ -128,4 +128,9 @@ def test_every_number_of_a_word_moves_equally_far_and_nothing_else_moves():
     moved = pushed(embedded, batch, slopes, 0.5) - embedded
     words = ~batch.special
     assert torch.equal(moved[~words], torch.zeros_like(moved[~words]))
-    torch.testing.assert_close(moved[words], 0.5 * embedded.std() * slopes[words].sign())
+    for i in range(2):
+        own = embedded[i, words[i]].std(correction=0)
+        torch.testing.assert_close(moved[i, words[i]], 0.5 * own * slopes[i, words[i]].sign())
+    alone = batch_of(2)
+    by_itself = pushed(embedded[1:, :4], alone, slopes[1:, :4], 0.5) - embedded[1:, :4]
+    torch.testing.assert_close(by_itself, moved[1:, :4])  # whatever stands beside it
