@@ -22,13 +22,13 @@ FEWEST = 4  # texts, for a perplexity of 1
 COLLAPSED = 1e-6  # spread over size: what float32 rounds to nothing
 
 
-def evaluate(folder: Path, evaluation: Evaluation) -> None:
-    """Scores and t-SNE of a run folder. One thread: sums split over several differ in their last bits."""
+def evaluate(folder: Path, evaluation: Evaluation, *, into: Path) -> None:
+    """Scores and t-SNE of a run folder, left in another. One thread: sums split over several differ in last bits."""
     with threadpool_limits(1):
-        measure(folder, evaluation)
+        measure(folder, evaluation, into)
 
 
-def measure(folder: Path, evaluation: Evaluation) -> None:
+def measure(folder: Path, evaluation: Evaluation, into: Path) -> None:
     embeddings, predictions = arrays(folder / "embeddings.npz"), arrays(folder / "predictions.npz")
     scores = []
     for split in evaluation.splits:
@@ -51,8 +51,8 @@ def measure(folder: Path, evaluation: Evaluation) -> None:
                 scores += [asdict(score) | {"name": f"{split}.{score.name}"} for score in METRICS[name](inputs)]
         except UserError as error:
             raise UserError(f"{split}: {error}") from error
-    write_tsne(folder, embeddings, evaluation)
-    store.write_json(folder / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores})
+    write_tsne(into, embeddings, evaluation)
+    store.write_json(into / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores})
 
 
 def arrays(path: Path) -> dict[str, Any]:

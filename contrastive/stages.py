@@ -1,6 +1,7 @@
 """The stages of a cell as plain functions on its run folder; each can be called alone, none repeats finished work."""
 
 import errno
+import os
 import shutil
 import time
 import traceback
@@ -10,8 +11,8 @@ from typing import Any
 
 import torch
 
+from contrastive import claim, provenance, store
 from contrastive import evaluate as evaluation_stage
-from contrastive import provenance, store
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Evaluation
 from contrastive.data import tokens as token_store
@@ -29,17 +30,17 @@ def prepare(cell: Cell) -> Path:
 
 
 def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> None:
-    """From tokens to TRAINED: weights, embeddings, predictions, provenance. Another process on it is waited for."""
+    """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for."""
     document = identity(cell)
     if cell_id(document) != folder.name:
         raise UserError("the code or the data has changed since this grid was planned; run the same command again")
-    with store.locked(folder / ".claim"):
-        if store.damage(folder, "TRAINED") is None:
+    with claim.attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
+        if work is None:
             return
-        clear(folder)
+        go_on(folder, work.folder)
         began = time.perf_counter()
         store.write_json(
-            folder / "config.json",
+            work.folder / "config.json",
             {
                 "id": folder.name,
                 "name": name,
@@ -50,12 +51,12 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> No
         )
         prepared = prepare(cell)
         tokens = token_store.open(prepared)
-        model = train(cell, folder, tokens, checkpoint_every=checkpoint_every)
+        model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        embed(model, folder, tokens, next(model.parameters()).device)
+        embed(model, work.folder, tokens, next(model.parameters()).device)
         seconds = round(time.perf_counter() - began, 3)
         store.write_json(
-            folder / "provenance.json",
+            work.folder / "provenance.json",
             provenance.describe()
             | {
                 "code": document["code"],
@@ -64,41 +65,41 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> No
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
                 "threads": cell.training.threads,
                 "trained_parameters": trained,
-                "collapsed_since": collapsed_since(folder / "metrics.jsonl"),
+                "collapsed_since": collapsed_since(work.folder / "metrics.jsonl"),
                 "class_counts": store.read_json(prepared / "meta.json")["class_counts"],
             },
         )
-        store.mark(folder, "TRAINED")
-        (folder / "FAILED.json").unlink(missing_ok=True)
+        work.publish("TRAINED")
 
 
-def clear(folder: Path) -> None:
-    """Leave of an unfinished attempt only what a resumed one can use."""
-    for path in folder.iterdir():
-        keep = path.name in (".claim", "resume", "metrics.jsonl")
-        if not keep:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def go_on(folder: Path, into: Path) -> None:
+    """Hand the last checkpoint of an earlier attempt, and the log up to it, to a new one."""
+    earlier = claim.leftovers(folder, ("resume/state.pt", "metrics.jsonl"))
+    if earlier is not None:
+        shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
+        (into / "resume").mkdir()
+        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # replaced by writers, never changed
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     """From TRAINED to DONE: scores and t-SNE. Other settings than last time measure again, and never train."""
-    with store.locked(folder / ".claim"):
-        if up_to_date(folder, evaluation_key(evaluation)):
-            return
-        torch.set_num_threads(1)
-        (folder / "DONE").unlink(missing_ok=True)
-        evaluation_stage.evaluate(folder, evaluation)
-        (folder / "FAILED.json").unlink(missing_ok=True)
-        store.mark(folder, "DONE")
+    with claim.attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
+        if work is not None:
+            torch.set_num_threads(1)
+            evaluation_stage.evaluate(folder, evaluation, into=work.folder)
+            work.publish("DONE")
 
 
 def attempt(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
     """Run a stage in a worker; a failure comes back as the report that the folder keeps, never as an exception."""
-    try:
-        stage(*arguments)
-    except Exception as error:
-        return fail(folder, error)
-    return None
+    while True:
+        try:
+            stage(*arguments)
+            return None
+        except claim.Superseded:  # another one is at it: wait for what comes of that
+            continue
+        except Exception as error:
+            return fail(folder, error)
 
 
 def fail(folder: Path, error: BaseException) -> dict[str, Any]:
@@ -109,7 +110,9 @@ def fail(folder: Path, error: BaseException) -> dict[str, Any]:
     if not isinstance(error, UserError):
         report["traceback"] = "".join(traceback.format_exception(error))
     try:
-        store.write_json(folder / "FAILED.json", report)
+        with store.locked(folder / ".claim"):
+            if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
+                store.write_json(folder / "FAILED.json", report)
     except OSError as full:
         report["error"] += f" (and the reason could not be kept: {full})"
     return report

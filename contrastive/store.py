@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from typing import Any
 from contrastive.errors import UserError
 
 EVALUATED = ("scores.json", "tsne.npz")  # what evaluation leaves; everything else comes from training
-NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "resume")
+NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "claim.json")
 
 
 def home() -> Path:
@@ -85,6 +86,17 @@ def locked(path: Path) -> Iterator[None]:
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def forget(folder: Path, marker: str) -> None:
+    """Remove the marker and what it alone covers, before the stage puts its files there again; first what says done."""
+    (folder / "DONE").unlink(missing_ok=True)
+    if marker == "TRAINED":
+        (folder / "TRAINED").unlink(missing_ok=True)
+    for path in folder.iterdir():
+        kept = path.name.startswith(".") or path.name in NOT_COVERED
+        if not kept and (marker == "TRAINED" or path.name in EVALUATED):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def mark(folder: Path, marker: str) -> None:

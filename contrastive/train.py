@@ -8,9 +8,8 @@ import io
 import json
 import math
 import pickle
-import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,10 @@ class Diverged(ArithmeticError):
         self.step = step
 
 
-def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) -> models.Model:
-    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in its folder."""
+def train(
+    cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, each_step: Callable[[], None] = lambda: None
+) -> models.Model:
+    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder. `each_step` may stop it."""
     accelerator = start(cell)
     model = models.build(cell, tokens).to(accelerator.device)
     optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
@@ -63,6 +64,7 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
         for step, (epoch, batches) in enumerate(steps(cell, tokens)):
             if step < first:
                 continue
+            each_step()
             began = time.perf_counter()
             line: dict[str, Any] = {"step": step, "epoch": epoch}
             norms: dict[str, float] = {}
@@ -107,7 +109,6 @@ def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int) ->
             raise Diverged(total - 1, name, float(parameter.detach().sum()))
     audit.verdict()
     save_weights(model, cell, folder)
-    shutil.rmtree(folder / "resume", ignore_errors=True)
     return model
 
 

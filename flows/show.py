@@ -1,12 +1,13 @@
 """`ablate show CELL`: one run folder, for people."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from contrastive import store
+from contrastive import claim, store
 from contrastive.errors import UserError
 
 
@@ -26,6 +27,8 @@ def show(beginning: str) -> None:
     if config := content(folder / "config.json"):
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
+    for attempt in claim.attempts(folder):
+        say(told(attempt))
     if failure := store.failure(folder):
         say(f"failed ({failure['kind']}): {failure['error']}")
     damage = store.damage(folder, "DONE", thorough=True)
@@ -36,6 +39,16 @@ def show(beginning: str) -> None:
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}")
     if provenance := content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
+
+
+def told(attempt: dict[str, Any]) -> str:
+    """One line an attempt: which, of what, where, for how long, and what came of it."""
+    lasted = f"{attempt['ended'] - attempt['began']:.0f} s" if "ended" in attempt else "no end noted"
+    began = datetime.fromtimestamp(attempt["began"]).isoformat(" ", "seconds")
+    return (
+        f"attempt {attempt['number']}: {attempt['stage']} on {attempt['host']} (process {attempt['pid']}), {began}, "
+        f"{lasted}: {attempt.get('outcome', 'at work, or died without a word')}"
+    )
 
 
 def content(path: Path) -> dict[str, Any]:

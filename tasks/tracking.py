@@ -17,7 +17,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 
-from contrastive import store
+from contrastive import claim, store
 from contrastive.errors import UserError
 from contrastive.plan import Plan
 from reports.load import all_runs
@@ -79,7 +79,7 @@ class CurveWriter:
         self.broken = False
 
     def send_new(self) -> None:
-        if self.broken or not (self.folder / "metrics.jsonl").exists():
+        if self.broken or not (claim.at_work(self.folder) / "metrics.jsonl").exists():
             return
         try:
             self._send()
@@ -88,7 +88,7 @@ class CurveWriter:
             logger.warning("curves of %s wait for `ablate sync`: %s", self.name, error)
 
     def _send(self) -> None:
-        rows = lines(self.folder)
+        rows = lines(claim.at_work(self.folder))
         if self.client is None:
             self.client = open_tracker(self.home)
             with store.locked(self.home / "locks" / "mlflow"):

@@ -45,7 +45,7 @@ def scores(folder) -> dict[str, float]:
 
 def test_every_score_of_every_split_is_kept_with_the_key(folder):
     evaluation = Evaluation(splits=("validation", "test"))
-    evaluate(folder, evaluation)
+    evaluate(folder, evaluation, into=folder)
     document = json.loads((folder / "scores.json").read_text())
     assert (document["version"], document["key"]) == (1, evaluation_key(evaluation))
     metrics = ("accuracy", "macro_f1", "svm_accuracy", "knn_accuracy", "ari", "nmi", "kmeans_accuracy")
@@ -59,7 +59,7 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
 
 
 def test_only_what_is_asked_for(folder):
-    evaluate(folder, Evaluation(metrics=("knn",)))
+    evaluate(folder, Evaluation(metrics=("knn",)), into=folder)
     assert list(scores(folder)) == ["test.knn_accuracy"]
 
 
@@ -76,7 +76,7 @@ def test_two_evaluations_are_equal_to_the_byte(tmp_path):
 
 
 def test_the_picture_shows_the_texts_with_the_smallest_ids(folder):
-    evaluate(folder, Evaluation(tsne_points=20))
+    evaluate(folder, Evaluation(tsne_points=20), into=folder)
     picture, given = np.load(folder / "tsne.npz"), np.load(folder / "embeddings.npz")
     assert picture["x"].shape == (20, 2) and picture["x"].dtype == np.float32 and np.isfinite(picture["x"]).all()
     assert sorted(picture["ids"]) == sorted(given["test.ids"])[:20]
@@ -112,7 +112,7 @@ def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
 def test_collapsed_embeddings_are_said_to_be_so(folder, rounding):
     noise = rounding * np.random.default_rng(0).normal(size=(TEXTS, 5))
     change(folder / "embeddings.npz", test=(3 + noise).astype(np.float32))
-    evaluate(folder, Evaluation())
+    evaluate(folder, Evaluation(), into=folder)
     picture = np.load(folder / "tsne.npz")
     assert picture["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(picture["reason"])
     assert scores(folder)["test.ari"] == pytest.approx(0.0, abs=0.1)
@@ -135,7 +135,7 @@ def test_numbers_that_are_none_leave_no_scores(folder, file, array):
     spoiled[7, 1] = np.nan
     change(folder / f"{file}.npz", **{array: spoiled})
     with pytest.raises(UserError, match=f"{file} hold NaN or infinity: the training diverged"):
-        evaluate(folder, Evaluation())
+        evaluate(folder, Evaluation(), into=folder)
     assert not (folder / "scores.json").exists() and not (folder / "tsne.npz").exists()
 
 
@@ -152,4 +152,4 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
 
 def test_a_split_with_too_few_texts_a_class_is_named(folder):
     with pytest.raises(UserError, match=r"^validation: 100 folds need 100 texts a class"):
-        evaluate(folder, Evaluation(splits=("validation", "test"), folds=100))
+        evaluate(folder, Evaluation(splits=("validation", "test"), folds=100), into=folder)

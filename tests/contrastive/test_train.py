@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from contrastive import audit, batches, embed, model, stages, store, train
+from contrastive import audit, batches, claim, embed, model, stages, store, train
 from contrastive.audit import Audit, GradientPathError
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.data import tokens as token_store
@@ -134,10 +135,10 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     monkeypatch.setattr(train, "save_checkpoint", real)
     folder = store.run_folder(cell_id(identity(cell)))
     assert steps == [2, 4] and not (folder / "TRAINED").exists()
-    with open(folder / "metrics.jsonl", "a") as log:
+    with open(claim.at_work(folder) / "metrics.jsonl", "a") as log:
         log.write('{"step": 4, "torn')  # as a killed writer leaves it
     assert numbers(run(cell)) == undisturbed
-    assert not (folder / "resume").exists()
+    assert not list(folder.glob("attempts/*/resume")) and len(claim.attempts(folder)) == 2
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "log missing", "log short"])
@@ -146,13 +147,15 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     undisturbed = numbers(run(cell))
     folder = store.run_folder(cell_id(identity(cell)))
     (folder / "TRAINED").unlink()
+    earlier = folder / "attempts" / "0001"
+    shutil.copy(folder / "metrics.jsonl", earlier)
     tokens = token_store.open(stages.prepare(cell))
     accelerator = train.start(cell)
     built = model.build(cell, tokens)
     optimizer = torch.optim.AdamW(built.parameters())
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
-    train.save_checkpoint(folder, 3, built, optimizer, schedule, accelerator)
-    state, log = folder / "resume" / "state.pt", folder / "metrics.jsonl"
+    train.save_checkpoint(earlier, 3, built, optimizer, schedule, accelerator)
+    state, log = earlier / "resume" / "state.pt", earlier / "metrics.jsonl"
     if damage in ("truncated", "empty"):
         state.write_bytes(state.read_bytes()[: 0 if damage == "empty" else 5000])
     elif damage == "log missing":

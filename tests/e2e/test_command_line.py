@@ -134,6 +134,7 @@ def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, 
 def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: Ablate):
     cell = next(finished.glob("runs/*")).name
     done = ablate_in(finished, "show", cell[:10])
+    assert "attempt 1: train on " in done.stdout and ": done\n" in done.stdout
     assert "test.accuracy" in done.stdout and "every file whole" in done.stdout
     assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
 
