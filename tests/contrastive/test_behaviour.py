@@ -34,10 +34,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
         words = [f"{topic}{n}" for n in random.integers(0, 30, 3)] + [f"z{n}" for n in random.integers(0, 60, 7)]
         return " ".join(random.permutation(words))
 
+    topics = ["abc"[i % 3] for i in range(700)]
+    texts = [text(topic) for topic in topics]
     lines = ["text,label,same,other"]
-    for i in range(700):
-        topic, another = "abc"[i % 3], "abc"[(i + 1) % 3]
-        lines.append(f"{text(topic)},{topic},{text(topic)},{text(another)}")
+    for i, topic in enumerate(topics):
+        lines.append(f"{texts[i]},{topic},{text(topic)},{text('abc'[(i + 1) % 3])}")
     path = tmp_path_factory.mktemp("data") / "topics.csv"
     path.write_text("\n".join(lines) + "\n")
     return f"file:{path}"
