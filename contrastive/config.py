@@ -265,6 +265,7 @@ class Training(Settings):
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     bucket: Positive = Field(10, description="batches sorted by length together; 1 draws batches at random")
     threads: int = Field(1, ge=1, le=1024, description="CPU threads a cell computes with; they decide the last bits")
+    processes: int = Field(1, ge=1, le=1024, description="processes that share each batch, a device each (Accelerate)")
 
 
 class Cell(Settings):
@@ -302,6 +303,8 @@ class Cell(Settings):
 def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
     losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
+    if training.processes > training.batch_size:
+        return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
     on_encoder = [name for name in objective.terms() if losses[name].first != "logits"]
     if encoder.tune.last_blocks == 0 and on_encoder:
         return f"with last_blocks 0 the encoder is frozen, and {on_encoder[0]} trains nothing but the encoder"

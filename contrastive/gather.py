@@ -5,19 +5,70 @@ number of processes, since the launcher takes the mean of the processes' gradien
 science knows of processes; with one of them everything here gives back what it was given.
 """
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from contrastive.views.types import Group, Guesses, Output
+
+Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
 
 
 def processes() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    return dist.get_rank() if processes() > 1 else 0
+
+
+def meet(place: str, rank: int, count: int) -> None:
+    """Join the other processes of a job, at a file that they all see."""
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{place}", rank=rank, world_size=count)
+
+
+def part() -> None:
+    """Leave the others, once all have come so far."""
+    if processes() > 1:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def of_all_processes(own: Any) -> list[Any]:
+    """Something of each process, in the order of their ranks."""
+    found = [own] * processes()
+    if processes() > 1:
+        dist.all_gather_object(found, own)
+    return found
+
+
+def averaged(gradients: Gradients) -> Gradients:
+    """Gradients as the launcher averages them over the processes, each of which must ask."""
+    if processes() == 1:
+        return gradients
+
+    def over_all(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
+        found: list[Tensor | None] = []
+        for own, parameter in zip(gradients(value, parameters), parameters, strict=True):
+            total = torch.zeros_like(parameter) if own is None else own.clone()
+            dist.all_reduce(total)
+            found.append(total / processes())
+        return found
+
+    return over_all
+
+
+def leave_out(model: nn.Module, beginning: str) -> None:
+    """Let the launcher not touch some of a model: what sees the whole batch in each process has its gradient whole."""
+    names = [name for name in model.state_dict() if name.startswith(beginning)]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
 
 
 def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:

@@ -20,6 +20,7 @@ from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
+from contrastive.launch import JobFailed, launch
 from contrastive.status import up_to_date
 from contrastive.train import Diverged, train
 
@@ -51,9 +52,12 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> No
         )
         prepared = prepare(cell)
         tokens = token_store.open(prepared)
-        model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
-        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        embed(model, work.folder, tokens, next(model.parameters()).device)
+        if cell.training.processes == 1:
+            model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
+            trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+            embed(model, work.folder, tokens, next(model.parameters()).device)
+        else:
+            trained = launch(work.folder, prepared, checkpoint_every, cell.training, work.check)
         seconds = round(time.perf_counter() - began, 3)
         store.write_json(
             work.folder / "provenance.json",
@@ -104,18 +108,23 @@ def attempt(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[s
 
 def fail(folder: Path, error: BaseException) -> dict[str, Any]:
     """Keep why a cell failed in its folder, in words for people and with the traceback for us."""
-    report: dict[str, Any] = {"kind": kind(error), "error": explain(error)}
-    if isinstance(error, Diverged):
-        report["step"] = error.step
-    if not isinstance(error, UserError):
-        report["traceback"] = "".join(traceback.format_exception(error))
+    told = error.report if isinstance(error, JobFailed) else report(error)
     try:
         with store.locked(folder / ".claim"):
             if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
-                store.write_json(folder / "FAILED.json", report)
+                store.write_json(folder / "FAILED.json", told)
     except OSError as full:
-        report["error"] += f" (and the reason could not be kept: {full})"
-    return report
+        told["error"] += f" (and the reason could not be kept: {full})"
+    return told
+
+
+def report(error: BaseException) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": kind(error), "error": explain(error)}
+    if isinstance(error, Diverged):
+        found["step"] = error.step
+    if not isinstance(error, UserError):
+        found["traceback"] = "".join(traceback.format_exception(error))
+    return found
 
 
 def kind(error: BaseException) -> str:

@@ -7,6 +7,7 @@ of batches from (seed, epoch). A cell resumed from its last checkpoint ends with
 import io
 import json
 import math
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -29,10 +30,11 @@ from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
-from contrastive.gather import whole_batch
+from contrastive.gather import averaged, leave_out, of_all_processes, whole_batch
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
 
+APART = 1_000_003  # between the seeds of two processes
 LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
 
 
@@ -49,18 +51,22 @@ def train(
 ) -> models.Model:
     """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder. `each_step` may stop it."""
     accelerator = start(cell)
+    first_process = accelerator.is_main_process
     model = models.build(cell, tokens).to(accelerator.device)
     optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
     total = count_steps(cell.training, len(tokens.splits["train"]))
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
     weights = cell.objective.terms()
     audit = Audit(model, optimizer, weights, weights)
+    leave_out(model, "losses.")
     prepared, optimizer = accelerator.prepare(model, optimizer)
     begin(model, tokens, accelerator.device)
+    if accelerator.process_index > 0:
+        set_seed(cell.seed + APART * accelerator.process_index)  # else its texts would have the first one's dropout
     first = resume(folder, model, optimizer, scheduler, accelerator)
     model.train()
 
-    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as log:
+    with open(folder / "metrics.jsonl" if first_process else os.devnull, "a", encoding="utf-8") as log:
         for step, (epoch, batches) in enumerate(steps(cell, tokens)):
             if step < first:
                 continue
@@ -69,9 +75,8 @@ def train(
             line: dict[str, Any] = {"step": step, "epoch": epoch}
             norms: dict[str, float] = {}
             for position, indices in enumerate(batches):
-                batch = collate(tokens.splits["train"], indices, tokens.pad_id, tokens.special_ids).to(
-                    accelerator.device
-                )
+                own = np.array_split(indices, accelerator.num_processes)[accelerator.process_index]
+                batch = collate(tokens.splits["train"], own, tokens.pad_id, tokens.special_ids).to(accelerator.device)
                 with accelerator.autocast():
                     encoded = gradcache.encode(prepared, batch, cell.training.micro_batch)
                     output, labels = whole_batch(encoded.output, batch.labels)
@@ -83,7 +88,7 @@ def train(
                     if step % LOOK_EVERY == 0:
                         line |= geometry(output.sentences[:, 0])
                     if step % LOOK_EVERY == 0 or audit.silent_terms:
-                        norms = audit.look_at_terms(values, encoded.gradients)
+                        norms = audit.look_at_terms(values, averaged(encoded.gradients))
                 accelerator.backward(loss / len(batches))
                 encoded.finish()
             audit.saw_gradients()
@@ -108,7 +113,8 @@ def train(
         if not bool(parameter.isfinite().all()):
             raise Diverged(total - 1, name, float(parameter.detach().sum()))
     audit.verdict()
-    save_weights(model, cell, folder)
+    if first_process:
+        save_weights(model, cell, folder)
     return model
 
 
@@ -121,7 +127,11 @@ def start(cell: Cell) -> Accelerator:
     precision = "no" if cell.training.precision == "fp32" else cell.training.precision
     if precision == "fp16" and not torch.cuda.is_available():
         raise UserError("precision fp16 needs a GPU, and there is none here: take bf16 or fp32")
-    accelerator = Accelerator(mixed_precision=precision)
+    accelerator = Accelerator(mixed_precision=precision, cpu=not torch.cuda.is_available())
+    if accelerator.num_processes != cell.training.processes:
+        raise UserError(
+            f"the cell trains in {cell.training.processes} processes, and {accelerator.num_processes} were started"
+        )
     set_seed(cell.seed)
     return accelerator
 
@@ -138,16 +148,22 @@ def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
 
 
 def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data and seed."""
+    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data and seed.
+
+    A last batch of fewer texts than there are processes is left out.
+    """
     training, lengths = cell.training, tokens.splits["train"].lengths
     for epoch in range(training.epochs):
         batches = order(lengths, training.batch_size, training.bucket, cell.seed, epoch)
+        batches = [batch for batch in batches if len(batch) >= training.processes]
         for begin in range(0, len(batches), training.accumulate):
             yield epoch, batches[begin : begin + training.accumulate]
 
 
 def count_steps(training: Training, texts: int) -> int:
-    return training.epochs * math.ceil(math.ceil(texts / training.batch_size) / training.accumulate)
+    whole, rest = divmod(texts, training.batch_size)
+    batches = whole + (rest >= training.processes)
+    return training.epochs * math.ceil(batches / training.accumulate)
 
 
 def rate(done: int, total: int, training: Training) -> float:
@@ -201,6 +217,10 @@ def save_weights(model: models.Model, cell: Cell, folder: Path) -> None:
 def save_checkpoint(
     folder: Path, step: int, model: torch.nn.Module, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator
 ) -> None:
+    """All that the next step depends on. The first process writes it, with the random state of each."""
+    random = of_all_processes(gradcache.random_state())
+    if not accelerator.is_main_process:
+        return
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
     follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
     state = {
@@ -209,7 +229,7 @@ def save_checkpoint(
         "optimizer": optimizer.state_dict(),
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
-        "random": gradcache.random_state(),
+        "random": random,
     }
     content = io.BytesIO()
     torch.save(state, content)
@@ -220,17 +240,20 @@ def resume(folder: Path, model: Any, optimizer: Any, scheduler: LambdaLR, accele
     """Take up the last checkpoint of an interrupted attempt, if it is whole; returns the first step to do."""
     log, state = folder / "metrics.jsonl", checkpoint(folder)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
-    if state is None or len(lines) < state["step"]:
-        log.write_text("")
+    whole = state is not None and len(lines) >= state["step"]
+    step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
+    if accelerator.is_main_process:
+        log.write_text("".join(lines[:step]), encoding="utf-8")
+    if step == 0:
         return 0
+    assert state is not None, "the first process found a checkpoint that this one cannot read"
     model.load_state_dict(state["model"], strict=False)
     optimizer.load_state_dict(state["optimizer"])
     scheduler.load_state_dict(state["scheduler"])
     if accelerator.scaler:
         accelerator.scaler.load_state_dict(state["scaler"])
-    log.write_text("".join(lines[: state["step"]]), encoding="utf-8")
-    gradcache.set_random_state(state["random"])
-    return int(state["step"])
+    gradcache.set_random_state(state["random"][accelerator.process_index])
+    return int(step)
 
 
 def checkpoint(folder: Path) -> dict[str, Any] | None:

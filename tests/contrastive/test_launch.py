@@ -1,0 +1,158 @@
+"""A cell of several processes: the numbers of one, the files of one, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from contrastive import stages, store, tokenizer
+from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.identity import cell_id, identity
+
+WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Texts, and an encoder without any dropout, with which one process and two must agree."""
+    random, folder = np.random.default_rng(0), tmp_path_factory.mktemp("sources")
+    texts = [f"{' '.join(random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9)))} {i}" for i in range(160)]
+    rows = [f"{text},{'ab'[i % 2]},{text} too" for i, text in enumerate(texts)]
+    (folder / "texts.csv").write_text("\n".join(["text,label,same", *rows]) + "\n")
+    torch.manual_seed(0)
+    words = tokenizer.train(texts, 300)
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    BertForMaskedLM(BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)).save_pretrained(
+        folder / "bert"
+    )
+    words.save_pretrained(folder / "bert")
+    return f"file:{folder / 'texts.csv'}", f"file:{folder / 'bert'}"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def make(sources: tuple[str, str], processes: int, training: dict | None = None, **objective) -> Cell:
+    source, encoder = sources
+    return Cell(
+        data=Data(source=source, train=60, validation=16, test=32, max_length=16, positive="same"),
+        encoder=Encoder(model=encoder, dropout=0.0),
+        objective=Objective(**{"loss": "ce+simcse", "view": "pair"} | objective),
+        training=Training(
+            **{"epochs": 2, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3, "processes": processes}
+            | (training or {})
+        ),
+        seed=0,
+    ).canonical()
+
+
+def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
+    folder = store.run_folder(cell_id(identity(cell)))
+    return folder, stages.attempt(stages.train_cell, folder, folder, cell, "a cell", checkpoint_every)
+
+
+def curve(folder: Path, *keys: str) -> np.ndarray:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return np.array([[row[key] for key in keys] for row in rows])
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {},
+        {"loss": "ce+supcon"},
+        {"loss": "sccl", "projection": 16, "clusters": 3},
+        {"loss": "moco", "view": "momentum", "queue": 16},
+    ],
+    ids=lambda objective: objective.get("loss", "ce+simcse"),
+)
+def test_two_processes_train_as_one(objective: dict, sources: tuple[str, str]):
+    slowly = {"head_lr": 1e-4, "encoder_lr": 1e-5}  # else Adam makes much of the last bits
+    (alone, failed), (together, also) = (run(make(sources, n, training=slowly, **objective)) for n in (1, 2))
+    assert failed is None and also is None
+    names = ("loss", "gradient_norm")
+    np.testing.assert_allclose(curve(together, *names), curve(alone, *names), rtol=1e-4, atol=1e-6)
+    assert {p.name for p in together.rglob("*")} - {"claim.json"} == {p.name for p in alone.rglob("*")}
+    with np.load(alone / "embeddings.npz") as one, np.load(together / "embeddings.npz") as two:
+        np.testing.assert_allclose(two["test"], one["test"], atol=1e-3)
+
+
+def test_two_runs_of_two_processes_are_equal_to_the_bit(sources: tuple[str, str], monkeypatch, tmp_path: Path):
+    cell = make(sources, 2)
+    first, _ = run(cell)
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "again"))
+    again, _ = run(cell)
+    assert (curve(first, "loss") == curve(again, "loss")).all()
+
+
+def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str]):
+    undisturbed = curve(run(make(sources, 2, training={"epochs": 4}))[0], "loss")
+    cell = make(sources, 2, training={"epochs": 4}).model_copy(update={"seed": 1})
+    folder = store.run_folder(cell_id(identity(cell)))
+    reports: list = []
+    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=2)[1]))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    jobs = processes()
+    os.kill(max(jobs), signal.SIGKILL)
+    thread.join()
+    assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
+    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
+    assert run(cell, checkpoint_every=2)[1] is None
+    assert len(curve(folder, "loss")) == len(undisturbed)
+
+
+def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
+    folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
+    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
+    assert store.failure(folder) == report
+
+
+def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tmp_path: Path):
+    cell = make(sources, 2, training={"epochs": 200})
+    (tmp_path / "cell.json").write_text(cell.model_dump_json())
+    script = (
+        "import sys; from pathlib import Path; from contrastive import stages, store\n"
+        "from contrastive.config import Cell; from contrastive.identity import cell_id, identity\n"
+        "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
+        "stages.train_cell(store.run_folder(cell_id(identity(cell))), cell, 'a cell', 1000)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    jobs = processes()
+    assert len(jobs) == 2
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in jobs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
+
+
+def processes() -> list[int]:
+    """The processes of jobs that run now."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"contrastive.job" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
