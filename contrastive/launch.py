@@ -26,7 +26,9 @@ class JobFailed(RuntimeError):
         self.report = report
 
 
-def launch(folder: Path, tokens: Path, checkpoint_every: int, how: Training, each: Callable[[], None]) -> int:
+def launch(
+    folder: Path, tokens: Path, checkpoint_every: int, how: Training, devices: str, each: Callable[[], None]
+) -> int:
     """Train the cell that an attempt's config.json describes; `each` is called while it runs, and may stop it.
 
     Gives the number of parameters that were trained.
@@ -35,7 +37,8 @@ def launch(folder: Path, tokens: Path, checkpoint_every: int, how: Training, eac
         old.unlink()
     with tempfile.TemporaryDirectory() as meeting, ExitStack() as open_files:
         command = [sys.executable, "-m", "contrastive.job", str(folder), str(tokens), str(checkpoint_every)]
-        shared = {
+        pinned = {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
+        shared = pinned | {
             MEET: f"{meeting}/here",
             "WORLD_SIZE": str(how.processes),
             "LOCAL_WORLD_SIZE": str(how.processes),

@@ -30,8 +30,11 @@ def prepare(cell: Cell) -> Path:
     return token_store.prepare(cell.data, cell.encoder, store.home())
 
 
-def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> None:
-    """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for."""
+def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devices: str = "") -> None:
+    """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for.
+
+    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them.
+    """
     document = identity(cell)
     if cell_id(document) != folder.name:
         raise UserError("the code or the data has changed since this grid was planned; run the same command again")
@@ -57,7 +60,7 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int) -> No
             trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
             embed(model, work.folder, tokens, next(model.parameters()).device)
         else:
-            trained = launch(work.folder, prepared, checkpoint_every, cell.training, work.check)
+            trained = launch(work.folder, prepared, checkpoint_every, cell.training, devices, work.check)
         seconds = round(time.perf_counter() - began, 3)
         store.write_json(
             work.folder / "provenance.json",

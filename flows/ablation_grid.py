@@ -54,6 +54,7 @@ def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale
     plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
     name, resources = plan.experiment.name, plan.experiment.resources
     with engines.start(engine, resources.slots, plan.experiment.training.threads) as devices:
+        devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
         scores = references(plan, devices)
         outcomes = run_cells(plan, devices)
     sync(plan, plans.document(plan, scores))  # the cells that were reused, too

@@ -7,7 +7,6 @@ Workers know nothing of Prefect.
 
 import multiprocessing
 import os
-import queue
 import signal
 import subprocess
 import threading
@@ -15,9 +14,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from contrastive.errors import UserError
 
 EngineName = Literal["local", "inline"]
 
@@ -70,6 +72,8 @@ class Slot:
 class Inline:
     """The slot of the `inline` engine: this very process."""
 
+    environment: ClassVar[dict[str, str]] = {}
+
     def run(self, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
         return work(*arguments)
 
@@ -77,27 +81,63 @@ class Inline:
         pass
 
 
+class Free:
+    """Slots that are free. Who asks first is served first, so that one who needs several is not starved."""
+
+    def __init__(self, slots: list[Slot] | list[Inline]):
+        self.slots: list[Slot | Inline] = list(slots)
+        self.count = len(slots)
+        self.turn, self.changed = threading.Lock(), threading.Condition()
+
+    @contextmanager
+    def take(self, number: int) -> Iterator[list[Slot | Inline]]:
+        assert number <= self.count, "`room_for` is asked before a grid begins"
+        with self.turn, self.changed:
+            self.changed.wait_for(lambda: len(self.slots) >= number)
+            taken, self.slots = self.slots[:number], self.slots[number:]
+        try:
+            yield taken
+        finally:
+            with self.changed:
+                self.slots += taken
+                self.changed.notify_all()
+
+
 class Engine:
     """Training waits for a device, evaluation for a share of the cores; without a GPU the two are the same slots."""
 
     def __init__(self, train: list[Slot] | list[Inline], evaluate: list[Slot] | list[Inline]):
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
-        self.train = _queue(train)
-        self.evaluate = self.train if evaluate is train else _queue(evaluate)
+        self.train = Free(train)
+        self.evaluate = self.train if evaluate is train else Free(evaluate)
         self.stopped = False
 
     def run(
-        self, stage: str, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None
+        self,
+        stage: str,
+        work: Callable[..., Any],
+        *arguments: Any,
+        slots: int = 1,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Any:
+        """Do the work in a process of the first of so many slots; told the devices of all where there are several."""
         free = self.train if stage == "train" else self.evaluate
-        slot = free.get()
-        try:
+        with free.take(slots) as taken:
             self.check()
-            result = slot.run(work, *arguments, meanwhile=meanwhile)
+            if slots > 1:
+                devices = [slot.environment.get("CUDA_VISIBLE_DEVICES", "") for slot in taken]
+                work = partial(work, devices=",".join(filter(None, devices)))
+            result = taken[0].run(work, *arguments, meanwhile=meanwhile)
             self.check()
             return result
-        finally:
-            free.put(slot)
+
+    def room_for(self, processes: int) -> None:
+        """Raises where a cell of so many processes could never begin."""
+        if processes > self.train.count:
+            raise UserError(
+                f"a cell of {processes} processes needs as many slots, and this engine has {self.train.count}: lower "
+                "training.processes, raise resources.slots, or take a machine with more devices"
+            )
 
     def check(self) -> None:
         if self.stopped:
@@ -165,13 +205,6 @@ def gpus() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [str(i) for i, line in enumerate(listed.stdout.splitlines()) if line.startswith("GPU ")]
-
-
-def _queue(slots: list[Slot] | list[Inline]) -> "queue.SimpleQueue[Slot | Inline]":
-    free: queue.SimpleQueue[Slot | Inline] = queue.SimpleQueue()
-    for slot in slots:
-        free.put(slot)
-    return free
 
 
 def _become_worker(environment: dict[str, str]) -> None:

@@ -17,7 +17,8 @@ class CellFailed(RuntimeError):
 
 def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """Whether to try again: only after what the work itself did not cause."""
-    return isinstance(state.data, WorkerLost)
+    error = state.data
+    return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
 
 
 def check(report: dict[str, Any] | None) -> None:

@@ -19,5 +19,7 @@ from tasks.tracking import CurveWriter
     persist_result=False,
 )
 def train(name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int) -> None:
-    report = engine.run("train", work.train, status.cell, status.id, name, checkpoint_every, meanwhile=curves.send_new)
+    asked = (status.cell, status.id, name, checkpoint_every)
+    slots = status.cell.training.processes
+    report = engine.run("train", work.train, *asked, slots=slots, meanwhile=curves.send_new)
     check(report)

@@ -19,11 +19,11 @@ def reference(tokens: Path) -> None:
     tfidf(tokens, store.home())
 
 
-def train(cell: Cell, cell_id: str, name: str, checkpoint_every: int) -> dict[str, Any] | None:
+def train(cell: Cell, cell_id: str, name: str, checkpoint_every: int, devices: str = "") -> dict[str, Any] | None:
     from contrastive import stages
 
     folder = store.run_folder(cell_id)
-    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every)
+    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every, devices)
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.errors import UserError
 from tasks import engines
 from tasks.engines import Stopped, WorkerLost
 
@@ -69,6 +70,32 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
                 one.result(timeout=20)
         assert time.monotonic() - began < 10
     assert not multiprocessing.active_children()
+
+
+def told(*arguments: str, devices: str) -> tuple[str, ...]:
+    return (*arguments, devices)
+
+
+def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
+    with engines.start("local", None, threads=1) as engine, ThreadPoolExecutor(4) as threads:
+        ran: list[str] = []
+
+        def run(name: str, slots: int, seconds: float) -> None:
+            engine.run("train", *((told, name) if slots > 1 else (slow, seconds)), slots=slots)
+            ran.append(name)
+
+        long = threads.submit(run, "long", 1, 3.0)
+        time.sleep(0.5)
+        both = threads.submit(run, "both", 2, 0.0)
+        time.sleep(0.5)
+        later = threads.submit(run, "later", 1, 0.1)  # a slot is free, and it waits: nobody starves who needs two
+        for future in (long, both, later):
+            future.result(timeout=60)
+        assert ran == ["long", "both", "later"]
+        assert engine.run("train", told, "x", slots=2) in (("x", "3,7"), ("x", "7,3"))
+        with pytest.raises(UserError, match="a cell of 3 processes needs as many slots, and this engine has 2"):
+            engine.room_for(3)
 
 
 def test_inline_works_in_this_process():
