@@ -1,11 +1,10 @@
-"""One process of several that train a cell together: `python -m contrastive.job ATTEMPT TOKENS CHECKPOINT_EVERY`.
+"""One process of several that train a cell: `python -m contrastive.job ATTEMPT TOKENS CHECKPOINT_EVERY MICRO_BATCH`.
 
 It runs under `accelerate launch` or `torchrun`, by hand, as well as under `contrastive.launch`, which names a file to
 meet at in ABLATE_MEET, opens no port but those of the loopback device, and ends every process with the one that began
 them. The first process leaves weights, embeddings and predictions in the attempt's folder.
 """
 
-import json
 import os
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 MEET = "ABLATE_MEET"
 
 
-def main(folder: Path, tokens_folder: Path, checkpoint_every: int) -> None:
+def main(folder: Path, tokens_folder: Path, checkpoint_every: int, micro_batch: int) -> None:
     if MEET in os.environ:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     from contrastive import gather, stages, store
@@ -26,6 +25,8 @@ def main(folder: Path, tokens_folder: Path, checkpoint_every: int) -> None:
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     cell = Cell.model_validate(store.read_json(folder / "config.json")["cell"])
+    if micro_batch:
+        cell = cell.model_copy(update={"training": cell.training.model_copy(update={"micro_batch": micro_batch})})
     tokens = token_store.open(tokens_folder)
     try:
         model = train(cell, folder, tokens, checkpoint_every=checkpoint_every)
@@ -47,4 +48,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(json.loads(sys.argv[3])))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -36,7 +36,8 @@ def launch(
     for old in folder.glob("failed.*.json"):
         old.unlink()
     with tempfile.TemporaryDirectory() as meeting, ExitStack() as open_files:
-        command = [sys.executable, "-m", "contrastive.job", str(folder), str(tokens), str(checkpoint_every)]
+        given = (folder, tokens, checkpoint_every, how.micro_batch or 0)
+        command = [sys.executable, "-m", "contrastive.job", *map(str, given)]
         pinned = {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
         shared = pinned | {
             MEET: f"{meeting}/here",

@@ -1,6 +1,7 @@
 """The stages of a cell as plain functions on its run folder; each can be called alone, none repeats finished work."""
 
 import errno
+import math
 import os
 import shutil
 import time
@@ -14,8 +15,9 @@ import torch
 from contrastive import claim, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell, Evaluation, Training
 from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
@@ -55,12 +57,21 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
         )
         prepared = prepare(cell)
         tokens = token_store.open(prepared)
-        if cell.training.processes == 1:
-            model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
-            trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-            embed(model, work.folder, tokens, next(model.parameters()).device)
-        else:
-            trained = launch(work.folder, prepared, checkpoint_every, cell.training, devices, work.check)
+        at_a_time = cell.training.micro_batch
+        while True:
+            how = cell.training.model_copy(update={"micro_batch": at_a_time})
+            try:
+                if how.processes > 1:
+                    trained = launch(work.folder, prepared, checkpoint_every, how, devices, work.check)
+                else:
+                    trained = train_here(cell, how, work, tokens, checkpoint_every)
+                break
+            except Exception as error:
+                now = at_a_time or how.batch_size
+                if now == 1 or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory":
+                    raise
+                at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
+            work.note(micro_batch=at_a_time)
         seconds = round(time.perf_counter() - began, 3)
         store.write_json(
             work.folder / "provenance.json",
@@ -71,12 +82,21 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
                 "wall_seconds": seconds,
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
                 "threads": cell.training.threads,
+                "micro_batch": at_a_time,
                 "trained_parameters": trained,
                 "collapsed_since": collapsed_since(work.folder / "metrics.jsonl"),
                 "class_counts": store.read_json(prepared / "meta.json")["class_counts"],
             },
         )
         work.publish("TRAINED")
+
+
+def train_here(cell: Cell, how: Training, work: claim.Attempt, tokens: Tokens, checkpoint_every: int) -> int:
+    """Train in this very process; gives the number of trained parameters."""
+    cell = cell.model_copy(update={"training": how})
+    model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
+    embed(model, work.folder, tokens, next(model.parameters()).device)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def go_on(folder: Path, into: Path) -> None:
@@ -135,7 +155,9 @@ def kind(error: BaseException) -> str:
         return "diverged"
     if isinstance(error, UserError):
         return "config"
-    if isinstance(error, OSError | MemoryError | torch.cuda.OutOfMemoryError):
+    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "memory"
+    if isinstance(error, OSError):
         return "infrastructure"
     return "code"
 

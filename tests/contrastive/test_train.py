@@ -337,6 +337,34 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
     assert "head.weight became nan at step 7" in report["error"]
 
 
+def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    real = model.Model.forward
+
+    def small(self, batch):
+        if len(batch) > 3:
+            raise torch.cuda.OutOfMemoryError("a planted one")
+        return real(self, batch)
+
+    expected = numbers(run(make(source, loss="ce+simcse", training={"micro_batch": 2})))
+    monkeypatch.setattr(model.Model, "forward", small)
+    folder = run(make(source, loss="ce+simcse"))  # 8 texts, then 4, then 2
+    assert numbers(folder) == expected
+    assert store.read_json(folder / "provenance.json")["micro_batch"] == claim.attempts(folder)[0]["micro_batch"] == 2
+
+
+def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
+    def never(self, batch):
+        raise torch.cuda.OutOfMemoryError("a planted one")
+
+    monkeypatch.setattr(model.Model, "forward", never)
+    cell = make(source)
+    folder = store.run_folder(cell_id(identity(cell)))
+    report = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+    assert report is not None and report["kind"] == "memory" and store.failure(folder) == report
+
+
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):
     planned = store.run_folder(cell_id(identity(make(source))))
     with pytest.raises(UserError, match="changed since this grid was planned"):
