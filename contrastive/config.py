@@ -379,6 +379,7 @@ class Resources(Settings):
 
     slots: Positive | None = Field(None, description="cells at a time; left out: one a GPU, or the cores over threads")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
+    hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is begun again")
 
 
 class Experiment(Settings):

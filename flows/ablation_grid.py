@@ -83,6 +83,7 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
                     plan.sections[status.cell],
                     plan.experiment.evaluation,
                     plan.experiment.resources.checkpoint_every,
+                    plan.experiment.resources.hung_after,
                 ),
                 devices,
             )

@@ -29,6 +29,7 @@ class Job:
     sections: list[str]
     evaluation: Evaluation
     checkpoint_every: int
+    hung_after: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
     try:
         if status.action != "evaluate":
             curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
-            train(job.name, status, engine, curves, job.checkpoint_every)
+            train(job.name, status, engine, curves, job.checkpoint_every, job.hung_after)
         evaluate(job.name, status.id, engine, job.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")

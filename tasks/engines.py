@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -32,6 +33,21 @@ class Stopped(RuntimeError):
     """The grid was stopped while this work ran or waited; nothing is wrong with the cell."""
 
 
+class Watch:
+    """Looks at work while it runs: tells what it finds, and notices when nothing has changed for too long."""
+
+    def __init__(self, progress: Callable[[], object], patience: float):
+        self.progress, self.patience = progress, patience
+        self.seen, self.since = progress(), time.monotonic()
+
+    def look(self) -> str:
+        """Why the work is to be ended; empty as long as it goes on."""
+        if (now := self.progress()) != self.seen:
+            self.seen, self.since = now, time.monotonic()
+        idle = time.monotonic() - self.since
+        return f"no step ended for {idle:.0f} s: taken for hung, and killed" if idle > self.patience else ""
+
+
 class Slot:
     """A device, or a share of the cores, and the process that works on it."""
 
@@ -43,8 +59,9 @@ class Slot:
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(self.environment,))
 
-    def run(self, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
-        """Do the work in this slot's process, calling `meanwhile` every other second; a dead process is replaced."""
+    def run(self, work: Callable[..., Any], *arguments: Any, watch: "Watch | None" = None) -> Any:
+        """Do the work in this slot's process, looking every other second whether it goes on; a dead one is replaced."""
+        why = "the worker process died (killed, or out of memory)"
         try:
             future: Future[Any] = self.pool.submit(work, *arguments)
             while True:
@@ -53,14 +70,19 @@ class Slot:
                 except TimeoutError:
                     if future.done():
                         raise
-                    if meanwhile is not None:
-                        meanwhile()
+                    if watch is not None and (hung := watch.look()):
+                        why, watch = hung, None
+                        self._kill()
         except BrokenProcessPool as error:
             if self.closed:
                 raise Stopped("stopped; the same command goes on from here") from None
             self.pool.shutdown(wait=False)
             self.pool = self._start()
-            raise WorkerLost("the worker process died (killed, or out of memory)") from error
+            raise WorkerLost(why) from error
+
+    def _kill(self) -> None:
+        for process in list((self.pool._processes or {}).values()):
+            process.kill()
 
     def close(self) -> None:
         self.closed = True
@@ -74,7 +96,7 @@ class Inline:
 
     environment: ClassVar[dict[str, str]] = {}
 
-    def run(self, work: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> Any:
+    def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
         return work(*arguments)
 
     def close(self) -> None:
@@ -118,7 +140,7 @@ class Engine:
         work: Callable[..., Any],
         *arguments: Any,
         slots: int = 1,
-        meanwhile: Callable[[], None] | None = None,
+        watch: Watch | None = None,
     ) -> Any:
         """Do the work in a process of the first of so many slots; told the devices of all where there are several."""
         free = self.train if stage == "train" else self.evaluate
@@ -127,7 +149,7 @@ class Engine:
             if slots > 1:
                 devices = [slot.environment.get("CUDA_VISIBLE_DEVICES", "") for slot in taken]
                 work = partial(work, devices=",".join(filter(None, devices)))
-            result = taken[0].run(work, *arguments, meanwhile=meanwhile)
+            result = taken[0].run(work, *arguments, watch=watch)
             self.check()
             return result
 

@@ -78,9 +78,16 @@ class CurveWriter:
         self.sent = 0
         self.broken = False
 
-    def send_new(self) -> None:
-        if self.broken or not (claim.at_work(self.folder) / "metrics.jsonl").exists():
-            return
+    def send_new(self) -> tuple[str, int]:
+        """Sends what is new, and says how far the log is: by its name, since each attempt has its own, and its size."""
+        log = claim.at_work(self.folder) / "metrics.jsonl"
+        if not log.exists():
+            return "", 0
+        if not self.broken:
+            self._try()
+        return str(log), log.stat().st_size
+
+    def _try(self) -> None:
         try:
             self._send()
         except Exception as error:

@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.status import Status
 from tasks import work
-from tasks.engines import Engine
+from tasks.engines import Engine, Watch
 from tasks.failures import check, infrastructure
 from tasks.tracking import CurveWriter
 
@@ -18,8 +18,10 @@ from tasks.tracking import CurveWriter
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def train(name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int) -> None:
+def train(
+    name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int, hung_after: int
+) -> None:
     asked = (status.cell, status.id, name, checkpoint_every)
     slots = status.cell.training.processes
-    report = engine.run("train", work.train, *asked, slots=slots, meanwhile=curves.send_new)
+    report = engine.run("train", work.train, *asked, slots=slots, watch=Watch(curves.send_new, hung_after))
     check(report)

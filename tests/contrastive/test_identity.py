@@ -163,6 +163,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "training.precision": ({}, "bf16"),
     "training.bucket": ({}, 1),
     "training.threads": ({}, 2),
+    "training.processes": ({}, 2),
     "seed": ({}, 1),
 }
 # Where the text lies is not what decides; its content is (tested below).
@@ -301,7 +302,7 @@ def test_defaults_are_pinned():
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
-        "training.threads": 1,
+        "training.threads": 1, "training.processes": 1,
     }  # fmt: skip
 
 

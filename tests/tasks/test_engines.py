@@ -13,7 +13,7 @@ import pytest
 
 from contrastive.errors import UserError
 from tasks import engines
-from tasks.engines import Stopped, WorkerLost
+from tasks.engines import Stopped, Watch, WorkerLost
 
 
 def pid() -> int:
@@ -51,11 +51,19 @@ def test_a_dead_worker_is_named_and_replaced():
         assert engine.run("train", pid) != first
 
 
-def test_meanwhile_is_called_while_the_work_runs():
-    calls: list[int] = []
+def test_work_that_goes_on_is_left_alone_and_work_that_hangs_is_killed():
+    looked: list[int] = []
+
+    def going() -> int:
+        looked.append(1)
+        return len(looked)
+
     with engines.start("local", 1, threads=1) as engine:
-        assert engine.run("train", slow, 5.0, meanwhile=lambda: calls.append(1)) == "done"
-    assert calls
+        first = engine.run("train", pid)
+        assert engine.run("train", slow, 7.0, watch=Watch(going, patience=3.0)) == "done" and len(looked) > 2
+        with pytest.raises(WorkerLost, match="no step ended for [4-9] s: taken for hung, and killed"):
+            engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=3.0))
+        assert engine.run("train", pid) != first
 
 
 def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_started_anew():
