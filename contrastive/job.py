@@ -1,38 +1,43 @@
-"""One process of several that train a cell: `python -m contrastive.job ATTEMPT TOKENS CHECKPOINT_EVERY MICRO_BATCH`.
+"""One cell in a folder: `python -m contrastive.job CONFIG FOLDER`, alone or as one of several processes that share it.
 
-It runs under `accelerate launch` or `torchrun`, by hand, as well as under `contrastive.launch`, which names a file to
-meet at in ABLATE_MEET, opens no port but those of the loopback device, and ends every process with the one that began
-them. The first process leaves weights, embeddings and predictions in the attempt's folder.
+Several run under `accelerate launch`, by hand, or under `contrastive.launch`, which names a file to meet at in
+ABLATE_MEET and ends every process with the one that began them. The first process leaves the files of a trained cell.
 """
 
+import argparse
 import os
-import sys
 import threading
 from pathlib import Path
 
 MEET = "ABLATE_MEET"
 
 
-def main(folder: Path, tokens_folder: Path, checkpoint_every: int, micro_batch: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m contrastive.job", description="Train one cell into a folder.")
+    parser.add_argument("config", type=Path, help="config.json of a run folder: which cell it is")
+    parser.add_argument("folder", type=Path, help="where its files are left; one that is interrupted there goes on")
+    parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
+    parser.add_argument("--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, fewer than planned")
+    given = parser.parse_args()
     if MEET in os.environ:
         threading.Thread(target=_end_with_parent, daemon=True).start()
+    train(given.config, given.folder, given.checkpoint_every, given.micro_batch)
+
+
+def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
     from contrastive import gather, stages, store
     from contrastive.config import Cell
     from contrastive.data import tokens as token_store
-    from contrastive.embed import embed
-    from contrastive.train import train
 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    cell = Cell.model_validate(store.read_json(folder / "config.json")["cell"])
-    if micro_batch:
-        cell = cell.model_copy(update={"training": cell.training.model_copy(update={"micro_batch": micro_batch})})
-    tokens = token_store.open(tokens_folder)
+    cell = Cell.model_validate(store.read_json(config)["cell"])
+    how = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        model = train(cell, folder, tokens, checkpoint_every=checkpoint_every)
+        tokens = token_store.open(stages.prepare(cell))
+        trained = stages.train_here(cell, how, folder, tokens, checkpoint_every)
         if gather.rank() == 0:
-            embed(model, folder, tokens, next(model.parameters()).device)
-            trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
             store.write_json(folder / "trained.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", stages.report(error))
@@ -48,4 +53,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main()

@@ -26,9 +26,7 @@ class JobFailed(RuntimeError):
         self.report = report
 
 
-def launch(
-    folder: Path, tokens: Path, checkpoint_every: int, how: Training, devices: str, each: Callable[[], None]
-) -> int:
+def launch(folder: Path, checkpoint_every: int, how: Training, devices: str, each: Callable[[], None]) -> int:
     """Train the cell that an attempt's config.json describes; `each` is called while it runs, and may stop it.
 
     Gives the number of parameters that were trained.
@@ -36,8 +34,9 @@ def launch(
     for old in folder.glob("failed.*.json"):
         old.unlink()
     with tempfile.TemporaryDirectory() as meeting, ExitStack() as open_files:
-        given = (folder, tokens, checkpoint_every, how.micro_batch or 0)
-        command = [sys.executable, "-m", "contrastive.job", *map(str, given)]
+        command = [sys.executable, "-m", "contrastive.job", str(folder / "config.json"), str(folder)]
+        command += ["--checkpoint-every", str(checkpoint_every)]
+        command += ["--micro-batch", str(how.micro_batch)] if how.micro_batch else []
         pinned = {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
         shared = pinned | {
             MEET: f"{meeting}/here",

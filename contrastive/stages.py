@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from contrastive import claim, provenance, store
+from contrastive import claim, gather, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Evaluation, Training
@@ -62,9 +62,9 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
             how = cell.training.model_copy(update={"micro_batch": at_a_time})
             try:
                 if how.processes > 1:
-                    trained = launch(work.folder, prepared, checkpoint_every, how, devices, work.check)
+                    trained = launch(work.folder, checkpoint_every, how, devices, work.check)
                 else:
-                    trained = train_here(cell, how, work, tokens, checkpoint_every)
+                    trained = train_here(cell, how, work.folder, tokens, checkpoint_every, work.check)
                 break
             except Exception as error:
                 now = at_a_time or how.batch_size
@@ -82,6 +82,7 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
                 "wall_seconds": seconds,
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
                 "threads": cell.training.threads,
+                "processes": cell.training.processes,
                 "micro_batch": at_a_time,
                 "trained_parameters": trained,
                 "collapsed_since": collapsed_since(work.folder / "metrics.jsonl"),
@@ -91,11 +92,19 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
         work.publish("TRAINED")
 
 
-def train_here(cell: Cell, how: Training, work: claim.Attempt, tokens: Tokens, checkpoint_every: int) -> int:
-    """Train in this very process; gives the number of trained parameters."""
+def train_here(
+    cell: Cell,
+    how: Training,
+    folder: Path,
+    tokens: Tokens,
+    checkpoint_every: int,
+    each_step: Callable[[], None] = lambda: None,
+) -> int:
+    """Train in this very process, or this process's share; gives the number of trained parameters."""
     cell = cell.model_copy(update={"training": how})
-    model = train(cell, work.folder, tokens, checkpoint_every=checkpoint_every, each_step=work.check)
-    embed(model, work.folder, tokens, next(model.parameters()).device)
+    model = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
+    if gather.rank() == 0:
+        embed(model, folder, tokens, next(model.parameters()).device)
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 

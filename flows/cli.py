@@ -83,6 +83,17 @@ def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell,
 
 
 @app.command()
+def cell(
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell that was begun, or its beginning")],
+    folder: Annotated[Path, typer.Option(help="where the files are to be left")] = Path("by-hand"),
+) -> None:
+    """Print the plain command that trains one cell by hand, without Prefect, engine or MLflow."""
+    from flows.show import by_hand
+
+    typer.echo(by_hand(cell, folder))
+
+
+@app.command()
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     from contrastive.plan import document

@@ -1,6 +1,8 @@
 """`ablate show CELL`: one run folder, for people."""
 
 import json
+import shlex
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,35 @@ from contrastive import claim, store
 from contrastive.errors import UserError
 
 
-def show(beginning: str) -> None:
+def find(beginning: str) -> Path:
+    """The one run folder whose name begins so."""
     runs = store.home() / "runs"
     found = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
     if len(found) != 1:
         raise UserError(
             f"{len(found)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids"
         )
-    folder, console = found[0], Console(highlight=False, soft_wrap=True)
+    return found[0]
+
+
+def by_hand(beginning: str, into: Path) -> str:
+    """The command that trains a cell again, into a folder of its own."""
+    run = find(beginning)
+    configs = [path for path in (run / "config.json", claim.at_work(run) / "config.json") if path.exists()]
+    if not configs:
+        raise UserError(f"{run} has no config.json: the cell was never begun")
+    training = store.read_json(configs[0])["cell"]["training"]
+    count, threads = training["processes"], training["threads"]
+    several = f"-m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes {count} --dynamo_backend no"
+    several += " --mixed_precision no --main_process_port 0 "
+    return (
+        f"ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={threads} {shlex.quote(sys.executable)} "
+        f"{several if count > 1 else ''}-m contrastive.job {shlex.quote(str(configs[0]))} {shlex.quote(str(into))}"
+    )
+
+
+def show(beginning: str) -> None:
+    folder, console = find(beginning), Console(highlight=False, soft_wrap=True)
 
     def say(text: str) -> None:
         console.print(text, markup=False)

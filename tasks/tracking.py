@@ -81,11 +81,13 @@ class CurveWriter:
     def send_new(self) -> tuple[str, int]:
         """Sends what is new, and says how far the log is: by its name, since each attempt has its own, and its size."""
         log = claim.at_work(self.folder) / "metrics.jsonl"
-        if not log.exists():
+        try:
+            size = log.stat().st_size
+        except FileNotFoundError:  # not there yet, or just moved to the run folder
             return "", 0
         if not self.broken:
             self._try()
-        return str(log), log.stat().st_size
+        return str(log), size
 
     def _try(self) -> None:
         try:

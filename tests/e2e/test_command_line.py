@@ -12,7 +12,7 @@ import pytest
 from contrastive import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
-COMMANDS = ("plan", "run", "report", "show", "sync", "audit", "doctor", "up")
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up")
 
 
 def report_of(home: Path) -> dict[str, bytes]:
@@ -137,6 +137,24 @@ def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: 
     assert "attempt 1: train on " in done.stdout and ": done\n" in done.stdout
     assert "test.accuracy" in done.stdout and "every file whole" in done.stdout
     assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
+
+
+def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_path: Path, ablate_in: Ablate):
+    """One of one process, and one of two, which the engine and `accelerate launch` begin in different ways."""
+    experiment = tmp_path / "two.yaml"
+    text = SMOKE.read_text().partition("sections:")[0].replace("seeds: [0, 1]", "seeds: [0]")
+    experiment.write_text(f"{text}sections:\n  - {{title: T, axes: {{processes: [1, 2]}}, baseline: {{}}}}\n")
+    done = ablate_in(tmp_path, "run", experiment)
+    assert done.returncode == 0, done.stderr
+    runs = sorted(tmp_path.glob("runs/*"))
+    assert len(runs) == 2
+    for run in runs:
+        printed = ablate_in(tmp_path, "cell", run.name[:12], "--folder", tmp_path / "by hand").stdout
+        assert ("--num_processes 2" in printed) == (store.read_json(run / "provenance.json")["processes"] == 2)
+        subprocess.run(printed, shell=True, check=True, capture_output=True, cwd=tmp_path)
+        for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
+            assert (tmp_path / "by hand" / name).read_bytes() == (run / name).read_bytes()
+        shutil.rmtree(tmp_path / "by hand")
 
 
 def test_show_of_a_damaged_folder_says_what_is_damaged(home: Path, ablate_in: Ablate):
