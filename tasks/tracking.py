@@ -179,8 +179,9 @@ def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str) ->
         client.delete_run(old.info.run_id)
     tags = {"ablate.cell": folder.name, "ablate.kind": "cell"}
     run = client.create_run(experiment_id(client, experiment), run_name=name, tags=tags)
-    if (folder / "config.json").exists():
-        params = [Param(key, value[:6000]) for key, value in settings(store.read_json(folder / "config.json")["cell"])]
+    config = claim.at_work(folder) / "config.json"
+    if config.exists():
+        params = [Param(key, value[:6000]) for key, value in settings(store.read_json(config)["cell"])]
         client.log_batch(run.info.run_id, params=params)
     return str(run.info.run_id)
 

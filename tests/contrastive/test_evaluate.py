@@ -1,6 +1,7 @@
 """Evaluation reads arrays and leaves scores and coordinates: whole, the same each time, or a clear error."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,10 @@ TEXTS = 60
 @pytest.fixture
 def folder(tmp_path):
     return filled(tmp_path)
+
+
+def in_place(folder: Path, evaluation: Evaluation) -> None:
+    evaluate(folder, evaluation, into=folder)
 
 
 def filled(folder, texts: int = TEXTS, size: int = 5, *, head: bool = True, splits=("validation", "test")):
@@ -45,7 +50,7 @@ def scores(folder) -> dict[str, float]:
 
 def test_every_score_of_every_split_is_kept_with_the_key(folder):
     evaluation = Evaluation(splits=("validation", "test"))
-    evaluate(folder, evaluation, into=folder)
+    in_place(folder, evaluation)
     document = json.loads((folder / "scores.json").read_text())
     assert (document["version"], document["key"]) == (1, evaluation_key(evaluation))
     metrics = ("accuracy", "macro_f1", "svm_accuracy", "knn_accuracy", "ari", "nmi", "kmeans_accuracy")
@@ -59,24 +64,24 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
 
 
 def test_only_what_is_asked_for(folder):
-    evaluate(folder, Evaluation(metrics=("knn",)), into=folder)
+    in_place(folder, Evaluation(metrics=("knn",)))
     assert list(scores(folder)) == ["test.knn_accuracy"]
 
 
 def test_a_cell_without_a_head_has_no_accuracy(tmp_path):
-    evaluate(filled(tmp_path, head=False), Evaluation(metrics=("accuracy", "knn")))
+    in_place(filled(tmp_path, head=False), Evaluation(metrics=("accuracy", "knn")))
     assert list(scores(tmp_path)) == ["test.knn_accuracy"]
 
 
 def test_two_evaluations_are_equal_to_the_byte(tmp_path):
     for name in ("one", "other"):
-        evaluate(filled(tmp_path / name), Evaluation())
+        in_place(filled(tmp_path / name), Evaluation())
     for file in ("scores.json", "tsne.npz"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
 
 def test_the_picture_shows_the_texts_with_the_smallest_ids(folder):
-    evaluate(folder, Evaluation(tsne_points=20), into=folder)
+    in_place(folder, Evaluation(tsne_points=20))
     picture, given = np.load(folder / "tsne.npz"), np.load(folder / "embeddings.npz")
     assert picture["x"].shape == (20, 2) and picture["x"].dtype == np.float32 and np.isfinite(picture["x"]).all()
     assert sorted(picture["ids"]) == sorted(given["test.ids"])[:20]
@@ -95,13 +100,13 @@ def test_the_picture_keeps_clouds_apart():
 
 @pytest.mark.parametrize("texts", [4, 7, 31])
 def test_few_texts_have_a_picture(tmp_path, texts):
-    evaluate(filled(tmp_path, texts), Evaluation(metrics=("accuracy",)))
+    in_place(filled(tmp_path, texts), Evaluation(metrics=("accuracy",)))
     assert np.load(tmp_path / "tsne.npz")["x"].shape == (texts, 2)
 
 
 @pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5)])
 def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
-    evaluate(filled(tmp_path, texts, size), Evaluation(metrics=("accuracy",)))
+    in_place(filled(tmp_path, texts, size), Evaluation(metrics=("accuracy",)))
     picture = np.load(tmp_path / "tsne.npz")
     assert picture["x"].shape == (0, 2) and len(picture["labels"]) == len(picture["ids"]) == 0
     assert f"there are {texts} texts of {size}" in str(picture["reason"])
@@ -112,7 +117,7 @@ def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
 def test_collapsed_embeddings_are_said_to_be_so(folder, rounding):
     noise = rounding * np.random.default_rng(0).normal(size=(TEXTS, 5))
     change(folder / "embeddings.npz", test=(3 + noise).astype(np.float32))
-    evaluate(folder, Evaluation(), into=folder)
+    in_place(folder, Evaluation())
     picture = np.load(folder / "tsne.npz")
     assert picture["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(picture["reason"])
     assert scores(folder)["test.ari"] == pytest.approx(0.0, abs=0.1)
@@ -126,7 +131,7 @@ def test_the_size_of_embeddings_does_not_change_the_picture(folder, size):
 
 def test_a_split_without_texts(tmp_path):
     with pytest.raises(UserError, match="no validation texts to evaluate on: set data.validation"):
-        evaluate(filled(tmp_path, splits=("test",)), Evaluation(splits=("validation",)))
+        in_place(filled(tmp_path, splits=("test",)), Evaluation(splits=("validation",)))
 
 
 @pytest.mark.parametrize(("file", "array"), [("embeddings", "test"), ("predictions", "test.logits")])
@@ -135,7 +140,7 @@ def test_numbers_that_are_none_leave_no_scores(folder, file, array):
     spoiled[7, 1] = np.nan
     change(folder / f"{file}.npz", **{array: spoiled})
     with pytest.raises(UserError, match=f"{file} hold NaN or infinity: the training diverged"):
-        evaluate(folder, Evaluation(), into=folder)
+        in_place(folder, Evaluation())
     assert not (folder / "scores.json").exists() and not (folder / "tsne.npz").exists()
 
 
@@ -145,11 +150,11 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
     for file in ("embeddings.npz", "predictions.npz"):
         change(other / file, **{k: v[order] for k, v in np.load(other / file).items() if k.startswith("test")})
     for it in (folder, other):
-        evaluate(it, Evaluation(metrics=("accuracy", "macro_f1", "kmeans")))
+        in_place(it, Evaluation(metrics=("accuracy", "macro_f1", "kmeans")))
     assert scores(folder) == pytest.approx(scores(other))
     assert set(np.load(folder / "tsne.npz")["ids"]) == set(np.load(other / "tsne.npz")["ids"])
 
 
 def test_a_split_with_too_few_texts_a_class_is_named(folder):
     with pytest.raises(UserError, match=r"^validation: 100 folds need 100 texts a class"):
-        evaluate(folder, Evaluation(splits=("validation", "test"), folds=100), into=folder)
+        in_place(folder, Evaluation(splits=("validation", "test"), folds=100))

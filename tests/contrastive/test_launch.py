@@ -98,7 +98,7 @@ def test_two_runs_of_two_processes_are_equal_to_the_bit(sources: tuple[str, str]
     assert (curve(first, "loss") == curve(again, "loss")).all()
 
 
-def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str]):
+def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
     undisturbed = curve(run(make(sources, 2, training={"epochs": 4}))[0], "loss")
     cell = make(sources, 2, training={"epochs": 4}).model_copy(update={"seed": 1})
     folder = store.run_folder(cell_id(identity(cell)))
@@ -108,7 +108,7 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
     deadline = time.monotonic() + 60
     while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    jobs = processes()
+    jobs = processes(home)
     os.kill(max(jobs), signal.SIGKILL)
     thread.join()
     assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
@@ -136,7 +136,7 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    jobs = processes()
+    jobs = processes(tmp_path)
     assert len(jobs) == 2
     parent.kill()
     parent.wait()
@@ -146,12 +146,13 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
     assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
 
 
-def processes() -> list[int]:
-    """The processes of jobs that run now."""
+def processes(home: Path) -> list[int]:
+    """The processes of jobs that run now in this home."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"contrastive.job" in path.read_bytes():
+            command = path.read_bytes()
+            if b"contrastive.job" in command and str(home).encode() in command:
                 found.append(int(path.parent.name))
         except OSError:
             continue
