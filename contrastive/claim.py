@@ -115,9 +115,9 @@ def attempts(run: Path) -> list[dict[str, Any]]:
 
 
 def at_work(run: Path) -> Path:
-    """The folder in which a cell is being trained, or was last; the run folder itself once it is finished there."""
-    folders = [path for path in sorted((run / "attempts").glob("*")) if (path / "metrics.jsonl").exists()]
-    return folders[-1] if folders else run
+    """The folder of the latest attempt while it trains, or where it failed; the run folder once it took its files."""
+    latest = max((run / "attempts").glob("[0-9]*"), default=run)
+    return latest if (latest / "metrics.jsonl").exists() else run
 
 
 def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:

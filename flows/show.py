@@ -27,16 +27,16 @@ def find(beginning: str) -> Path:
 def by_hand(beginning: str, into: Path) -> str:
     """The command that trains a cell again, into a folder of its own."""
     run = find(beginning)
-    configs = [path for path in (run / "config.json", claim.at_work(run) / "config.json") if path.exists()]
-    if not configs:
+    config = claim.at_work(run) / "config.json"
+    if not config.exists():
         raise UserError(f"{run} has no config.json: the cell was never begun")
-    training = store.read_json(configs[0])["cell"]["training"]
+    training = store.read_json(config)["cell"]["training"]
     count, threads = training["processes"], training["threads"]
     several = f"-m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes {count} --dynamo_backend no"
     several += " --mixed_precision no --main_process_port 0 "
     return (
         f"ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={threads} {shlex.quote(sys.executable)} "
-        f"{several if count > 1 else ''}-m contrastive.job {shlex.quote(str(configs[0]))} {shlex.quote(str(into))}"
+        f"{several if count > 1 else ''}-m contrastive.job {shlex.quote(str(config))} {shlex.quote(str(into))}"
     )
 
 
@@ -47,7 +47,7 @@ def show(beginning: str) -> None:
         console.print(text, markup=False)
 
     say(f"{folder.name}  {folder}")
-    if config := content(folder / "config.json"):
+    if config := content(claim.at_work(folder) / "config.json"):
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
     for attempt in claim.attempts(folder):

@@ -145,7 +145,7 @@ def outcome(folder: Path) -> tuple[str, str]:
 
 def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None) -> str:
     """Send what is missing of a run; one that holds other curves or scores than the folder is replaced."""
-    rows = lines(folder)
+    rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
     if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
         run_id = fresh_run(client, experiment, folder, name_of(folder))
         sent = 0
@@ -158,8 +158,9 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
         scores = [Metric(s["name"], s["value"], now, 0) for s in store.read_json(folder / "scores.json")["scores"]]
         client.log_batch(run_id, metrics=scores)
     for name in ARTIFACTS:
-        if (folder / name).exists():
-            client.log_artifact(run_id, str(folder / name))
+        path = (latest if name == "config.json" else folder) / name
+        if path.exists():
+            client.log_artifact(run_id, str(path))
     weights = folder / "checkpoint" / "weights.safetensors"
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
@@ -230,7 +231,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def name_of(folder: Path) -> str:
-    path = folder / "config.json"
+    path = claim.at_work(folder) / "config.json"
     return str(store.read_json(path)["name"]) if path.exists() else folder.name
 
 
@@ -305,7 +306,7 @@ def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
     status, _ = outcome(folder)
     if run.data.tags.get("ablate.status") != status:
         yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"
-    rows = lines(folder)
+    rows = lines(claim.at_work(folder))
     if len(client.get_metric_history(run.info.run_id, "loss")) != len(rows) or not is_prefix(
         client, run.info.run_id, rows
     ):

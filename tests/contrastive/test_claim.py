@@ -123,6 +123,19 @@ def test_an_attempt_ends_with_what_stopped_it(run: Path):
     assert not (run / "claim.json").exists() and store.damage(run, "TRAINED") is not None
 
 
+def test_the_log_of_an_attempt_that_failed_is_not_that_of_the_cell_once_another_one_succeeded(run: Path):
+    with pytest.raises(ValueError, match="no"), claim.attempt(run, "train", lambda: False) as first:
+        assert first is not None
+        (first.folder / "metrics.jsonl").write_text("failed")
+        raise ValueError("no")
+    assert claim.at_work(run) == first.folder
+    with claim.attempt(run, "train", lambda: False) as second:
+        assert second is not None
+        (second.folder / "metrics.jsonl").write_text("done")
+        second.publish("TRAINED")
+    assert claim.at_work(run) == run and (run / "metrics.jsonl").read_text() == "done"
+
+
 def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
     run.mkdir(parents=True)
     for name in ("weights", "scores.json", "DONE", "FAILED.json"):
