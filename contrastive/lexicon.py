@@ -18,22 +18,8 @@ from contrastive.errors import UserError
 Ids = Int64[Tensor, " _"]  # of any number of tokens
 
 # What a tokenizer leaves of don't, won't, isn't …; to WordNet verbs, currencies, networks
-CONTRACTED = {
-    "ain",
-    "aren",
-    "didn",
-    "doesn",
-    "don",
-    "hadn",
-    "hasn",
-    "haven",
-    "isn",
-    "ma",
-    "mustn",
-    "shan",
-    "wasn",
-    "won",
-}
+CONTRACTED = {"ain", "aren", "didn", "doesn", "don", "hadn", "hasn", "haven", "isn", "ma", "mustn", "shan", "wasn",
+              "won"}  # fmt: skip
 LEAST = 0.15  # share of a vocabulary's words that have synonyms; bert-base-chinese has .10, English ones have about .5
 
 
