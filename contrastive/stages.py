@@ -61,14 +61,18 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
         while True:
             how = cell.training.model_copy(update={"micro_batch": at_a_time})
             try:
-                if how.processes > 1:
+                if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
                     trained = launch(work.folder, checkpoint_every, how, devices, work.check)
                 else:
                     trained = train_here(cell, how, work.folder, tokens, checkpoint_every, work.check)
                 break
             except Exception as error:
                 now = at_a_time or how.batch_size
-                if now == 1 or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory":
+                if (
+                    now == 1
+                    or how.sharding is not None
+                    or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory"
+                ):
                     raise
                 at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
             work.note(micro_batch=at_a_time)
@@ -102,10 +106,11 @@ def train_here(
 ) -> int:
     """Train in this very process, or this process's share; gives the number of trained parameters."""
     cell = cell.model_copy(update={"training": how})
-    model = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
-    if gather.rank() == 0:
-        embed(model, folder, tokens, next(model.parameters()).device)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+    shared = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
+    first = gather.rank() == 0
+    if first or how.sharding is not None:
+        embed(shared.predict, folder if first else None, tokens, shared.device)
+    return shared.count
 
 
 def go_on(folder: Path, into: Path) -> None:
