@@ -311,7 +311,9 @@ def by_vectors(output: Output) -> Gradients:
 def counted_once(module: nn.Module) -> Iterator[None]:
     """Stage 3 fetches weights for as many backward passes as there were forward ones; a look is one more."""
     counters = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
-    before = [(part, name, getattr(part, name)) for part in module.modules() for name in counters if hasattr(part, name)]
+    before = [
+        (part, name, getattr(part, name)) for part in module.modules() for name in counters if hasattr(part, name)
+    ]
     yield
     for part, name, count in before:
         setattr(part, name, count)

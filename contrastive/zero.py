@@ -92,6 +92,8 @@ def misfit(objective: Objective, training: Training) -> str:
     view, wanted = objective.view or objective.usual_view(), "take ZeRO 1 or 2, which leave the weights whole"
     if view == "momentum" and named(training):
         return f"the view momentum averages all weights after each step, and {training.sharding} splits them: {wanted}"
+    if view == "contextual":
+        return f"the view contextual encodes only where a word was drawn, each process on its own: {wanted}"
     if (view, objective.change) == ("consert", "adversarial"):
         return f"the adversarial change takes a gradient in the forward pass, and {training.sharding} splits: {wanted}"
     return ""
