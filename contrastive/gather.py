@@ -42,7 +42,7 @@ def join() -> None:
     if "RANK" in os.environ:
         dist.init_process_group(backend())
     else:
-        alone = torch.distributed.distributed_c10d.HashStore()
+        alone = dist.HashStore()  # type: ignore[attr-defined]
         dist.init_process_group(backend(), store=alone, rank=0, world_size=1)
 
 
