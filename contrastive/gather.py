@@ -100,6 +100,25 @@ def averaged(gradients: Gradients) -> Gradients:
     return over_all
 
 
+def split(whole: nn.Module, blocks: list[nn.Module], device: torch.device, again: bool) -> None:
+    """Let each process hold a part of the weights (FSDP); `again` frees those of a block after its forward pass."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(device.type, (processes(),))
+    for block in blocks:
+        fully_shard(block, mesh=mesh, reshard_after_forward=again)
+    fully_shard(whole, mesh=mesh)
+
+
+def part_of(parameter: Any, own: Tensor) -> Tensor:
+    """What this process holds of something that is split as a parameter is."""
+    from torch.distributed.tensor import DTensor
+
+    like = {"shape": parameter.shape, "stride": parameter.stride()}
+    return DTensor.from_local(own, parameter.device_mesh, parameter.placements, run_check=False, **like)
+
+
 def leave_out(model: nn.Module, beginning: str) -> None:
     """Let the launcher not touch some of a model: what sees the whole batch in each process has its gradient whole."""
     names = [name for name in model.state_dict() if name.startswith(beginning)]

@@ -5,6 +5,7 @@ differs is who holds which part of weights, gradients and moments, so that all m
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from contrastive import gather, gradcache, tuning, zero
 from contrastive.batches import Batch
 from contrastive.config import Cell, Training
+from contrastive.errors import UserError
 from contrastive.model import Model
 from contrastive.views.types import Output
 
@@ -156,17 +158,11 @@ class Fsdp:
     """PyTorch's FSDP: weights, gradients and moments split, each block of the encoder whole only while it computes."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
-
         self.model, self.around, self.accelerator = model, Around(model), accelerator
-        mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
-        # the token views read the weights of a block after it has computed
+        blocks = [module for name, module in model.named_modules() if tuning.is_block(name)]
+        # the token views read the weights of a block after it has computed, so they stay until its gradient
         again = cell.objective.view not in ("topk_tokens", "cluster", "layers")
-        for block in [module for name, module in model.named_modules() if tuning.is_block(name)]:
-            fully_shard(block, mesh=mesh, reshard_after_forward=again)
-        fully_shard(self.around, mesh=mesh)
-        model.to(accelerator.device)  # buffers
+        gather.split(self.around, blocks, accelerator.device, again)
         self.optimizer, self.clip = adamw(model, cell), cell.training.clip
         self.listed, self.device = listed(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
@@ -208,20 +204,10 @@ class Fsdp:
         return gather.to_first(kept | {"state": own})
 
     def take_up(self, moments: Any) -> None:
-        from torch.distributed.tensor import DTensor
-
         self.optimizer.load_state_dict(moments[gather.rank()])
         states: dict[Any, dict[str, Any]] = self.optimizer.state
         for parameter, kept in states.items():
-            for name in kept.keys() - {"step"}:
-                kept[name] = DTensor.from_local(
-                    kept[name],
-                    parameter.device_mesh,
-                    parameter.placements,
-                    run_check=False,
-                    shape=parameter.shape,
-                    stride=parameter.stride(),
-                )
+            kept |= {name: gather.part_of(parameter, value) for name, value in kept.items() if name != "step"}
 
 
 Shared: TypeAlias = Whole | Zero | Fsdp
@@ -244,6 +230,8 @@ def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
     """The model on its device, with its optimizer, in the way that the cell chooses."""
     if cell.training.sharding is None:
         return Whole(model, cell, accelerator)
+    if reason := zero.misfit(cell.objective, cell.training):
+        raise UserError(reason)
     return (Zero if zero.named(cell.training) else Fsdp)(model, cell, accelerator)
 
 
@@ -264,6 +252,7 @@ def with_deepspeed(training: Training, on_gpu: bool) -> Accelerator:
 
     if not on_gpu:  # else it is compiled at first use, for 20 s, and leaves files in /dev/shm; gloo does the same
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    os.environ.setdefault("LOCAL_RANK", "0")  # which only launchers set, and DeepSpeed asks for
     deepspeed.init_distributed(gather.backend(), auto_mpi_discovery=False)
     assert training.sharding is not None
     recipe: dict[str, Any] = {

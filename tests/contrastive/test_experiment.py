@@ -248,7 +248,7 @@ def test_a_good_file_is_read_with_its_types():
             'sections.axes.translators: takes at most 2, got ["a", "b", "c"]',
         ),
         ("k: [4, 8]", "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
-        ("  epochs: 2", "  sharding: zero2", 5, 'training.sharding: expected'),
+        ("  epochs: 2", "  sharding: zero2", 5, "training.sharding: expected"),
         (
             "  epochs: 2",
             "  sharding: deepspeed:nowhere.json",

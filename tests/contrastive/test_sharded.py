@@ -61,7 +61,7 @@ def detach_simcse() -> None:
     real = losses.LOSSES["simcse"]
 
     def detached(views, *, mask=None, temperature=0.05):
-        return real(views.detach(), mask=mask, temperature=temperature)
+        return real(views.detach(), mask=mask, temperature=temperature) + 0.0 * views.sum()
 
     LOSSES["simcse"] = detached
 
