@@ -57,11 +57,13 @@ def run(
 
     check(experiment)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows import orphans
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
+        with orphans.none():
+            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:

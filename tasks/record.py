@@ -21,8 +21,9 @@ def close(cell_id: str, experiment: str) -> None:
     """Say of the run of a cell that was stopped that it no longer runs."""
     try:
         client = open_tracker(store.home())
-        run = find_run(client, experiment, "ablate.cell", cell_id)
-        if run is not None and run.info.status == "RUNNING":
-            client.set_terminated(run.info.run_id, "KILLED")
+        with store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
+            run = find_run(client, experiment, "ablate.cell", cell_id)
+            if run is not None and run.info.status == "RUNNING":
+                client.set_terminated(run.info.run_id, "KILLED")
     except Exception as error:  # whatever a tracking server may raise
         logger.warning("the MLflow run of %s stays open until the next run: %s", cell_id, error)
