@@ -24,8 +24,6 @@ from tasks.secrets import masked
 
 def up(home: Path, host: str = LOOPBACK) -> None:
     """Start the services and see that they go on; Ctrl-C, SIGTERM or `ablate down` stops them all."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
     store = tracking_uri(home)
     served = is_database(store)  # any other address is that of a server, which somebody else runs
     exposure.check(host, os.environ, mlflow=served)
@@ -34,6 +32,8 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             os.environ["PREFECT_API_AUTH_STRING"] = password  # for the worker, its flows, and what is asked from here
         prefect = url(host, port := free_port("prefect", host))
         tracking = url(host, free_port("mlflow", host)) if served else None
+        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
         with services(home, environment(home, host, f"{prefect}/api")) as started:
             server = started.start("prefect-server", "prefect", "server", "start", "--host", host, "--port", str(port))
             if tracking:
