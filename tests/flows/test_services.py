@@ -75,6 +75,8 @@ def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     deployed = ports.ask(f"{api}/deployments/filter", {})
     assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
     assert {one["work_pool_name"] for one in deployed} == {"ablate"}
+    (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
+    assert nightly["schedule"]["cron"] == "0 2 * * *" and not nightly["active"]
     assert soon(lambda: working(api)), (Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text()
     children = psutil.Process(up.pid).children(recursive=True)
     listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}

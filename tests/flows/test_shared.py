@@ -15,7 +15,6 @@ import psutil
 import psycopg2
 import pytest
 
-from flows import ports
 from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate
 from tests.postgres import PASSWORD
 
@@ -178,7 +177,7 @@ def test_no_secret_is_printed_logged_recorded_or_seen_in_a_command_line(
     assert b"ablate.recorded" in places["mlflow"] and b"ablation-grid" in places["prefect"]
     secrets = [PASSWORD, *(value.rpartition(":")[2] for value in SECRETS.values())]
     assert [(where, secret) for where, text in places.items() for secret in secrets if secret.encode() in text] == []
-    assert f"cells are in MLflow (postgresql://ablate:***@127.0.0.1:" in places["printed"].decode()
+    assert "cells are in MLflow (postgresql://ablate:***@127.0.0.1:" in places["printed"].decode()
 
 
 def content(uri: str) -> bytes:

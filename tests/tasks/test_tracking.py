@@ -1,6 +1,7 @@
 import json
 import logging
 import multiprocessing
+import traceback
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,34 @@ def test_a_failure_of_tracking_is_logged_once_and_stops_no_training(
         writer.send_new()
         writer.send_new()
     assert [record.name for record in caplog.records].count(tracking.logger.name) == 1
+
+
+def test_an_address_with_a_password_is_never_quoted_whole(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
+    folder = cell_folder("c0s0", "ce", 0, 0.75)
+    with pytest.raises(tracking.TrackingFailed, match=r"http://me:\*\*\*@127.0.0.1:1/api") as raised:
+        tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+    with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
+        tracking.CurveWriter(home, "small", folder, "ce · seed 0").send_new()
+    told = "".join(traceback.format_exception(raised.value)) + caplog.text
+    assert "curves of ce" in told and "hush-hush" not in told
+
+
+def test_another_machine_that_makes_the_experiment_at_the_same_time(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """It has locks of its own: MLflow says that there is none, and then that there is one already."""
+    client = tracking.open_tracker(home)
+    made = tracking.experiment_id(client, "small")
+    look, looked = MlflowClient.get_experiment_by_name, []
+
+    def too_early(self: MlflowClient, name: str) -> object:
+        looked.append(name)
+        return None if len(looked) == 1 else look(self, name)
+
+    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", too_early)
+    assert tracking.experiment_id(client, "small") == made and len(looked) == 2
 
 
 def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
