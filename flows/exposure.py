@@ -51,8 +51,12 @@ def mlflow_users(home: Path) -> Path:
     path = home / ".mlflow" / "auth.ini"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     database = str(path.with_name("users.db")).replace("%", "%%")
-    path.write_text(
-        f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{database}\nadmin_username = admin\n",
-        encoding="utf-8",
-    )
+    settings = {
+        "default_permission": "READ",
+        "database_uri": f"sqlite:///{database}",
+        "admin_username": "admin",
+        "auth_cache_ttl_seconds": "60",  # of one process, which hears of every change; each check costs half a second
+    }
+    text = "".join(f"{name} = {value}\n" for name, value in settings.items())
+    path.write_text(f"[mlflow]\n{text}", encoding="utf-8")
     return path

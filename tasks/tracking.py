@@ -7,6 +7,7 @@ missing or disagrees is mended by `sync` and found by `audit`.
 import json
 import logging
 import math
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -83,6 +84,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
 
 
 def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+    assert re.fullmatch(r"[\w.-]+", value), f"`{value}` could end the text in the filter, and say something else"
     found = client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'", max_results=1)
     return found[0] if found else None
 

