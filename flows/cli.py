@@ -141,12 +141,25 @@ def doctor() -> None:
 
 
 @app.command()
-def up() -> None:
+def up(
+    host: Annotated[
+        str, typer.Option(envvar="ABLATE_HOST", help="address to listen on; any but loopback demands passwords")
+    ] = "127.0.0.1",
+) -> None:
     """Start Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C."""
     from contrastive.store import home
     from flows.services import up as start
 
-    start(home())
+    start(home(), host)
+
+
+@app.command()
+def down() -> None:
+    """Stop the `ablate up` of this home, wherever it was started on this machine."""
+    from contrastive.store import home
+    from flows.running import stop
+
+    typer.echo("stopped" if stop(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:
@@ -157,11 +170,12 @@ def fail(message: str, code: int = 2) -> None:
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
     from contrastive.errors import UserError
+    from tasks.secrets import masked
 
     try:
         app()
     except UserError as error:
-        sys.exit(_message(str(error)))
+        sys.exit(_message(masked(str(error))))
     except SystemExit as end:
         if end.code == 130:  # what the command line library makes of Ctrl-C
             _message("stopped; the same command goes on from here")
