@@ -10,6 +10,13 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
+    chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
+    chaos.addoption("--seed", type=int, default=0, help="which random moments")
+    chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mlflow import MlflowClient
