@@ -58,12 +58,14 @@ class Attempt:
             if _read(self.run).get("number") != self.number:
                 self.lost = True
             self.check()
-            made = [path for path in sorted(self.folder.iterdir()) if path.name not in ("attempt.json", "resume")]
             store.forget(self.run, marker)
-            for path in made:
-                os.replace(path, self.run / path.name)
-            store.mark(self.run, marker)
             (self.run / "FAILED.json").unlink(missing_ok=True)
+            if marker == "TRAINED":
+                store.mark(self.folder, marker)  # from here on, `_complete` ends what a kill interrupts
+                _complete(self.run)
+            else:
+                _move(self.folder, self.run)
+                store.mark(self.run, marker)
         for attempt in (self.run / "attempts").glob("*/resume"):
             shutil.rmtree(attempt, ignore_errors=True)
 
@@ -120,10 +122,24 @@ def at_work(run: Path) -> Path:
     return latest if (latest / "metrics.jsonl").exists() else run
 
 
+def _complete(run: Path) -> None:
+    """End the publishing of a training whose holder may have been killed between two files; the marker goes last."""
+    for marker in (run / "attempts").glob("*/TRAINED"):
+        _move(marker.parent, run)
+        os.replace(marker, run / marker.name)
+
+
+def _move(made: Path, run: Path) -> None:
+    for path in sorted(made.iterdir()):
+        if path.name not in store.NOT_COVERED and not path.name.startswith("."):
+            os.replace(path, run / path.name)
+
+
 def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
     seen, since = None, time.monotonic()
     while True:
         with store.locked(run / ".claim"):
+            _complete(run)
             if finished():
                 return None
             claim = _read(run)

@@ -4,9 +4,11 @@ import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
+import urllib.request
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +91,7 @@ class Deployment:
             with open(self.home / "said.txt", "ab") as said:
                 self.up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
             wait(lambda: len(processes.of_kind(self.home, "Prefect worker")) == 1, "`ablate up` did not start")
-        deployment = ports.ask(f"{self.api}/deployments/name/ablation-grid/quickstart", None)["id"]
+        deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
         asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
         self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
 
@@ -122,7 +124,10 @@ class Deployment:
         return True
 
     def _state(self) -> str:
-        return str(ports.ask(f"{self.api}/flow_runs/{self.run}", None)["state_type"]) if self.run else "CRASHED"
+        try:
+            return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
+        except OSError:  # the server was killed, or is busy: asked again
+            return ""
 
 
 @dataclass
@@ -158,6 +163,7 @@ class Soak:
         target.send_signal(signal.SIGKILL)
         self.under.append((kind, family[1:]))
         self.row(kind).kills += 1
+        print(f"{time.strftime('%X')} lap {self.laps}, killed the {kind} {target.pid}", flush=True)
 
     def row(self, kind: str) -> Row:
         return self.rows.setdefault(kind, Row())
@@ -297,9 +303,12 @@ def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
         time.sleep(0.1)
 
 
-def free_port() -> int:
-    import socket
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
 
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
