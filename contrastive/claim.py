@@ -44,8 +44,7 @@ class Attempt:
     def note(self, **facts: Any) -> None:
         """Add to what `ablate show` tells of this attempt."""
         path = self.folder / "attempt.json"
-        known = store.read_json(path) if path.exists() else {"number": self.number} | _here()
-        store.write_json(path, known | facts)
+        store.write_json(path, (_known(path) if path.exists() else _here()) | {"number": self.number} | facts)
 
     def check(self) -> None:
         """Raises where the claim was lost, so that a holder that woke up stops soon."""
@@ -71,7 +70,8 @@ class Attempt:
 
     def end(self) -> None:
         self._ended.set()
-        self._beating.join()
+        if self._beating.ident is not None:  # else its folder could not be made: the disk is full
+            self._beating.join()
         with store.locked(self.run / ".claim"):
             if _read(self.run).get("number") == self.number:
                 (self.run / "claim.json").unlink(missing_ok=True)
@@ -113,7 +113,16 @@ def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Att
 
 def attempts(run: Path) -> list[dict[str, Any]]:
     """What is known of each attempt, in their order."""
-    return [store.read_json(path) for path in sorted((run / "attempts").glob("*/attempt.json"))]
+    return [_known(path) for path in sorted((run / "attempts").glob("*/attempt.json"))]
+
+
+def _known(path: Path) -> dict[str, Any]:
+    """What an attempt's own file says; one that was harmed tells nothing, and stops nobody."""
+    try:
+        found: dict[str, Any] = store.read_json(path)
+    except ValueError:
+        return {"number": int(path.parent.name), "stage": "?", "host": "?", "outcome": "attempt.json is not readable"}
+    return found
 
 
 def at_work(run: Path) -> Path:
@@ -157,7 +166,7 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
 def _lost(run: Path, claim: dict[str, Any]) -> None:
     """Say of an attempt that never came to an end that it was lost."""
     path = run / "attempts" / f"{claim.get('number', 0):04}" / "attempt.json"
-    if path.exists() and "ended" not in (known := store.read_json(path)):
+    if path.exists() and "ended" not in (known := _known(path)):
         store.write_json(path, known | {"outcome": "lost"})
 
 

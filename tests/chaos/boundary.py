@@ -79,6 +79,9 @@ def fill(what: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
 
 
+FAULTS = {"kill": kill, "full": fill}
+
+
 def trial(home: Path, cell: Cell, at: int, fault: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
     """Train and evaluate in a fork; its exit code, and what it said before it ended."""
     reader, writer = os.pipe()
@@ -102,7 +105,6 @@ def trial(home: Path, cell: Cell, at: int, fault: Callable[[str], None]) -> tupl
 
 def main() -> None:
     folder, cell = Path(sys.argv[1]), Cell.model_validate_json(Path(sys.argv[2]).read_text()).canonical()
-    mode, everywhere = sys.argv[3], sys.argv[4] == "everywhere"
     os.environ["ABLATE_HOME"] = str(folder / "before")
     other = cell.model_copy(update={"seed": 1})
     assert work.train(other, cell_id(identity(other)), "another", CHECKPOINT_EVERY) is None
@@ -110,13 +112,14 @@ def main() -> None:
     _, undisturbed = trial(folder / "truth", cell, 0, kill)
     truth = grid.results(folder / "truth")
     assert truth and undisturbed["report"] is None, undisturbed
-    for at in chosen(undisturbed["seen"], everywhere):
+    for at, mode in chosen(undisturbed["seen"], int(sys.argv[3])):
         home = folder / f"{mode} {at}"
-        code, first = trial(home, cell, at, {"kill": kill, "full": fill}[mode])
+        code, first = trial(home, cell, at, FAULTS[mode])
         believed = grid.results(home)
         _, again = trial(home, cell, 0, kill)
         (run,) = home.glob("runs/*")
         told = {
+            "mode": mode,
             "at": undisturbed["seen"][at - 1],
             "killed": code == signal.SIGKILL,
             "report": first.get("report"),
@@ -130,13 +133,14 @@ def main() -> None:
         print(json.dumps(told), flush=True)
 
 
-def chosen(seen: list[str], everywhere: bool) -> list[int]:
-    """Every operation; or of each kind and place the first and the last."""
-    if everywhere:
-        return list(range(1, len(seen) + 1))
+def chosen(seen: list[str], share: int) -> list[tuple[int, str]]:
+    """Every operation with every fault; or one in so many of those that differ in what and where, the faults in turn."""
+    if share == 1:
+        return [(at, mode) for at in range(1, len(seen) + 1) for mode in FAULTS]
     first = {what: at for at, what in reversed(list(enumerate(seen, 1)))}
     last = {what: at for at, what in enumerate(seen, 1)}
-    return sorted({*first.values(), *last.values()})
+    places = sorted({*first.values(), *last.values()})
+    return [(at, mode) for start, mode in enumerate(FAULTS) for at in places[start * share // 2 :: share]]
 
 
 if __name__ == "__main__":
