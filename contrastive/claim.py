@@ -44,7 +44,7 @@ class Attempt:
     def note(self, **facts: Any) -> None:
         """Add to what `ablate show` tells of this attempt."""
         path = self.folder / "attempt.json"
-        store.write_json(path, (_known(path) if path.exists() else _here()) | {"number": self.number} | facts)
+        store.write_json(path, (_known(path) or _here()) | {"number": self.number} | facts)
 
     def check(self) -> None:
         """Raises where the claim was lost, so that a holder that woke up stops soon."""
@@ -113,15 +113,15 @@ def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Att
 
 def attempts(run: Path) -> list[dict[str, Any]]:
     """What is known of each attempt, in their order."""
-    return [_known(path) for path in sorted((run / "attempts").glob("*/attempt.json"))]
+    return [known for path in sorted((run / "attempts").glob("*/attempt.json")) if (known := _known(path))]
 
 
 def _known(path: Path) -> dict[str, Any]:
-    """What an attempt's own file says; one that was harmed tells nothing, and stops nobody."""
+    """What an attempt or a claim says of itself; a file that is missing or harmed tells nothing, and stops nobody."""
     try:
         found: dict[str, Any] = store.read_json(path)
-    except ValueError:
-        return {"number": int(path.parent.name), "stage": "?", "host": "?", "outcome": "attempt.json is not readable"}
+    except (FileNotFoundError, ValueError):
+        return {}
     return found
 
 
@@ -166,7 +166,7 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
 def _lost(run: Path, claim: dict[str, Any]) -> None:
     """Say of an attempt that never came to an end that it was lost."""
     path = run / "attempts" / f"{claim.get('number', 0):04}" / "attempt.json"
-    if path.exists() and "ended" not in (known := _known(path)):
+    if (known := _known(path)) and "ended" not in known:
         store.write_json(path, known | {"outcome": "lost"})
 
 
@@ -199,11 +199,7 @@ def _born(pid: int) -> str:
 
 
 def _read(run: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = store.read_json(run / "claim.json")
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
+    return _known(run / "claim.json")
 
 
 def leftovers(run: Path, names: Iterable[str]) -> Path | None:

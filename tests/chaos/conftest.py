@@ -50,3 +50,4 @@ def finished(tmp_path_factory: pytest.TempPathFactory, experiment: Path, environ
 @pytest.fixture(scope="session")
 def truth(finished: Path) -> dict[str, dict[str, str]]:
     return grid.results(finished)
+

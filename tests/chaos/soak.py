@@ -89,11 +89,14 @@ class Deployment:
         if not self._up():
             self.home.mkdir(parents=True, exist_ok=True)
             with open(self.home / "said.txt", "ab") as said:
-                self.up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
-            wait(lambda: len(processes.of_kind(self.home, "Prefect worker")) == 1, "`ablate up` did not start")
-        deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
-        asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
-        self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+                self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
+            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "no `ablate up`")
+        try:
+            deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
+            asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
+            self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+        except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
+            self.run = ""
 
     def running(self) -> bool:
         return self._up() and self._state() not in ENDED
