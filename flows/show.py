@@ -31,7 +31,7 @@ def by_hand(beginning: str, into: Path) -> str:
     if not config.exists():
         raise UserError(f"{run} has no config.json: the cell was never begun")
     training = store.read_json(config)["cell"]["training"]
-    count, threads = training["processes"], training["threads"]
+    count, threads = int(training["processes"]), int(training["threads"])  # numbers, whatever the file was made to say
     several = f"-m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes {count} --dynamo_backend no"
     several += " --mixed_precision no --main_process_port 0 "
     return (

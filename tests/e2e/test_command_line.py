@@ -12,7 +12,7 @@ import pytest
 from contrastive import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
-COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up")
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up", "down")
 
 
 def report_of(home: Path) -> dict[str, bytes]:
