@@ -134,7 +134,7 @@ def main() -> None:
 
 
 def chosen(seen: list[str], share: int) -> list[tuple[int, str]]:
-    """Every operation with every fault; or one in so many of those that differ in what and where, the faults in turn."""
+    """Every operation with every fault; or one in so many of those that differ in what and where."""
     if share == 1:
         return [(at, mode) for at in range(1, len(seen) + 1) for mode in FAULTS]
     first = {what: at for at, what in reversed(list(enumerate(seen, 1)))}

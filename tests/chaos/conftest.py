@@ -1,6 +1,7 @@
 """One Prefect server, and one undisturbed grid, shared by all tests of this folder."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,9 +41,12 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, experiment: Path, environment: dict[str, str]) -> Path:
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, empty_store: Path, experiment: Path, environment: dict[str, str]
+) -> Path:
     """A home in which the grid ran undisturbed."""
     home = tmp_path_factory.mktemp("finished")
+    shutil.copy(empty_store, home / "mlflow.db")
     soak.undisturbed(home, experiment, environment)
     return home
 
@@ -50,4 +54,3 @@ def finished(tmp_path_factory: pytest.TempPathFactory, experiment: Path, environ
 @pytest.fixture(scope="session")
 def truth(finished: Path) -> dict[str, dict[str, str]]:
     return grid.results(finished)
-

@@ -10,7 +10,14 @@ from contrastive import store
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 CHECKPOINT_EVERY = 10
-FILES = ("config.json", "checkpoint/weights.safetensors", "embeddings.npz", "predictions.npz", "scores.json", "tsne.npz")
+FILES = (
+    "config.json",
+    "checkpoint/weights.safetensors",
+    "embeddings.npz",
+    "predictions.npz",
+    "scores.json",
+    "tsne.npz",
+)
 CLOCK = ("examples_per_second", "tokens_per_second", "memory_mib")
 
 
@@ -26,9 +33,15 @@ def write(folder: Path, **changes: Any) -> Path:
     shared = {"title": "Two processes", "base": {"processes": 2}, "baseline": {}}
     experiment = {
         "name": "chaos",
-        "data": {"source": f"file:{folder / 'texts.csv'}", "train": 200, "validation": 16, "test": 64, "max_length": 16},
+        "data": {
+            "source": f"file:{folder / 'texts.csv'}",
+            "train": 160,
+            "validation": 16,
+            "test": 64,
+            "max_length": 16,
+        },
         "encoder": {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}},
-        "training": {"epochs": 8, "batch_size": 8, "head_lr": 1e-3, "encoder_lr": 1e-3},
+        "training": {"epochs": 6, "batch_size": 8, "head_lr": 1e-3, "encoder_lr": 1e-3},
         "evaluation": {"metrics": ["accuracy", "knn"]},
         "seeds": [0],
         "sections": [alone, shared],

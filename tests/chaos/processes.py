@@ -1,4 +1,4 @@
-"""The processes of one home, by what they are to it; found by their environment, so that no other home's are touched."""
+"""The processes of one home by what they are to it; found by their environment, so that no other home's are met."""
 
 import os
 import time

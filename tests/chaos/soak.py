@@ -71,7 +71,7 @@ class Command:
 
 
 class Deployment:
-    """A deployment of `ablate up`, which is begun again too when one of its services was killed."""
+    """A deployment of `ablate up`, which starts its services again when they are killed."""
 
     kinds = ("worker", "child of a training", "flow", "worker", "child of a training")
     services = processes.SERVICES
@@ -90,7 +90,7 @@ class Deployment:
             self.home.mkdir(parents=True, exist_ok=True)
             with open(self.home / "said.txt", "ab") as said:
                 self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
-            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "no `ablate up`")
+            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "`ablate up` hangs")
         try:
             deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
             asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
@@ -106,25 +106,21 @@ class Deployment:
 
     def end(self) -> list[str]:
         """Also a flow run that says Running although nobody runs it."""
-        unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-        cut_off = ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
+        deadline = time.monotonic() + PATIENCE
+        while (cut_off := self._unfinished()) and time.monotonic() < deadline:
+            time.sleep(0.5)
         assert self.up is not None
         self.up.send_signal(signal.SIGTERM)
         self.up.wait(60)
-        left = processes.gone_within(10, self.home)
-        return [f"{run['name']} is still {run['state_name']}" for run in cut_off] + [
-            f"left over: {one.pid} {processes.kind(one)}" for one in left
-        ]
+        left = [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
+        return [f"{run['name']} is still {run['state_name']}" for run in cut_off] + left
+
+    def _unfinished(self) -> list[dict[str, Any]]:
+        unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+        return ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
 
     def _up(self) -> bool:
-        """Whether all of it runs; where a service is gone, `up` is about to end the others, which is waited for."""
-        if self.up is None or self.up.poll() is not None:
-            return False
-        running = {processes.kind(one) for one in processes.of(self.home)}
-        if self.run and not set(self.services) <= running:
-            self.up.wait(90)
-            return False
-        return True
+        return self.up is not None and self.up.poll() is None
 
     def _state(self) -> str:
         try:

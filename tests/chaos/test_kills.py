@@ -4,10 +4,12 @@ In short with every `make test`, under `ablate run`; in long by `make chaos`, un
 """
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.chaos import grid
 from tests.chaos.soak import Command, Deployment, Soak
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
@@ -16,14 +18,17 @@ pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
 def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     tmp_path: Path,
     experiment: Path,
+    empty_store: Path,
     environment: dict[str, str],
     truth: dict[str, dict[str, str]],
     request: pytest.FixtureRequest,
 ):
     kills, table = request.config.getoption("--kills"), request.config.getoption("--table")
+    (tmp_path / "home").mkdir()
+    shutil.copy(empty_store, tmp_path / "home" / "mlflow.db")
     way = (Deployment if kills else Command)(tmp_path / "home", experiment, environment)
     soak = Soak(way, truth, seed=request.config.getoption("--seed"))
-    for kind in itertools.islice(turns(way), kills or 4):
+    for kind in itertools.islice(turns(way), kills or 3):
         soak.kill(kind)
     soak.finish()
     print(soak.table())
@@ -32,7 +37,7 @@ def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     assert not soak.faults, "\n".join(soak.faults)
     for kind, row in soak.rows.items():
         assert (row.lost, row.duplicated, row.orphaned) == (0, 0, 0), kind
-        assert row.most <= 10, f"{kind}: {row.most} steps were done in vain by one kill"
+        assert row.most <= grid.CHECKPOINT_EVERY, f"{kind}: {row.most} steps were done in vain by one kill"
 
 
 def turns(way: Command | Deployment) -> itertools.chain[str]:

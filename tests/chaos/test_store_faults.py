@@ -1,4 +1,4 @@
-"""A store that fails: files harmed afterwards, a disk that is full, a mount that is read-only, a process that ends anywhere."""
+"""A store that fails: files harmed, a full disk, a read-only mount, a process that ends at any operation."""
 
 import json
 import os
@@ -40,7 +40,9 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Cell:
 
 
 @pytest.fixture(scope="module")
-def trials(cell: Cell, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+def trials(
+    cell: Cell, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> list[dict[str, Any]]:
     """A cell that was stopped at each operation on its files in turn, and begun again."""
     folder = tmp_path_factory.mktemp("trials")
     (folder / "cell.json").write_text(cell.model_dump_json())
