@@ -5,20 +5,23 @@ others' at an address.
 """
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from contrastive import store
-from contrastive.config import Training
+from contrastive import claim, permit, store
+from contrastive.config import Cell, Training
 from contrastive.job import MEET
 
+MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
 # Only of this machine. Accelerate asks for an address, which nobody uses once the processes have met.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
@@ -31,21 +34,78 @@ class JobFailed(RuntimeError):
         self.report = report
 
 
+@dataclass(frozen=True)
+class Machines:
+    """Those that share one cell: where the first of them is found, and how many processes each has."""
+
+    host: str
+    shares: tuple[int, ...]
+
+
 def launch(
     folder: Path,
     checkpoint_every: int,
     how: Training,
     devices: str,
     each: Callable[[], None],
-    meeting: str | None = None,
-    ranks: range | None = None,
+    machines: Machines | None = None,
 ) -> int:
     """Train the cell that an attempt's config.json describes; `each` is called while it runs, and may stop it.
 
-    Gives the number of parameters that were trained. With several launches of one cell, a machine each, `ranks` are
-    those of this one, and `meeting` is tcp://HOST:PORT, a free port on the machine of rank 0.
+    Gives the number of parameters that were trained. The first of several machines says here where the others meet it.
     """
-    ranks = ranks if ranks is not None else range(how.processes)
+    if machines is None:
+        return run(folder, checkpoint_every, how, devices, each, None, range(how.processes))
+    address = f"tcp://{machines.host}:{free_port()}"
+    called = {"checkpoint_every": checkpoint_every, "micro_batch": how.micro_batch, "shares": machines.shares}
+    store.write_json(folder / MEETING, called | {"address": address})
+    try:
+        return run(folder, checkpoint_every, how, devices, each, address, range(machines.shares[0]))
+    finally:
+        (folder / MEETING).unlink()
+
+
+def assist(run_folder: Path, earlier: str, index: int) -> str:
+    """On another machine: its share of the processes, each time that the first one calls, until all are done.
+
+    Gives what was lost here, so that nobody waits for it. What else fails is told by the first machine.
+    """
+    heard: dict[str, Any] = {}
+    while not permit.revoked():
+        time.sleep(0.2)
+        attempt = claim.latest(run_folder)
+        folder = run_folder / "attempts" / attempt
+        if (
+            attempt == earlier
+            or not (folder / MEETING).exists()
+            or (called := store.read_json(folder / MEETING)) == heard
+        ):
+            continue
+        heard = called
+        how = Cell.model_validate(store.read_json(folder / "config.json")["cell"]).training
+        how = how.model_copy(update={"micro_batch": heard["micro_batch"]})
+        begin = sum(heard["shares"][:index])
+        ranks = range(begin, begin + heard["shares"][index])
+        try:
+            run(folder, heard["checkpoint_every"], how, "", lambda: None, heard["address"], ranks)
+        except JobFailed as error:
+            if error.report["kind"] == "infrastructure":
+                return str(error)
+        else:
+            return ""
+    return ""
+
+
+def run(
+    folder: Path,
+    checkpoint_every: int,
+    how: Training,
+    devices: str,
+    each: Callable[[], None],
+    meeting: str | None,
+    ranks: range,
+) -> int:
+    """The processes of these ranks, to their end; they meet at tcp://HOST:PORT, or at a file of this machine."""
     for old in (folder / f"failed.{rank}.json" for rank in ranks):
         old.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as here, ExitStack() as open_files:
@@ -77,7 +137,7 @@ def launch(
         finally:
             for process in started:  # where one failed, the others wait for it in vain
                 process.kill()
-                process.wait()
+                process.communicate()
     if any(codes):
         raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
     trained = int(store.read_json(folder / f"trained.{ranks.start}.json")["parameters"])
@@ -85,6 +145,12 @@ def launch(
         (folder / f"stderr.{rank}.txt").unlink()
         (folder / f"trained.{rank}.json").unlink()
     return trained
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 def network(meeting: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from contrastive import claim, gather, provenance, store
+from contrastive import claim, gather, permit, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Evaluation, Training
@@ -22,7 +22,7 @@ from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
-from contrastive.launch import JobFailed, launch
+from contrastive.launch import JobFailed, Machines, launch
 from contrastive.status import up_to_date
 from contrastive.train import Diverged, train
 
@@ -32,10 +32,18 @@ def prepare(cell: Cell) -> Path:
     return token_store.prepare(cell.data, cell.encoder, store.home())
 
 
-def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devices: str = "") -> None:
+def train_cell(
+    folder: Path,
+    cell: Cell,
+    name: str,
+    checkpoint_every: int,
+    devices: str = "",
+    machines: Machines | None = None,
+) -> None:
     """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for.
 
-    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them.
+    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
+    machine shares it with others, which `assist` it.
     """
     document = identity(cell)
     if cell_id(document) != folder.name:
@@ -62,7 +70,7 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
             how = cell.training.model_copy(update={"micro_batch": at_a_time})
             try:
                 if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
-                    trained = launch(work.folder, checkpoint_every, how, devices, work.check)
+                    trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
                 else:
                     trained = train_here(cell, how, work.folder, tokens, checkpoint_every, work.check)
                 break
@@ -144,8 +152,10 @@ def attempt(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[s
 
 
 def fail(folder: Path, error: BaseException) -> dict[str, Any]:
-    """Keep why a cell failed in its folder, in words for people and with the traceback for us."""
+    """Keep why a cell failed in its folder, in words for people and with the traceback for us. A stop is no failure."""
     told = error.report if isinstance(error, JobFailed) else report(error)
+    if told["kind"] == "stopped":
+        return told
     try:
         with store.locked(folder / ".claim"):
             if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
@@ -167,6 +177,8 @@ def report(error: BaseException) -> dict[str, Any]:
 def kind(error: BaseException) -> str:
     if isinstance(error, Diverged):
         return "diverged"
+    if isinstance(error, permit.Stopped):
+        return "stopped"
     if isinstance(error, UserError):
         return "config"
     if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
@@ -181,6 +193,6 @@ def explain(error: BaseException) -> str:
         return f"the disk is full: could not write {error.filename or 'a file'} below {store.home()}"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return f"not allowed to write {error.filename or 'a file'}: choose another place with ABLATE_HOME"
-    if isinstance(error, UserError | GradientPathError | Diverged):
+    if isinstance(error, UserError | GradientPathError | Diverged | permit.Stopped):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -25,7 +25,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from contrastive import gradcache, sharding
+from contrastive import gradcache, permit, sharding
 from contrastive import model as models
 from contrastive.audit import Audit
 from contrastive.batches import Batch, collate, order
@@ -33,7 +33,7 @@ from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
-from contrastive.gather import of_all_processes, whole_batch
+from contrastive.gather import anywhere, of_all_processes, whole_batch
 from contrastive.sharding import Shared
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
@@ -80,6 +80,10 @@ def train(
             if step < first:
                 continue
             each_step()
+            if anywhere([permit.revoked()])[0]:
+                save_checkpoint(folder, step, shared, scheduler, accelerator)
+                accelerator.wait_for_everyone()
+                raise permit.Stopped
             began = time.perf_counter()
             line: dict[str, Any] = {"step": step, "epoch": epoch}
             norms: dict[str, float] = {}
@@ -265,7 +269,7 @@ def checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
     whole = state is not None and len(lines) >= state["step"]
     step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
     if first_process:
-        log.write_text("".join(lines[:step]), encoding="utf-8")
+        write_atomic(log, "".join(lines[:step]))
     assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
     return state if step else None
 

@@ -2,7 +2,9 @@
 
 import os
 
-os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-os.environ.setdefault("DO_NOT_TRACK", "1")
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+import tasks  # noqa: F401 (switches all telemetry off)
+
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault(
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"
+)  # what configs/automations/zombie-flows.yaml reckons with

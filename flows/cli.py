@@ -25,6 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
 
 class Engine(StrEnum):
     local = "local"
+    ray = "ray"
     inline = "inline"
 
 
@@ -44,8 +45,11 @@ def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 def run(
     experiment: ExperimentFile,
     engine: Annotated[
-        Engine, typer.Option(help="warm workers on this machine's devices, or inline: one by one")
+        Engine, typer.Option(help="this machine's devices, the Ray cluster at RAY_ADDRESS, or inline: one by one")
     ] = Engine.local,
+    gpus_per_cell: Annotated[
+        float | None, typer.Option(min=0, max=1, help="share of a GPU of a cell, e.g. .5 packs two; 0: CPU")
+    ] = None,
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
@@ -53,11 +57,13 @@ def run(
 
     check(experiment)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows import orphans
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        report = ablation_grid(str(experiment), engine.value, keep_stale)
+        with orphans.none():
+            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:
@@ -135,12 +141,25 @@ def doctor() -> None:
 
 
 @app.command()
-def up() -> None:
+def up(
+    host: Annotated[
+        str, typer.Option(envvar="ABLATE_HOST", help="address to listen on; any but loopback demands passwords")
+    ] = "127.0.0.1",
+) -> None:
     """Start Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C."""
     from contrastive.store import home
     from flows.services import up as start
 
-    start(home())
+    start(home(), host)
+
+
+@app.command()
+def down() -> None:
+    """Stop the `ablate up` of this home, wherever it was started on this machine."""
+    from contrastive.store import home
+    from flows.running import stop
+
+    typer.echo("stopped" if stop(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:
@@ -151,11 +170,12 @@ def fail(message: str, code: int = 2) -> None:
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
     from contrastive.errors import UserError
+    from tasks.secrets import masked
 
     try:
         app()
     except UserError as error:
-        sys.exit(_message(str(error)))
+        sys.exit(_message(masked(str(error))))
     except SystemExit as end:
         if end.code == 130:  # what the command line library makes of Ctrl-C
             _message("stopped; the same command goes on from here")

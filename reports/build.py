@@ -56,7 +56,7 @@ def render(results: Results, folder: Path) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    templates.filters["escape"] = tables.escape
+    templates.filters |= {"plain": tables.plain, "code": tables.code}
     return templates.get_template("report.md.j2").render(
         experiment=results.grid["experiment"],
         problems=problems(results),
@@ -172,7 +172,9 @@ def class_counts(results: Results) -> list[str]:
     for name, cells in cells_by_data(results).items():
         if counts := counts_of(results, cells):
             frame = pd.DataFrame(counts).T.fillna(0).astype(int)
-            lines = [[f"Split of {name}" if name else "Split", *frame.columns, "all"]]
+            lines = [
+                ["Split" + (f" of {tables.plain(name)}" if name else ""), *map(tables.plain, frame.columns), "all"]
+            ]
             lines += [
                 [str(split), *(str(n) for n in row), str(sum(row))]
                 for split, row in zip(frame.index, frame.to_numpy(), strict=True)

@@ -37,7 +37,7 @@ def load(experiment: str, uri: str) -> Results:
     client = MlflowClient(tracking_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
-        raise UserError(f"MLflow ({uri}) holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
+        raise UserError(f"MLflow holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
     if found.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip

@@ -24,12 +24,12 @@ def list_table(section: dict[str, Any], results: Results) -> str:
     best = {value: best_of([cells[i, value] for i in range(len(rows))], value, results) for value in values}
     lines = [["Configuration", *(heading(value) for value in values)]]
     for i, row in enumerate(rows):
-        label = row["label"] + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
+        label = plain(row["label"]) + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
         lines.append([label, *(shown(cells[i, value], best[value]) for value in values)])
     for name, known in references(section, results).items():
         if any(value in known for value in values):
             scores = [known.get(value) for value in values]
-            lines.append([f"*{name}*", *(MISSING if s is None else number(s) for s in scores)])
+            lines.append([f"*{plain(name)}*", *(MISSING if s is None else number(s) for s in scores)])
     return markdown(lines)
 
 
@@ -41,9 +41,9 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
     columns, names = unique(row["axes"][across] for row in inside), unique(row["axes"][down] for row in inside)
     cells = {id(row): summary(row, value, results) for row in section["rows"]}
     best = best_of(list(cells.values()), value, results)
-    lines = [[f"{symbol(down)} \\ {symbol(across)}", *(str(column) for column in columns)]]
+    lines = [[f"{plain(symbol(down))} \\ {plain(symbol(across))}", *(plain(column) for column in columns)]]
     for name in names:
-        line = [str(name)]
+        line = [plain(name)]
         for column in columns:
             rows = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
             rest = [further(r, (down, across)) if len(rows) > 1 else "" for r in rows]
@@ -52,9 +52,10 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
         lines.append(line)
     for row in outside:
         text = shown(cells[id(row)], best)
-        lines.append([f"{row['label']} (baseline)" if row["baseline"] else row["label"], *[text] * len(columns)])
+        label = plain(row["label"]) + (" (baseline)" if row["baseline"] else "")
+        lines.append([label, *[text] * len(columns)])
     lines += [
-        [f"*{name}*", *[number(known[value])] * len(columns)]
+        [f"*{plain(name)}*", *[number(known[value])] * len(columns)]
         for name, known in references(section, results).items()
         if value in known
     ]
@@ -64,7 +65,7 @@ def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
 def further(row: dict[str, Any], shown_elsewhere: tuple[str, ...]) -> str:
     """The axes of a row that a pivot shows neither down nor across."""
     rest = {name: value for name, value in row["axes"].items() if name not in shown_elsewhere}
-    return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
+    return ", ".join(f"{plain(symbol(name))}={plain(value)}" for name, value in rest.items()) + ": "
 
 
 def references(section: dict[str, Any], results: Results) -> dict[str, dict[str, float]]:
@@ -106,7 +107,7 @@ def number(value: float) -> str:
 
 def heading(value: str) -> str:
     split, _, name = value.partition(".")
-    return f"{name.replace('_', ' ')} ({split})"
+    return plain(f"{name.replace('_', ' ')} ({split})")
 
 
 def symbol(name: str) -> str:
@@ -122,12 +123,25 @@ def unique(values: Any) -> list[Any]:
 
 
 def markdown(lines: list[list[str]]) -> str:
-    head, *body = [[escape(cell) for cell in line] for line in lines]
+    """A table of cells that are Markdown already: what is not our own markup has gone through `plain`."""
+    head, *body = lines
     rule = [":--", *["--:"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-def escape(text: str) -> str:
-    """Text that stays inside its cell: no bar, no line break, no HTML but our own `<br>`."""
-    safe = html.escape(re.sub(r"\s+", " ", text), quote=False).replace("|", "\\|")
-    return safe.replace("&lt;br&gt;", "<br>")
+MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
+BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
+
+
+def plain(text: object) -> str:
+    """A text of data or configuration as Markdown that shows it as it is: no link, picture, table, block or HTML."""
+    shown = html.escape(MARKUP.sub(r"\\\g<0>", re.sub(r"\s+", " ", str(text))), quote=False)
+    return BLOCK.sub(lambda found: found[0] + "\\", shown)
+
+
+def code(text: str) -> str:
+    """The same, set as code: between more backticks than it has in a row."""
+    line = re.sub(r"\s+", " ", text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
+    return f"{fence}{pad}{line}{pad}{fence}"

@@ -7,7 +7,8 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
 from reports.build import build
-from tasks.tracking import tracking_uri
+from tasks.address import tracking_uri
+from tasks.tracking import telling_no_secret
 
 
 @task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
@@ -18,4 +19,5 @@ def render(experiment: str) -> Path:
 def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
     output = store.home() / "reports" / "output" / experiment
-    return build(experiment, tracking_uri(store.home()), output)
+    with telling_no_secret():
+        return build(experiment, tracking_uri(store.home()), output)

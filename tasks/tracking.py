@@ -7,20 +7,25 @@ missing or disagrees is mended by `sync` and found by `audit`.
 import json
 import logging
 import math
-import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
 
 from contrastive import claim, store
 from contrastive.errors import UserError
 from contrastive.plan import Plan
 from reports.load import all_runs
+from tasks.address import is_database, tracking_uri
+from tasks.secrets import masked
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +44,44 @@ RECORDED = "ablate.recorded"
 NOT_A_CURVE = ("step", "epoch")
 
 
-def tracking_uri(home: Path) -> str:
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+class TrackingFailed(RuntimeError):
+    """What MLflow raised, without the credentials that it quoted."""
+
+
+@contextmanager
+def telling_no_secret() -> Iterator[None]:
+    """An error of MLflow may quote the address that it was given, password and all, and errors reach logs."""
+    try:
+        yield
+    except Exception as error:
+        if (told := masked(str(error))) != str(error):
+            raise TrackingFailed(told) from None
+        raise
 
 
 def open_tracker(home: Path) -> MlflowClient:
     home.mkdir(parents=True, exist_ok=True)
-    with store.locked(home / "locks" / "mlflow"):  # two processes that create a new database at once would collide
-        return MlflowClient(tracking_uri=tracking_uri(home))
+    # two processes that create a new database at once would collide
+    with telling_no_secret(), store.locked(home / "locks" / "mlflow"):
+        return _tracker(tracking_uri(home))
+
+
+@cache
+def _tracker(uri: str) -> MlflowClient:
+    return MlflowClient(tracking_uri=uri)
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:
     """The experiment of this name, made when there is none."""
     found = client.get_experiment_by_name(name)
     if found is None:
-        local = not os.environ.get("MLFLOW_TRACKING_URI")
-        place = (store.home() / "mlartifacts" / name).as_uri() if local else None
-        return str(client.create_experiment(name, artifact_location=place))
+        # a server keeps files itself; beside a database they lie in the home
+        place = (store.home() / "mlartifacts" / name).as_uri() if is_database(tracking_uri(store.home())) else None
+        try:
+            return str(client.create_experiment(name, artifact_location=place))
+        except MlflowException:  # another machine, with locks of its own, has just made it
+            if (found := client.get_experiment_by_name(name)) is None:
+                raise
     if found.lifecycle_stage == "deleted":
         raise UserError(
             f"the MLflow experiment {name} was deleted: restore it in the MLflow UI, or rename the experiment"
@@ -64,62 +90,25 @@ def experiment_id(client: MlflowClient, name: str) -> str:
 
 
 def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+    assert re.fullmatch(r"[\w.-]+", value), f"`{value}` could end the text in the filter, and say something else"
     found = client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'", max_results=1)
     return found[0] if found else None
 
 
-class CurveWriter:
-    """Sends the new lines of a cell's metrics.jsonl while it trains. Gives up quietly: `record_cell` sends the rest."""
-
-    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
-        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
-        self.client: MlflowClient | None = None
-        self.run_id = ""
-        self.sent = 0
-        self.broken = False
-
-    def send_new(self) -> tuple[str, int]:
-        """Sends what is new, and says how far the log is: by its name, since each attempt has its own, and its size."""
-        log = claim.at_work(self.folder) / "metrics.jsonl"
-        try:
-            size = log.stat().st_size
-        except FileNotFoundError:  # not there yet, or just moved to the run folder
-            return "", 0
-        if not self.broken:
-            self._try()
-        return str(log), size
-
-    def _try(self) -> None:
-        try:
-            self._send()
-        except Exception as error:
-            self.broken = True
-            logger.warning("curves of %s wait for `ablate sync`: %s", self.name, error)
-
-    def _send(self) -> None:
-        rows = lines(claim.at_work(self.folder))
-        if self.client is None:
-            self.client = open_tracker(self.home)
-            with store.locked(self.home / "locks" / "mlflow"):
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name)
-        log_curves(self.client, self.run_id, rows[self.sent :])
-        self.sent = len(rows)
-
-
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str]) -> None:
     """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
-    with store.locked(store.home() / "locks" / "mlflow"):
+    with telling_no_secret(), store.locked(store.home() / "locks" / "mlflow"):
         status, reason = outcome(folder)
         run = find_run(client, experiment, "ablate.cell", folder.name)
         tags = wanted_tags(folder, sections)
         if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
-            run_id = complete_run(client, experiment, folder, run)
             tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
             if (folder / "provenance.json").exists():
                 tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
+            run_id = complete_run(client, experiment, folder, run, tags)
         else:
             run_id = run.info.run_id
-        set_tags(client, run_id, run, tags)
+            set_tags(client, run, tags)
         if status == "finished":
             client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
         elif run is None or run.info.status != "FAILED":
@@ -143,20 +132,16 @@ def outcome(folder: Path) -> tuple[str, str]:
     return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
 
 
-def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None) -> str:
-    """Send what is missing of a run; one that holds other curves or scores than the folder is replaced."""
+def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str]) -> str:
+    """Send what is missing of a run, its tags last; one that holds other curves or scores is replaced."""
     rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
     if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
-        run_id = fresh_run(client, experiment, folder, name_of(folder))
+        run_id = fresh_run(client, experiment, folder, name_of(folder), run)
         sent = 0
     else:
         run_id = run.info.run_id
         sent = len(client.get_metric_history(run_id, "loss"))
     log_curves(client, run_id, rows[sent:])
-    if (folder / "scores.json").exists():
-        now = int(time.time() * 1000)
-        scores = [Metric(s["name"], s["value"], now, 0) for s in store.read_json(folder / "scores.json")["scores"]]
-        client.log_batch(run_id, metrics=scores)
     for name in ARTIFACTS:
         path = (latest if name == "config.json" else folder) / name
         if path.exists():
@@ -164,6 +149,10 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
     weights = folder / "checkpoint" / "weights.safetensors"
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
+    now = int(time.time() * 1000)
+    scores = store.read_json(folder / "scores.json")["scores"] if (folder / "scores.json").exists() else []
+    measured = [Metric(score["name"], score["value"], now, 0) for score in scores]
+    client.log_batch(run_id, metrics=measured, tags=[RunTag(key, value) for key, value in tags.items()])
     return run_id
 
 
@@ -174,10 +163,11 @@ def foreign_scores(run: Run, folder: Path) -> list[str]:
     return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
 
 
-def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str) -> str:
-    """A new run of a cell in the place of any that there was."""
-    while (old := find_run(client, experiment, "ablate.cell", folder.name)) is not None:
+def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None) -> str:
+    """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
+    while old is not None:
         client.delete_run(old.info.run_id)
+        old = find_run(client, experiment, "ablate.cell", folder.name)
     tags = {"ablate.cell": folder.name, "ablate.kind": "cell"}
     run = client.create_run(experiment_id(client, experiment), run_name=name, tags=tags)
     config = claim.at_work(folder) / "config.json"
@@ -235,16 +225,15 @@ def name_of(folder: Path) -> str:
     return str(store.read_json(path)["name"]) if path.exists() else folder.name
 
 
-def set_tags(client: MlflowClient, run_id: str, run: Run | None, tags: dict[str, str]) -> None:
-    known = run.data.tags if run is not None and run.info.run_id == run_id else {}
-    changed = [RunTag(key, value) for key, value in tags.items() if known.get(key) != value]
+def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
+    changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
     if changed:
-        client.log_batch(run_id, tags=changed)
+        client.log_batch(run.info.run_id, tags=changed)
 
 
 def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
     """Which cells make which section, as the artifact grid.json of a run of its own."""
-    with store.locked(store.home() / "locks" / "mlflow"):
+    with telling_no_secret(), store.locked(store.home() / "locks" / "mlflow"):
         run = find_run(client, experiment, "ablate.kind", "grid")
         if run is None:
             run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
@@ -264,6 +253,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             client.set_terminated(run.info.run_id, "FINISHED")
 
 
+@telling_no_secret()
 def sync(plan: Plan, document: dict[str, Any]) -> str:
     """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained."""
     client, name = open_tracker(store.home()), plan.experiment.name
@@ -282,9 +272,10 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
         ):
             record_cell(client, name, folder, sections)
     record_grid(client, name, document)
-    return f"{count} of {len(plan.statuses)} cells are in MLflow ({tracking_uri(store.home())})"
+    return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
+@telling_no_secret()
 def audit(plan: Plan) -> list[str]:
     """Where run folders are damaged, or MLflow says something else than they do."""
     client, found = open_tracker(store.home()), []

@@ -1,13 +1,16 @@
 """Prefect task: train one cell on a slot of the engine, its curves going to MLflow while it runs."""
 
+from functools import partial
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from contrastive import claim, store
 from contrastive.status import Status
 from tasks import work
+from tasks.curves import CurveWriter
 from tasks.engines import Engine, Watch
 from tasks.failures import check, infrastructure
-from tasks.tracking import CurveWriter
 
 
 @task(
@@ -22,6 +25,9 @@ def train(
     name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int, hung_after: int
 ) -> None:
     asked = (status.cell, status.id, name, checkpoint_every)
-    slots = status.cell.training.processes
-    report = engine.run("train", work.train, *asked, slots=slots, watch=Watch(curves.send_new, hung_after))
+    assist = partial(work.assist, status.id, claim.latest(store.run_folder(status.id)))
+    processes = status.cell.training.processes
+    report = engine.run(
+        "train", work.train, *asked, processes=processes, assist=assist, watch=Watch(curves.send_new, hung_after)
+    )
     check(report)

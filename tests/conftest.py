@@ -1,13 +1,20 @@
 """A home with a real, empty SQLite store of MLflow, made once: its migrations take seconds."""
 
-import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("DO_NOT_TRACK", "1")
+import tasks  # noqa: F401 (switches all telemetry off)
+from tests.postgres import server as postgres_server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
+    chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
+    chaos.addoption("--seed", type=int, default=0, help="which random moments")
+    chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +32,9 @@ def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with postgres_server() as address:
+        yield address

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from contrastive import launch, store
+from contrastive import launch, permit, store
 from contrastive.identity import cell_id, identity
+from contrastive.launch import Machines
 from tests.contrastive.launched import curve, make, run, write_sources
 
 
@@ -77,6 +78,26 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
     assert len(curve(folder, "loss")) == len(undisturbed)
 
 
+def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
+    sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(sources, 2, training={"epochs": 200})
+    folder = store.run_folder(cell_id(identity(cell)))
+    with permit.granted(home) as leave:
+        monkeypatch.setenv(permit.VARIABLE, str(leave))
+        reports: list = []
+        thread = threading.Thread(target=lambda: reports.append(run(cell)[1]))
+        thread.start()
+        log, deadline = folder / "attempts" / "0001" / "metrics.jsonl", time.monotonic() + 60
+        while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        leave.unlink()
+        thread.join()
+    assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
+    state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
+    assert state["step"] == log.read_text().count("\n") and len(state["random"]) == 2
+
+
 def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
     folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
     assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
@@ -120,20 +141,19 @@ def processes(home: Path) -> list[int]:
 
 
 def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], home: Path):
-    """Two launches of one rank each, as on two machines, beside one launch of two."""
+    """One of them leads and the other assists, a process each, beside one launch of two."""
     cell = make(sources, 2)
     folder, failed = run(cell)
     assert failed is None
-    apart = home / "apart"
-    apart.mkdir()
+    apart = home / "apart" / "attempts" / "0002"
+    apart.mkdir(parents=True)
     (apart / "config.json").write_bytes((folder / "config.json").read_bytes())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        meeting = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with ThreadPoolExecutor(2) as machines:
-        asked = (apart, 1000, cell.training, "", lambda: None, meeting)
-        counts = list(machines.map(lambda rank: launch.launch(*asked, range(rank, rank + 1)), (0, 1)))
-    assert counts[0] == counts[1] == store.read_json(folder / "provenance.json")["trained_parameters"] > 0
+    two = Machines("127.0.0.1", (1, 1))
+    with ThreadPoolExecutor(1) as other:
+        lost = other.submit(launch.assist, home / "apart", "0001", 1)
+        trained = launch.launch(apart, 1000, cell.training, "", lambda: None, two)
+        assert trained == store.read_json(folder / "provenance.json")["trained_parameters"] > 0
+        assert lost.result(timeout=60) == ""
     for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
         assert (apart / name).read_bytes() == (folder / name).read_bytes()
     assert {path.name for path in apart.iterdir()} == {

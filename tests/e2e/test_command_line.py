@@ -13,7 +13,7 @@ from contrastive import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
-COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up")
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up", "down")
 
 
 def report_of(home: Path) -> dict[str, bytes]:
@@ -144,13 +144,13 @@ def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_pat
     """One process, and two, which the engine and `accelerate launch` begin in different ways; however they share."""
     experiment = tmp_path / "two.yaml"
     text = SMOKE.read_text().partition("sections:")[0].replace("seeds: [0, 1]", "seeds: [0]")
-    axes = f"processes: [1, 2], sharding: [null, fsdp, 'deepspeed:{CONFIGS}/deepspeed/zero2.json']"
-    exclude = "[{processes: 1, sharding: fsdp}]"
-    experiment.write_text(f"{text}sections:\n  - {{title: T, axes: {{{axes}}}, exclude: {exclude}, baseline: {{}}}}\n")
+    zero = f"'deepspeed:{CONFIGS}/deepspeed/zero2.json'"
+    ways = f"[{{}}, {{sharding: {zero}}}, {{processes: 2, sharding: {zero}}}, {{processes: 2, sharding: fsdp}}]"
+    experiment.write_text(f"{text}sections:\n  - {{title: T, include: {ways}, baseline: {{}}}}\n")
     done = ablate_in(tmp_path, "run", experiment)
     assert done.returncode == 0, done.stderr
     runs = sorted(tmp_path.glob("runs/*"))
-    assert len(runs) == 5
+    assert len(runs) == 4
     for run in runs:
         training = store.read_json(run / "config.json")["cell"]["training"]
         printed = ablate_in(tmp_path, "cell", run.name[:12], "--folder", tmp_path / "by hand").stdout

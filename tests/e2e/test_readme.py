@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 import urllib.request
@@ -62,12 +61,12 @@ def environment(checkout: Path) -> dict[str, str]:
 
 
 def test_the_readme_has_the_commands_that_this_file_knows_how_to_run():
-    assert {"make run", "make test", "make up"} <= set(commands())
+    assert {"make run", "make test", "make up", "make down"} <= set(commands())
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    "command", [c for c in commands() if not c.startswith(("make up", "export", ".venv/bin/prefect"))]
+    "command", [c for c in commands() if not c.startswith(("make up", "make down", "export", ".venv/bin/prefect"))]
 )
 def test_a_command_of_the_readme(command: str, checkout: Path, environment: dict[str, str]):
     done = subprocess.run(
@@ -92,8 +91,8 @@ def services(checkout: Path, environment: dict[str, str]) -> Iterator[str]:
         assert process.poll() is None and time.monotonic() < deadline, said
         time.sleep(0.5)
     yield "http://127.0.0.1:4217/api"
-    os.killpg(process.pid, signal.SIGTERM)
-    process.wait(60)
+    subprocess.run(["make", "down"], cwd=checkout, env=environment, check=True, timeout=120)
+    assert process.wait(60) == 0
 
 
 @pytest.mark.e2e

@@ -71,6 +71,11 @@ def test_database(tmp_path, monkeypatch):
     assert doctor.database(path).ok is False
 
 
+def test_a_tracking_uri_is_shown_without_its_password(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:hush@host/db")
+    assert doctor.database(tmp_path).detail == "MLFLOW_TRACKING_URI is postgresql://me:***@host/db; not checked"
+
+
 def test_ports(monkeypatch):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -1,72 +1,104 @@
 """`ablate up` for real: three services on free ports, a home of its own, nothing left behind."""
 
+import contextlib
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
+import tasks
 from contrastive.errors import UserError
-from flows import ports, services
+from flows import ports, services, zombies
+from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate, alive
 
-CHECKOUT = Path(__file__).parents[2]
-
-
-def a_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+SERVICES = ("prefect-server", "mlflow", "prefect-worker")
 
 
-def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {
+        "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
+        "ABLATE_PREFECT_PORT": str(a_free_port()),
+        "ABLATE_MLFLOW_PORT": str(a_free_port()),
+    }
 
 
-def gone_within(seconds: float, processes: list[psutil.Process]) -> bool:
+@pytest.fixture(scope="module")
+def up(settings: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    other = ("MLFLOW_TRACKING_URI", "PREFECT_API_DATABASE_CONNECTION_URL", *tasks.QUIET)
+    environment = {name: value for name, value in os.environ.items() if name not in other} | settings
+    process = subprocess.Popen([*ABLATE, "up"], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True)
+    printed = [process.stdout.readline() for _ in range(5)]
+    assert printed[-1].startswith("Ctrl-C stops everything"), printed
+    yield process
+    process.terminate()
+    process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def api(up: object, settings: dict[str, str]) -> str:
+    return f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
+
+
+def started(up: subprocess.Popen[str]) -> dict[str, psutil.Process]:
+    """Service → its first process."""
+    found = {}
+    for child in psutil.Process(up.pid).children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found[child.environ().get("ABLATE_SERVICE", "").rpartition("//")[2]] = child
+    return {name: found[name] for name in SERVICES if name in found}
+
+
+def soon(holds: Callable[[], object], seconds: float = 40) -> bool:
     deadline = time.monotonic() + seconds
-    while alive(processes) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not alive(processes)
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def working(api: str) -> bool:
+    return any(one["status"] == "ONLINE" for one in ports.ask(f"{api}/work_pools/ablate/workers/filter", {}))
 
 
 @pytest.mark.e2e
-def test_up_serves_everything_on_loopback_and_leaves_nothing_behind(tmp_path):
-    prefect, mlflow = a_free_port(), a_free_port()
-    settings = {
-        "ABLATE_HOME": str(tmp_path),
-        "ABLATE_PREFECT_PORT": str(prefect),
-        "ABLATE_MLFLOW_PORT": str(mlflow),
-    }
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "up"]
-    up = subprocess.Popen(command, cwd=CHECKOUT, env=os.environ | settings, stdout=subprocess.PIPE, text=True)
-    try:
-        printed = [up.stdout.readline() for _ in range(5)]
-        assert printed[-1].startswith("Ctrl-C"), printed
-        children = psutil.Process(up.pid).children(recursive=True)
-        api = f"http://127.0.0.1:{prefect}/api"
-        assert ports.answers(f"http://127.0.0.1:{mlflow}/health") and ports.answers(f"{api}/health")
-        deployed = {(one["name"], one["work_pool_name"]) for one in ports.ask(f"{api}/deployments/filter", {})}
-        assert deployed == {(name, "ablate") for name in ("quickstart", "imdb-deberta", "chinese-reviews")}
-        assert working(api), (tmp_path / "logs" / "prefect-worker.log").read_text()
-        assert a_cut_off_run_is_given_up(api)
-        listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
-        assert listening == {"127.0.0.1"}
-        up.send_signal(signal.SIGTERM)
-        assert up.wait(30) == 0
-        assert not alive(children)
-        assert not ports.port_in_use(prefect) and not ports.port_in_use(mlflow)
-    finally:
-        up.kill()
-        up.wait()
+def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
+    assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
+    declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
+    deployed = ports.ask(f"{api}/deployments/filter", {})
+    assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
+    assert {one["work_pool_name"] for one in deployed} == {"ablate"}
+    (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
+    assert nightly["schedule"]["cron"] == "0 2 * * *" and not nightly["active"]
+    assert soon(lambda: working(api)), (Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text()
+    children = psutil.Process(up.pid).children(recursive=True)
+    listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
+    assert listening == {"127.0.0.1"}
 
 
-def a_cut_off_run_is_given_up(api: str) -> bool:
-    """A run whose process is gone holds the only slot of its deployment, until the next start of `up`."""
+@pytest.mark.e2e
+def test_no_process_of_it_tells_anybody_what_it_does(up, api):
+    for child in psutil.Process(up.pid).children(recursive=True):
+        told = child.environ()
+        assert {name: told.get(name) for name in tasks.QUIET} == tasks.QUIET, child.cmdline()
+
+
+@pytest.mark.e2e
+def test_a_second_up_says_who_runs(up, api, settings):
+    done = ablate(settings, "up")
+    assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']}: process {up.pid}" in done.stderr
+
+
+@pytest.mark.e2e
+def test_a_cut_off_run_is_given_up(up, api):
+    """A run whose process is gone holds the only slot of its deployment."""
 
     def slots() -> int:
         return sum(limit["active_slots"] for limit in ports.ask(f"{api}/v2/concurrency_limits/filter", {}))
@@ -76,46 +108,39 @@ def a_cut_off_run_is_given_up(api: str) -> bool:
     run = ports.ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
     ports.ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
     assert slots() == 1
-    services.give_up_cut_off_runs(api)
+    zombies.give_up_cut_off_runs(api)
     (found,) = ports.ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
-    return found["state_type"] == "CRASHED" and slots() == 0
+    assert found["state_type"] == "CRASHED" and slots() == 0
 
 
-def working(api: str) -> bool:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if any(one["status"] == "ONLINE" for one in ports.ask(f"{api}/work_pools/ablate/workers/filter", {})):
-            return True
-        time.sleep(0.2)
-    return False
+@pytest.mark.e2e
+def test_the_automation_for_zombies_is_there_once(up, api):
+    zombies.watch_for_zombies(api)
+    (found,) = ports.ask(f"{api}/automations/filter", {})
+    assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
 
 
-STARTS_A_SLEEPER = """
-import pathlib, sys, time
-from flows.services import group
-with group(pathlib.Path(sys.argv[1]), {}) as start:
-    print(start("sleeper", "python", "-c", "import time; time.sleep(100)").pid, flush=True)
-    time.sleep(100)
-"""
+@pytest.mark.e2e
+def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
+    before = started(up)
+    children = psutil.Process(up.pid).children(recursive=True)
+    assert set(before) == set(SERVICES)
+    for name in SERVICES:
+        before[name].kill()
 
+    def are_back() -> bool:
+        now = started(up)
+        return set(now) == set(SERVICES) and not {now[name].pid for name in now} & {one.pid for one in before.values()}
 
-def test_killing_up_leaves_no_orphan(tmp_path):
-    command = [sys.executable, "-c", STARTS_A_SLEEPER, str(tmp_path)]
-    killed = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    sleeper = psutil.Process(int(killed.stdout.readline()))
-    killed.kill()
-    killed.wait()
-    assert gone_within(5, [sleeper])
-
-
-def test_a_service_that_ends_is_named_with_its_log(tmp_path):
-    with services.group(tmp_path, dict(os.environ)) as start:
-        process = start("mlflow", "python", "-c", "raise SystemExit('no luck')")
-        with pytest.raises(UserError, match=r"mlflow ended with code 1; its log is .*mlflow\.log"):
-            services.watch({"mlflow": process}, tmp_path)
-        with pytest.raises(UserError, match="mlflow ended with code 1 before it answered"):
-            services.wait_for(f"http://127.0.0.1:{a_free_port()}/", process, tmp_path / "mlflow.log")
-    assert (tmp_path / "mlflow.log").read_text() == "no luck\n"
+    assert soon(are_back), started(up)
+    assert soon(lambda: ports.answers(f"{api}/health"))
+    assert soon(lambda: ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health"))
+    assert soon(lambda: working(api))
+    children += psutil.Process(up.pid).children(recursive=True)
+    assert ablate(settings, "down").stdout == "stopped\n"
+    assert up.wait(5) == 0 and not alive(children)
+    assert not any(ports.port_in_use(int(settings[name])) for name in settings if name != "ABLATE_HOME")
+    assert "nothing runs for" in ablate(settings, "down").stdout
 
 
 @pytest.mark.parametrize("service", ["prefect", "mlflow"])
@@ -130,7 +155,7 @@ def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkey
         monkeypatch.setenv(variables[service], str(number))
         with pytest.raises(UserError, match=rf"port {number} .* is in use .*{variables[service]}={number + 1}"):
             services.up(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "logs").exists()
 
 
 @pytest.mark.parametrize("given", ["http", "0", "65536", "-1", "4200.5"])
@@ -138,3 +163,36 @@ def test_a_port_that_is_none(given, monkeypatch):
     monkeypatch.setenv("ABLATE_MLFLOW_PORT", given)
     with pytest.raises(UserError, match="ABLATE_MLFLOW_PORT is .*between 1 and 65535"):
         ports.port("mlflow")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_this_machine_has_not(host):
+    with pytest.raises(UserError, match=f"{host} is no address of this machine"):
+        ports.free_port("prefect", host)
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.1.1", "10.1.1.1")],
+)
+def test_where_a_service_is_asked(host, asked):
+    assert ports.url(host, 4200) == f"http://{asked}:4200"
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        (None, "http://127.0.0.1:"),
+        ("sqlite:////somewhere/other.db", "http://127.0.0.1:"),
+        ("http://me:s3cret@there:5000", "http://me:***@there:5000 (MLFLOW_TRACKING_URI; not served from here)"),
+    ],
+)
+def test_mlflow_is_served_from_the_database_that_is_meant_or_not_at_all(uri, shown, tmp_path, monkeypatch):
+    from tasks.address import is_database, tracking_uri
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    told = services.environment(tmp_path, "127.0.0.1", "http://127.0.0.1:1/api")
+    assert told["MLFLOW_BACKEND_STORE_URI"] == (uri or f"sqlite:///{tmp_path}/mlflow.db") == tracking_uri(tmp_path)
+    assert is_database(tracking_uri(tmp_path)) == ("not served" not in shown)

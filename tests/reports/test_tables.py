@@ -1,7 +1,10 @@
 """Tables by hand: pivots, the best in bold, one seed, what is missing, and text that would break Markdown."""
 
+import re
+
 import pandas as pd
 import pytest
+from markdown_it import MarkdownIt
 
 from reports import tables
 from reports.load import Results
@@ -98,5 +101,40 @@ def test_what_was_not_measured_is_a_dash(scores: dict):
     assert [line.split("|")[2].strip() for line in lines(part, **scores)[2:]] == ["–", "–"]
 
 
-def test_text_stays_inside_its_cell():
-    assert tables.escape("a|b\n<img src=x> & <br>") == "a\\|b &lt;img src=x&gt; &amp; <br>"
+HOSTILE = (
+    "../../x",
+    "<script>alert(1)</script>",
+    "a|b\nc",
+    "`code` ```",
+    "$(rm -rf .) $x^2$",
+    "[a](javascript:alert(1)) ![b](http://x/y.png)",
+    "**bold** _it_ ~~no~~ <br> &lt;",
+    "a \\| b \\",
+    "# head",
+    "- item",
+    "1. one",
+    "---",
+)
+
+
+def shown(text: str) -> tuple[str, set[str]]:
+    """What a reader sees of Markdown, and the kinds of markup that it holds."""
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    inline = [part for token in tokens if token.type == "inline" for part in token.children or []]
+    kinds = {token.type for token in (*tokens, *inline)} - {"inline", "text", "paragraph_open", "paragraph_close"}
+    pieces = [piece for part in inline for piece in (part.children if part.type == "image" else [part])]
+    return "".join(piece.content for piece in pieces), kinds
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_is_shown_as_it_is_wherever_it_stands(text: str):
+    expected = re.sub(r"\s+", " ", text)
+    assert shown(tables.plain(text)) == (expected, set())
+    assert shown(tables.code(text)) == (expected, {"code_inline"})
+    assert shown(f"![{tables.plain(text)}](figures/a.png)") == (expected, {"image"})
+    heading, kinds = shown(f"## {tables.plain(text)}")
+    assert heading == expected and kinds == {"heading_open", "heading_close"}
+    part = section(row(text, "a0", loss=text, view="v"), row(text, "a0"), rows="loss", columns="view")
+    cells = [token.content for token in MarkdownIt("commonmark").enable("table").parse(tables.pivot_table(
+        part, "test.accuracy", results())) if token.type == "inline"]  # fmt: skip
+    assert len(cells) == 1 + 4 * 2 and shown(cells[3])[0] == shown(cells[5])[0] == expected

@@ -1,0 +1,55 @@
+"""Stops what `ablate up` has started when that is killed without a chance to do so itself.
+
+Run as a program, told process groups on its input, a line each time the set changes. Its input ends with `ablate up`.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+VARIABLE = "ABLATE_SERVICE"  # HOME//SERVICE in the environment of every process that a service starts
+GRACE = 8.0
+
+
+def mark(home: Path, service: str = "") -> str:
+    return f"{home}//{service}"
+
+
+def marked(beginning: str) -> list[int]:
+    """Processes of a service, also those in sessions of their own, as the flow runs of a Prefect worker are.
+
+    Read from /proc; where there is none, process groups have to do.
+    """
+    wanted, found = f"{VARIABLE}={beginning}".encode(), []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has just ended, or is another user's
+            if any(entry.startswith(wanted) for entry in place.read_bytes().split(b"\0")):
+                found.append(int(place.parent.name))
+    return found
+
+
+def end(pids: list[int], groups: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
+            os.killpg(group, number)
+
+
+def main(beginning: str) -> None:
+    groups: list[int] = []
+    for line in sys.stdin:
+        groups = [int(word) for word in line.split()]
+    end(marked(beginning), groups, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    while marked(beginning) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    end(marked(beginning), groups, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,15 @@
+"""Which MLflow store is meant. Light, so that `ablate up` need not import MLflow to know."""
+
+import os
+from pathlib import Path
+
+DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
+
+
+def tracking_uri(home: Path) -> str:
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+
+
+def is_database(uri: str) -> bool:
+    """Whether the store is a database that is written to directly, and no server that keeps files, too."""
+    return uri.startswith(DATABASES)

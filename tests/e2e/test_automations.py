@@ -1,0 +1,116 @@
+"""What the server does by itself: it notices flows that nobody works on, and acts when a grid has ended."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows import ports, zombies
+
+CHECKOUT = Path(__file__).parents[2]
+FLOWS = """
+import sys, time
+from pathlib import Path
+from flows.events import grid_ended
+from prefect import flow
+
+@flow(name="ablation-grid", persist_result=False)
+def grid(seconds: float) -> None:
+    if not seconds:
+        grid_ended("quickstart", 8, 0, Path("/reports/all.md"))
+        grid_ended("quickstart", 8, 2, Path("/reports/some.md"))
+    time.sleep(seconds)
+
+grid(0)
+print("done", flush=True)
+grid(1000)
+"""
+
+
+def soon(found: Callable[[], Any], seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := found()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.2)
+    return value
+
+
+@pytest.fixture(scope="module")
+def deployment(server: str) -> str:
+    """A deployment that the documented automation may run."""
+    flow = ports.ask(f"{server}/flows/", {"name": "report"})["id"]
+    return str(ports.ask(f"{server}/deployments/", {"name": "quickstart", "flow_id": flow})["id"])
+
+
+@pytest.fixture(scope="module")
+def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[str, str]]:
+    """One flow run that has finished, and one whose process is killed: state → id."""
+    text = (CHECKOUT / "docs" / "prefect.md").read_text()
+    (documented,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    zombies.watch_for_zombies(server, yaml.safe_load(documented.replace("DEPLOYMENT", deployment)))
+    shipped = yaml.safe_load(zombies.AUTOMATION.read_text())
+    assert shipped["trigger"]["within"] == 90
+    shipped["trigger"]["within"] = 10  # the least that Prefect takes
+    for _ in range(2):
+        zombies.watch_for_zombies(server, shipped)
+    environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(prefect_home)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", FLOWS], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "done\n"
+    runs = soon(lambda: runs_of(server, "RUNNING"))
+    soon(lambda: events(server, f"prefect.flow-run.{runs[0]['id']}", "prefect.flow-run.heartbeat"))
+    process.kill()
+    process.wait()
+    yield {"RUNNING": runs[0]["id"], "COMPLETED": runs_of(server, "COMPLETED")[0]["id"]}
+
+
+def runs_of(server: str, state: str) -> list[dict[str, Any]]:
+    wanted = {"flows": {"name": {"any_": ["ablation-grid"]}}, "flow_runs": {"state": {"type": {"any_": [state]}}}}
+    return list(ports.ask(f"{server}/flow_runs/filter", wanted | {"sort": "START_TIME_DESC"}))
+
+
+def events(server: str, resource: str, prefix: str) -> list[dict[str, Any]]:
+    wanted = {"event": {"prefix": [prefix]}, "resource": {"id": [resource]}}
+    return list(ports.ask(f"{server}/events/filter", {"filter": wanted})["events"])
+
+
+@pytest.mark.e2e
+def test_the_end_of_a_grid_is_an_event_with_its_counts_and_its_flow_run(server: str, killed: dict[str, str]):
+    found = soon(lambda: held if len(held := events(server, "ablate.grid.quickstart", "ablate.grid")) == 2 else None)
+    told = {event["event"]: event for event in found}
+    assert told["ablate.grid.finished"]["payload"] == {"cells": 8, "failed": 0, "report": "/reports/all.md"}
+    assert told["ablate.grid.failed"]["payload"] == {"cells": 8, "failed": 2, "report": "/reports/some.md"}
+    related = {one["prefect.resource.id"] for one in told["ablate.grid.failed"]["related"]}
+    assert f"prefect.flow-run.{killed['COMPLETED']}" in related
+
+
+@pytest.mark.e2e
+def test_the_documented_automation_acts_on_a_grid_that_failed(server: str, killed: dict[str, str], deployment: str):
+    wanted = {"deployments": {"id": {"any_": [deployment]}}}
+    assert len(soon(lambda: ports.ask(f"{server}/flow_runs/filter", wanted))) == 1
+
+
+@pytest.mark.e2e
+def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dict[str, str]):
+    (automation,) = [one for one in ports.ask(f"{server}/automations/filter", {}) if "zombie" in one["name"]]
+    assert automation["trigger"]["within"] == 10
+    crashed = soon(lambda: [run["id"] for run in runs_of(server, "CRASHED") if run["id"] == killed["RUNNING"]])
+    assert crashed and killed["COMPLETED"] in {run["id"] for run in runs_of(server, "COMPLETED")}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", ["process", "kubernetes"])
+def test_a_server_takes_the_template_of_a_work_pool(kind: str, server: str):
+    import json
+
+    template = json.loads((CHECKOUT / "configs" / "work-pools" / f"{kind}.json").read_text())
+    made = ports.ask(f"{server}/work_pools/", {"name": f"a-{kind}", "type": kind, "base_job_template": template})
+    assert made["type"] == kind and made["base_job_template"] == template

@@ -1,0 +1,242 @@
+"""`ablate up` as several people share it: PostgreSQL under Prefect and MLflow, passwords, and secrets all over."""
+
+import base64
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg2
+import pytest
+
+from flows import ports
+from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate
+from tests.postgres import PASSWORD
+
+SECRETS = {
+    "PREFECT_SERVER_API_AUTH_STRING": "ablate:prefect-secret-1234",
+    "MLFLOW_AUTH_ADMIN_PASSWORD": "mlflow-secret-1234",
+    "MLFLOW_FLASK_SERVER_SECRET_KEY": "flask-secret-1234",
+    "MLFLOW_TRACKING_PASSWORD": "tracking-secret-1234",
+    "HF_TOKEN": "hf_secret-1234",
+    "AWS_SECRET_ACCESS_KEY": "aws-secret-1234",
+}
+LABELS = ("../../x", "<script>alert(1)</script>", "a|b `c` $(touch pwned) \n[d](javascript:e)")
+TITLE = "../../x | <script>alert(1)</script> `$(touch pwned)`\n# head"
+
+
+def hostile(folder: Path) -> Path:
+    """An experiment of one cell whose every name would like to be something else."""
+    data = folder / "texts `$(touch pwned)` 'a' | <b>.csv"
+    with open(data, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number in range(90):
+            writer.writerow([f"'; DROP TABLE runs; -- ../../{number} <img src=x> ${{HOME}}", LABELS[number % 3]])
+    experiment = {
+        "name": "tiny",
+        "description": TITLE,
+        "data": {"source": f"file:{data}", "train": 32, "validation": 16, "test": 30, "max_length": 16},
+        "encoder": {"model": "scratch:bert", "scratch": {"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 400}},
+        "training": {"epochs": 1, "batch_size": 16},
+        "evaluation": {"metrics": ["accuracy"]},
+        "seeds": [0],
+        "sections": [{"title": TITLE, "note": TITLE, "base": {"loss": "ce"}, "baseline": {}}],
+    }
+    path = folder / "tiny.yaml"
+    path.write_text(json.dumps(experiment))
+    return path
+
+
+def databases(address: str, *names: str) -> list[str]:
+    connection = psycopg2.connect(f"postgresql://{address}/postgres")
+    connection.autocommit = True
+    for name in names:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+    connection.close()
+    return [f"postgresql://{address}/{name}" for name in names]
+
+
+@pytest.fixture(scope="module")
+def settings(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    prefect, mlflow = databases(postgres, "prefect", "mlflow")
+    return SECRETS | {
+        "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
+        "ABLATE_HOST": "127.1",  # loopback, but not to be seen at once: so passwords are demanded, and nobody is let in
+        "ABLATE_PREFECT_PORT": str(a_free_port()),
+        "ABLATE_MLFLOW_PORT": str(a_free_port()),
+        "PREFECT_API_DATABASE_CONNECTION_URL": prefect.replace("postgresql", "postgresql+asyncpg"),
+        "MLFLOW_TRACKING_URI": mlflow,
+    }
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[str]:
+    """Whatever a command of these tests prints."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def up(settings: dict[str, str], printed: list[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*ABLATE, "up"],
+        cwd=CHECKOUT,
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    for line in process.stdout:
+        printed.append(line)
+        if line.startswith("Ctrl-C"):
+            break
+    assert process.poll() is None, printed
+    yield process
+    process.terminate()
+    process.wait(60)
+
+
+def status(port: str, path: str, password: str = "") -> int:
+    headers = {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"} if password else {}
+    headers["Content-Type"] = "application/json"
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", b'{"max_results": 5}', headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("service", "path", "right"),
+    [
+        ("PREFECT", "/api/flow_runs/count", SECRETS["PREFECT_SERVER_API_AUTH_STRING"]),
+        ("MLFLOW", "/api/2.0/mlflow/experiments/search", f"admin:{SECRETS['MLFLOW_AUTH_ADMIN_PASSWORD']}"),
+    ],
+)
+def test_nobody_is_let_in_without_the_password(service, path, right, up, settings):
+    port = settings[f"ABLATE_{service}_PORT"]
+    assert [status(port, path, given) for given in ("", "admin:wrong", right)] == [401, 401, 200]
+
+
+@pytest.fixture(scope="module")
+def finished(up, settings, printed, tmp_path_factory, postgres) -> str:
+    """A flow run on the worker, of a grid of one cell; gives its state as PostgreSQL holds it."""
+    path = hostile(tmp_path_factory.mktemp("configs"))
+    api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
+    environment = os.environ | {
+        "PREFECT_API_URL": api,
+        "PREFECT_API_AUTH_STRING": SECRETS["PREFECT_SERVER_API_AUTH_STRING"],
+    }
+    command = [str(Path(sys.executable).parent / "prefect"), "deployment", "run", "ablation-grid/quickstart"]
+    asked = [*command, "--param", f"experiment_file={path}"]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
+    deadline, state = time.monotonic() + 180, None
+    while state not in ("COMPLETED", "FAILED", "CRASHED") and time.monotonic() < deadline:
+        time.sleep(1)
+        with psycopg2.connect(f"postgresql://{postgres}/prefect") as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT state_type FROM flow_run WHERE id = %s", (run,))
+            (state,) = cursor.fetchone()
+        connection.close()
+    for arguments in (["sync", str(path)], ["audit", str(path)]):
+        done = ablate(settings, *arguments)
+        printed += [done.stdout, done.stderr]
+    return str(state)
+
+
+def cell(settings: dict[str, str]) -> str:
+    return next((Path(settings["ABLATE_HOME"]) / "runs").iterdir()).name
+
+
+@pytest.mark.e2e
+def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, printed):
+    assert finished == "COMPLETED"
+    assert "run folders are whole, and MLflow agrees with them\n" in printed, printed
+    with psycopg2.connect(f"postgresql://{postgres}/mlflow") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT t.value, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'ablate.cell'")
+        assert cursor.fetchall() == [(cell(settings), "FINISHED")]
+    connection.close()
+    assert not list(Path(settings["ABLATE_HOME"]).glob("mlflow.db*"))
+
+
+@pytest.mark.e2e
+def test_no_secret_is_printed_logged_recorded_or_seen_in_a_command_line(
+    finished, up, settings, postgres, printed, tmp_path
+):
+    home = Path(settings["ABLATE_HOME"])
+    files = {str(path): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    assert {"prefect-server.log", "prefect-worker.log", "mlflow.log", "deploy.log"} <= {
+        Path(name).name for name in files
+    }
+    assert any(name.endswith("provenance.json") for name in files) and any("/reports/" in name for name in files)
+    places = files | {"printed": "".join(printed).encode()}
+    for child in psutil.Process(up.pid).children(recursive=True):
+        places[f"command line of {child.pid}"] = " ".join(child.cmdline()).encode()
+    for database in ("prefect", "mlflow"):
+        places[database] = content(f"postgresql://{postgres}/{database}")
+    assert b"ablate.recorded" in places["mlflow"] and b"ablation-grid" in places["prefect"]
+    secrets = [PASSWORD, *(value.rpartition(":")[2] for value in SECRETS.values())]
+    assert [(where, secret) for where, text in places.items() for secret in secrets if secret.encode() in text] == []
+    assert "cells are in MLflow (postgresql://ablate:***@127.0.0.1:" in places["printed"].decode()
+
+
+@pytest.mark.e2e
+def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settings):
+    home = Path(settings["ABLATE_HOME"])
+    report = (home / "reports" / "output" / "tiny" / "README.md").read_text()
+    assert "## ../../x \\| &lt;script&gt;alert(1)&lt;/script&gt; \\`\\$(touch pwned)\\` # head\n" in report
+    assert "<script" not in report and "[d](" not in report
+    api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_API_AUTH_STRING", SECRETS["PREFECT_SERVER_API_AUTH_STRING"])
+        (shown,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report-tiny"]}}})
+    assert shown["data"] == report
+    printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
+    words = shlex.split(printed)
+    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.job"
+    assert not [*home.parent.rglob("pwned"), *home.parent.rglob("x"), *CHECKOUT.glob("pwned")]
+
+
+def content(uri: str) -> bytes:
+    """Every value of every table, as text."""
+    with psycopg2.connect(uri) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+        rows = []
+        for (table,) in cursor.fetchall():
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            rows += [row for (row,) in cursor.fetchall()]
+    connection.close()
+    return "\n".join(rows).encode()
+
+
+@pytest.mark.e2e
+def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, settings, tmp_path, monkeypatch):
+    """They share neither files nor locks; the server keeps the files of both."""
+    from reports.load import load
+    from tasks import tracking
+    from tests.recorded import cell_folder, grid
+
+    uri = f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "admin")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRETS["MLFLOW_AUTH_ADMIN_PASSWORD"])
+    for number in (0, 1):
+        monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{number}"))
+        client = tracking.open_tracker(tmp_path / f"home-{number}")
+        tracking.record_cell(client, "small", cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 4, steps=3), [])
+    tracking.record_grid(client, "small", grid())
+    held = load("small", uri)
+    assert list(held.cells.index) == ["c0s0", "c1s0"] and set(held.cells["status"]) == {"finished"}
+    assert set(held.tsne) == {"c0s0", "c1s0"} and list(held.scores["test.accuracy"]) == [0.5, 0.75]

