@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contrastive import store
+from contrastive import permit, store
 
 LEASE = 60.0  # seconds without a beat after which a holder is taken for dead
 BEATS = 6  # a lease
@@ -135,6 +135,8 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
                 store.write_json(run / "claim.json", {"number": number, "beat": 0} | _here())
                 _lost(run, claim)
                 return Attempt(run, number)
+        if permit.revoked():
+            raise permit.Stopped
         time.sleep(min(1.0, LEASE / BEATS))
 
 

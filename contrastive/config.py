@@ -377,7 +377,10 @@ class Evaluation(Settings):
 class Resources(Settings):
     """Where and how the cells run; decides no number."""
 
-    slots: Positive | None = Field(None, description="cells at a time; left out: one a GPU, or the cores over threads")
+    slots: Positive | None = Field(None, description="cells at a time; left out: as many as the devices hold")
+    gpus_per_cell: float = Field(
+        1.0, ge=0, le=1, description="share of a GPU of a cell, or of each of its processes; .5 packs two, 0 needs none"
+    )
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
     hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is begun again")
 

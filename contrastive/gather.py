@@ -49,6 +49,15 @@ def of_all_processes(own: Any) -> list[Any]:
     return found
 
 
+def anywhere(here: bool, device: torch.device) -> bool:
+    """Whether something holds in any of the processes, each of which must ask."""
+    if processes() == 1:
+        return here
+    told = torch.tensor([float(here)], device=device)
+    dist.all_reduce(told)
+    return bool(told > 0)
+
+
 def averaged(gradients: Gradients) -> Gradients:
     """Gradients as the launcher averages them over the processes, each of which must ask."""
     if processes() == 1:

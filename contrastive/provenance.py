@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from contrastive.registry import PACKAGE_ROOT
 
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-learn")
@@ -26,7 +24,12 @@ def describe() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The Git commit of the code, with + when the working tree differs from it; empty outside of Git."""
+    """The Git commit of the code, with + when the working tree differs from it; empty outside of Git.
+
+    A worker to which the code was sent is told it in ABLATE_COMMIT.
+    """
+    if "ABLATE_COMMIT" in os.environ:
+        return os.environ["ABLATE_COMMIT"]
     git = ["git", "-C", str(PACKAGE_ROOT)]
     try:
         head = subprocess.run(
@@ -39,6 +42,8 @@ def commit() -> str:
 
 
 def hardware() -> dict[str, Any]:
+    import torch  # here, so that who asks for the commit alone waits for nothing
+
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     return {"device": device, "cpu": processor(), "cores": os.cpu_count(), "memory_gib": memory_gib()}
 

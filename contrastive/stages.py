@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from contrastive import claim, gather, provenance, store
+from contrastive import claim, gather, permit, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Evaluation, Training
@@ -139,8 +139,10 @@ def attempt(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[s
 
 
 def fail(folder: Path, error: BaseException) -> dict[str, Any]:
-    """Keep why a cell failed in its folder, in words for people and with the traceback for us."""
+    """Keep why a cell failed in its folder, in words for people and with the traceback for us. A stop is no failure."""
     told = error.report if isinstance(error, JobFailed) else report(error)
+    if told["kind"] == "stopped":
+        return told
     try:
         with store.locked(folder / ".claim"):
             if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
@@ -162,6 +164,8 @@ def report(error: BaseException) -> dict[str, Any]:
 def kind(error: BaseException) -> str:
     if isinstance(error, Diverged):
         return "diverged"
+    if isinstance(error, permit.Stopped):
+        return "stopped"
     if isinstance(error, UserError):
         return "config"
     if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
@@ -176,6 +180,6 @@ def explain(error: BaseException) -> str:
         return f"the disk is full: could not write {error.filename or 'a file'} below {store.home()}"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return f"not allowed to write {error.filename or 'a file'}: choose another place with ABLATE_HOME"
-    if isinstance(error, UserError | GradientPathError | Diverged):
+    if isinstance(error, UserError | GradientPathError | Diverged | permit.Stopped):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ from accelerate.utils import set_seed
 from safetensors.torch import save
 from torch.optim.lr_scheduler import LambdaLR
 
-from contrastive import gradcache, tuning
+from contrastive import gradcache, permit, tuning
 from contrastive import model as models
 from contrastive.audit import Audit
 from contrastive.batches import collate, order
@@ -30,7 +30,7 @@ from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
-from contrastive.gather import averaged, leave_out, of_all_processes, whole_batch
+from contrastive.gather import anywhere, averaged, leave_out, of_all_processes, whole_batch
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
 
@@ -71,6 +71,10 @@ def train(
             if step < first:
                 continue
             each_step()
+            if anywhere(permit.revoked(), accelerator.device):
+                save_checkpoint(folder, step, model, optimizer, scheduler, accelerator)
+                accelerator.wait_for_everyone()
+                raise permit.Stopped
             began = time.perf_counter()
             line: dict[str, Any] = {"step": step, "epoch": epoch}
             norms: dict[str, float] = {}

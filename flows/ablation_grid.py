@@ -1,8 +1,12 @@
 """The flow `ablation-grid`: one experiment file → cells → training → evaluation → MLflow → report."""
 
-import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Annotated, Any
 
 from prefect import flow
 from prefect.artifacts import (
@@ -11,13 +15,14 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.futures import as_completed
-from prefect.logging import get_run_logger
+from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from pydantic import Field
 
 from contrastive import estimate, experiment, store
 from contrastive import plan as plans
 from contrastive.plan import Plan
+from contrastive.status import Status
 from flows.progress import Progress
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
@@ -26,10 +31,10 @@ from tasks.prepare import references
 from tasks.render import render
 from tasks.tracking import sync
 
-SUPERVISORS = (os.cpu_count() or 1) + 2  # cells in flight: those at work, and the next ones waiting for a slot
+GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
+Share = Annotated[float, Field(ge=0, le=1)]
 
-
-supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=SUPERVISORS)
+supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)  # no more than `Engine.width` have a cell
 
 
 class GridFailed(RuntimeError):
@@ -42,18 +47,27 @@ class GridFailed(RuntimeError):
     task_runner=supervisors,
     persist_result=False,
 )
-def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale: bool = False) -> str:
+def ablation_grid(
+    experiment_file: str,
+    engine: EngineName = "local",
+    keep_stale: bool = False,
+    gpus_per_cell: Share | None = None,
+) -> str:
     """Train, evaluate, record and report every cell of an experiment file; finished cells are reused.
 
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
-        engine: where cells run: warm worker processes on this machine's devices, or inline (one by one, to debug)
+        engine: where cells run: this machine's devices (local), the Ray cluster that RAY_ADDRESS names (ray),
+            or one by one in the flow's own process, to debug (inline)
         keep_stale: keep results that only an edit of the code made stale; the report says so
+        gpus_per_cell: share of a GPU of a cell, in the place of what the file says; .5 packs two on one, 0 needs none
     """
     store.check_home()
     plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
     name, resources = plan.experiment.name, plan.experiment.resources
-    with engines.start(engine, resources.slots, plan.experiment.training.threads) as devices:
+    if gpus_per_cell is not None:
+        resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+    with engines.start(engine, resources, plan.experiment.training.threads) as devices:
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
         scores = references(plan, devices)
         outcomes = run_cells(plan, devices)
@@ -66,36 +80,71 @@ def ablation_grid(experiment_file: str, engine: EngineName = "local", keep_stale
 
 
 def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
-    """Every cell that is not finished, the longest first."""
-    logger = get_run_logger()
-    longest_first = sorted(plan.to_do, key=lambda status: estimate.work(status.cell), reverse=True)
+    """Every cell that is not finished, the longest first, and no more of them in flight than keep the devices busy."""
+    to_do = {status.cell: status for status in plan.to_do}
+    measure_only = [status for status in to_do.values() if status.action == "evaluate"]
+    to_train = estimate.longest_first(status.cell for status in to_do.values() if status.action != "evaluate")
+    waiting = chain((to_do[cell] for cell in to_train), measure_only)
+    ended: SimpleQueue[PrefectFuture[Outcome]] = SimpleQueue()
     outcomes: list[Outcome] = []
-    shown: Any = create_progress_artifact(
+    in_flight = 0
+    with Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress, shown(plan, len(to_do)) as show:
+        try:
+            while True:
+                for status in islice(waiting, devices.width() - in_flight):
+                    cell.submit(job(plan, status), devices).add_done_callback(ended.put)
+                    in_flight += 1
+                if not in_flight:
+                    return outcomes
+                outcome = ended.get().result()
+                in_flight -= 1
+                outcomes.append(outcome)
+                progress.ended(outcome.name, str(outcome))
+                show(len(outcomes))
+        except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
+            devices.finish()
+            progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
+            settle(ended, in_flight)
+            raise
+
+
+def job(plan: Plan, status: Status) -> Job:
+    resources = plan.experiment.resources
+    return Job(
+        status,
+        plan.name(status.cell),
+        plan.experiment.name,
+        plan.sections[status.cell],
+        plan.experiment.evaluation,
+        resources.checkpoint_every,
+        resources.hung_after,
+    )
+
+
+def settle(ended: "SimpleQueue[PrefectFuture[Outcome]]", in_flight: int) -> None:
+    """Wait for the cells in flight to end, but not for ever."""
+    deadline = time.monotonic() + GRACE
+    with suppress(Empty):
+        while in_flight and (left := deadline - time.monotonic()) > 0:
+            ended.get(timeout=left)
+            in_flight -= 1
+
+
+@contextmanager
+def shown(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
+    """The share of cells that have ended, as the Prefect UI shows it; told at most every other second."""
+    artifact: Any = create_progress_artifact(
         0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
     )
-    with Progress(len(plan.statuses), len(plan.statuses) - len(longest_first)) as progress:
-        futures = [
-            cell.submit(
-                Job(
-                    status,
-                    plan.name(status.cell),
-                    plan.experiment.name,
-                    plan.sections[status.cell],
-                    plan.experiment.evaluation,
-                    plan.experiment.resources.checkpoint_every,
-                    plan.experiment.resources.hung_after,
-                ),
-                devices,
-            )
-            for status in longest_first
-        ]
-        for future in as_completed(futures):
-            outcome = future.result()
-            progress.ended(outcome.name, str(outcome))
-            logger.info("%s: %s", outcome.name, outcome)
-            outcomes.append(outcome)
-            update_progress_artifact(shown, 100.0 * len(outcomes) / len(futures))
-    return outcomes
+    told = time.monotonic()
+
+    def show(count: int) -> None:
+        nonlocal told
+        if count == total or time.monotonic() - told > 2:
+            update_progress_artifact(artifact, 100.0 * count / total)
+            told = time.monotonic()
+
+    yield show
 
 
 def publish(plan: Plan, outcomes: list[Outcome], report: Path) -> None:

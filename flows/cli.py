@@ -25,6 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
 
 class Engine(StrEnum):
     local = "local"
+    ray = "ray"
     inline = "inline"
 
 
@@ -44,8 +45,11 @@ def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 def run(
     experiment: ExperimentFile,
     engine: Annotated[
-        Engine, typer.Option(help="warm workers on this machine's devices, or inline: one by one")
+        Engine, typer.Option(help="this machine's devices, the Ray cluster at RAY_ADDRESS, or inline: one by one")
     ] = Engine.local,
+    gpus_per_cell: Annotated[
+        float | None, typer.Option(min=0, max=1, help="share of a GPU of a cell, e.g. .5 packs two; 0: CPU")
+    ] = None,
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
@@ -53,11 +57,13 @@ def run(
 
     check(experiment)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows import orphans
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        report = ablation_grid(str(experiment), engine.value, keep_stale)
+        with orphans.none():
+            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:

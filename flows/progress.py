@@ -31,6 +31,9 @@ class Progress:
     ) -> None:
         self.bar.stop()
 
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
     def ended(self, name: str, result: str) -> None:
         with self.lock:
             self.done += 1

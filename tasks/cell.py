@@ -9,10 +9,10 @@ from prefect.cache_policies import NO_CACHE
 from contrastive import store
 from contrastive.config import Evaluation
 from contrastive.status import Status
-from tasks.engines import Engine, WorkerLost
+from tasks.engines import Engine, Stopped, WorkerLost
 from tasks.evaluate import evaluate
 from tasks.failures import CellFailed
-from tasks.record import record
+from tasks.record import close, record
 from tasks.tracking import CurveWriter
 from tasks.train import train
 
@@ -56,6 +56,9 @@ def cell(job: Job, engine: Engine) -> Outcome:
         evaluate(job.name, status.id, engine, job.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")
+    except Stopped:
+        close(status.id, job.experiment)
+        raise
     except WorkerLost as error:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})

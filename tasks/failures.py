@@ -4,7 +4,7 @@ from typing import Any
 
 from prefect.client.schemas.objects import State, TaskRun
 
-from tasks.engines import WorkerLost
+from tasks.engines import Stopped, WorkerLost
 
 
 class CellFailed(RuntimeError):
@@ -22,5 +22,7 @@ def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 
 
 def check(report: dict[str, Any] | None) -> None:
+    if report is not None and report["kind"] == "stopped":
+        raise Stopped
     if report is not None:
         raise CellFailed(report["kind"], report["error"])

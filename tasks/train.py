@@ -22,6 +22,6 @@ def train(
     name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int, hung_after: int
 ) -> None:
     asked = (status.cell, status.id, name, checkpoint_every)
-    slots = status.cell.training.processes
-    report = engine.run("train", work.train, *asked, slots=slots, watch=Watch(curves.send_new, hung_after))
+    processes = status.cell.training.processes
+    report = engine.run("train", work.train, *asked, processes=processes, watch=Watch(curves.send_new, hung_after))
     check(report)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from contrastive import stages, store, tokenizer
+from contrastive import permit, stages, store, tokenizer
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.identity import cell_id, identity
 
@@ -115,6 +115,26 @@ def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: 
     assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
     assert run(cell, checkpoint_every=2)[1] is None
     assert len(curve(folder, "loss")) == len(undisturbed)
+
+
+def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
+    sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(sources, 2, training={"epochs": 200})
+    folder = store.run_folder(cell_id(identity(cell)))
+    with permit.granted(home) as leave:
+        monkeypatch.setenv(permit.VARIABLE, str(leave))
+        reports: list = []
+        thread = threading.Thread(target=lambda: reports.append(run(cell)[1]))
+        thread.start()
+        log, deadline = folder / "attempts" / "0001" / "metrics.jsonl", time.monotonic() + 60
+        while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        leave.unlink()
+        thread.join()
+    assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
+    state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
+    assert state["step"] == log.read_text().count("\n") and len(state["random"]) == 2
 
 
 def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import shutil
+import threading
+import time
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from contrastive import audit, batches, claim, embed, model, stages, store, train
+from contrastive import audit, batches, claim, embed, model, permit, stages, store, train
 from contrastive.audit import Audit, GradientPathError
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.data import tokens as token_store
@@ -139,6 +141,35 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
         log.write('{"step": 4, "torn')  # as a killed writer leaves it
     assert numbers(run(cell)) == undisturbed
     assert not list(folder.glob("attempts/*/resume")) and len(claim.attempts(folder)) == 2
+
+
+def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_from_it(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(source, training={"epochs": 30})
+    undisturbed = numbers(run(cell))
+    monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
+    monkeypatch.setattr(permit, "LOOK_AFTER", 0.0)
+    folder = store.run_folder(cell_id(identity(cell)))
+    with permit.granted(home) as leave, monkeypatch.context() as worker:
+        worker.setenv(permit.VARIABLE, str(leave))
+        taker = threading.Thread(target=take_away, args=(leave, folder))
+        taker.start()
+        told = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+        taker.join()
+    assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
+    done = (claim.at_work(folder) / "metrics.jsonl").read_text().count("\n")
+    assert 3 <= done < 30 * 4
+    assert numbers(run(cell)) == undisturbed
+    assert [known["outcome"][:8] for known in claim.attempts(folder)] == ["Stopped:", "done"]
+
+
+def take_away(leave: Path, folder: Path) -> None:
+    """Take the permit away once three steps are done."""
+    log = folder / "attempts" / "0001" / "metrics.jsonl"
+    while not log.exists() or log.read_bytes().count(b"\n") < 3:
+        time.sleep(0.002)
+    leave.unlink()
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "log missing", "log short"])

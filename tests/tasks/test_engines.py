@@ -7,13 +7,25 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from contrastive.config import Resources
 from contrastive.errors import UserError
 from tasks import engines
-from tasks.engines import Stopped, Watch, WorkerLost
+from tasks.engines import Engine, EngineName, Stopped, Watch, WorkerLost, local
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def started(name: EngineName, slots: int | None, threads: int, share: float = 1) -> AbstractContextManager[Engine]:
+    return engines.start(name, Resources(slots=slots, gpus_per_cell=share), threads)
 
 
 def pid() -> int:
@@ -34,7 +46,7 @@ def slow(seconds: float) -> str:
 
 
 def test_local_workers_are_warm_and_have_their_threads():
-    with engines.start("local", 1, threads=3) as engine:
+    with started("local", 1, threads=3) as engine:
         first = engine.run("train", pid)
         assert first != os.getpid()
         assert engine.run("evaluate", pid) == first
@@ -44,7 +56,7 @@ def test_local_workers_are_warm_and_have_their_threads():
 
 
 def test_a_dead_worker_is_named_and_replaced():
-    with engines.start("local", 1, threads=1) as engine:
+    with started("local", 1, threads=1) as engine:
         first = engine.run("train", pid)
         with pytest.raises(WorkerLost, match="died"):
             engine.run("train", die)
@@ -58,7 +70,7 @@ def test_work_that_goes_on_is_left_alone_and_work_that_hangs_is_killed():
         looked.append(1)
         return len(looked)
 
-    with engines.start("local", 1, threads=1) as engine:
+    with started("local", 1, threads=1) as engine:
         first = engine.run("train", pid)
         assert engine.run("train", slow, 7.0, watch=Watch(going, patience=3.0)) == "done" and len(looked) > 2
         with pytest.raises(WorkerLost, match="no step ended for [4-9] s: taken for hung, and killed"):
@@ -67,7 +79,7 @@ def test_work_that_goes_on_is_left_alone_and_work_that_hangs_is_killed():
 
 
 def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_started_anew():
-    with engines.start("local", 1, threads=1) as engine, ThreadPoolExecutor(3) as threads:
+    with started("local", 1, threads=1) as engine, ThreadPoolExecutor(3) as threads:
         engine.run("train", pid)
         asked = [threads.submit(engine.run, "train", slow, 60.0) for _ in range(3)]
         time.sleep(0.5)
@@ -86,11 +98,11 @@ def told(*arguments: str, devices: str) -> tuple[str, ...]:
 
 def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
-    with engines.start("local", None, threads=1) as engine, ThreadPoolExecutor(4) as threads:
+    with started("local", None, threads=1) as engine, ThreadPoolExecutor(4) as threads:
         ran: list[str] = []
 
         def run(name: str, slots: int, seconds: float) -> None:
-            engine.run("train", *((told, name) if slots > 1 else (slow, seconds)), slots=slots)
+            engine.run("train", *((told, name) if slots > 1 else (slow, seconds)), processes=slots)
             ran.append(name)
 
         long = threads.submit(run, "long", 1, 3.0)
@@ -101,18 +113,18 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
         for future in (long, both, later):
             future.result(timeout=60)
         assert ran == ["long", "both", "later"]
-        assert engine.run("train", told, "x", slots=2) in (("x", "3,7"), ("x", "7,3"))
+        assert engine.run("train", told, "x", processes=2) in (("x", "3,7"), ("x", "7,3"))
         with pytest.raises(UserError, match="a cell of 3 processes needs as many slots, and this engine has 2"):
             engine.room_for(3)
 
 
 def test_inline_works_in_this_process():
-    with engines.start("inline", None, threads=1) as engine:
+    with started("inline", None, threads=1) as engine:
         assert engine.run("train", pid) == os.getpid()
 
 
 def test_an_error_of_the_work_reaches_the_caller_and_the_worker_lives():
-    with engines.start("local", 1, threads=1) as engine:
+    with started("local", 1, threads=1) as engine:
         first = engine.run("train", pid)
         with pytest.raises(ZeroDivisionError):
             engine.run("train", divmod, 1, 0)
@@ -121,18 +133,19 @@ def test_an_error_of_the_work_reaches_the_caller_and_the_worker_lives():
 
 def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    assert engines.gpus() == ["2", "5"]
+    assert local.gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert engines.gpus() == []
+    assert local.gpus() == []
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, time\n"
+        "from contrastive.config import Resources\n"
         "from tasks import engines\n"
         "if __name__ == '__main__':\n"
-        "    with engines.start('local', 1, 1) as engine:\n"
+        "    with engines.start('local', Resources(slots=1), 1) as engine:\n"
         "        print(engine.run('train', os.getpid), flush=True)\n"
         "        time.sleep(60)\n"
     )

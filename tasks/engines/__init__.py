@@ -1,0 +1,65 @@
+"""Engines run the work of cells; where it runs never changes a number.
+
+`local`: the devices of this machine, no port opened. `ray`: an existing Ray cluster. `inline`: one cell after another
+in this process, to debug.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from contrastive import permit, store
+from contrastive.config import Resources
+from contrastive.errors import UserError
+from contrastive.permit import Stopped
+from tasks.engines import local
+from tasks.engines.types import Engine, Watch, WorkerLost
+
+__all__ = ["Engine", "EngineName", "Stopped", "Watch", "WorkerLost", "start"]
+
+EngineName = Literal["local", "ray", "inline"]
+
+
+@contextmanager
+def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
+    """The engine `name`, stopped with all its processes at the end."""
+    with permit.granted(store.home()) as leave:
+        engine = _start(name, resources, threads, leave)
+        try:
+            with _ctrl_c(engine):
+                yield engine
+        finally:
+            engine.stop()
+
+
+def _start(name: EngineName, resources: Resources, threads: int, leave: Path) -> Engine:
+    if name == "ray":
+        try:
+            from tasks.engines.on_ray import connect
+        except ImportError as error:
+            raise UserError("the engine ray is an extra: pip install 'ablate-contrastive[ray]'") from error
+        return connect(leave, resources, threads)
+    return local.inline(leave) if name == "inline" else local.local(leave, resources, threads)
+
+
+@contextmanager
+def _ctrl_c(engine: Engine) -> Iterator[None]:
+    """Ctrl-C ends the engine's work even where a library swallows the exception that it raises in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        engine.finish()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,198 @@
+"""`ray`: the nodes of an existing Ray cluster, which places each piece of work by the GPUs and cores it needs.
+
+In a worker of Ray the work runs as on one machine, in a warm process of its own (`Slot`): pinned to the devices that Ray
+gave, with the threads of the cell, ended with the worker. So the numbers are those of the engine `local`, and a worker
+that Ray hands another device gets a fresh process: one that has begun to use CUDA would stay on its first device.
+The code of this working tree, or of the installed package, is sent to the nodes.
+"""
+
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from contrastive import permit, store
+from contrastive.config import Resources
+from contrastive.errors import UserError
+from contrastive.provenance import commit
+from contrastive.registry import PACKAGE_ROOT
+from tasks.engines.slot import Slot
+from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost, whole_devices
+
+# What must be the same on all nodes; Ray compares itself and Python.
+PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "tokenizers", "numpy", "scikit-learn")
+SENT = ("contrastive", "tasks", "reports")
+LOST = "the worker process died (killed, or out of memory), or its node did"
+
+_slots: dict[bool, Slot] = {}  # of this worker of Ray: its warm processes, one with devices and one without
+
+
+class OnRay(Engine):
+    def __init__(self, leave: Path, resources: Resources, threads: int):
+        super().__init__(leave)
+        self.threads, self.slots = threads, resources.slots
+        self.share = resources.gpus_per_cell if any(node["Resources"].get("GPU") for node in nodes()) else 0.0
+        self.packages = packages()
+        self.capacity, self.counted = 0, -100.0
+
+    def run(
+        self,
+        stage: str,
+        work: Callable[..., Any],
+        *arguments: Any,
+        processes: int = 1,
+        watch: Watch | None = None,
+    ) -> Any:
+        self.check()
+        needs = self.needs(processes) if stage == "train" else {"num_cpus": 1.0, "num_gpus": 0.0}
+        environment = self.environment(with_devices=needs["num_gpus"] > 0)
+        task = in_worker.options(**needs, name=stage)
+        reference = task.remote(environment, os.getcwd(), self.packages, work, arguments)
+        why = LOST
+        try:
+            while not ray.wait([reference], timeout=LOOK_EVERY)[0]:
+                if watch is not None and (hung := watch.look()):
+                    why, watch = hung, None
+                    ray.cancel(reference, force=True)
+            return ray.get(reference)
+        except exceptions.RayTaskError as error:  # what the work itself raised
+            raise error.cause from error
+        except exceptions.RayError as error:
+            self.check()
+            raise WorkerLost(why) from error
+
+    def environment(self, with_devices: bool) -> dict[str, str]:
+        given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), permit.VARIABLE: str(self.permit)}
+        given |= {"OMP_NUM_THREADS": str(self.threads)}
+        return given if with_devices else given | {"CUDA_VISIBLE_DEVICES": ""}
+
+    def needs(self, processes: int) -> dict[str, float]:
+        return {"num_cpus": float(processes * self.threads), "num_gpus": processes * self.share}
+
+    def room_for(self, processes: int) -> None:
+        whole_devices(self.share, processes)
+        needs = self.needs(processes)
+        if not any(how_many(node, needs) for node in nodes()):
+            there = "; ".join(f"{n['NodeManagerAddress']}: {gpus_of(n):g} GPUs, {cpus_of(n):g} cores" for n in nodes())
+            raise UserError(
+                f"a cell of {processes} processes needs {needs['num_gpus']:g} GPUs and {needs['num_cpus']:g} cores of "
+                f"one node, and no node of the cluster has them ({there}): lower training.processes or training.threads"
+            )
+
+    def width(self) -> int:
+        if time.monotonic() - self.counted > 5:  # nodes come and go
+            self.capacity = sum(how_many(node, self.needs(1)) for node in nodes())
+            self.counted = time.monotonic()
+        return min(2 * max(1, self.capacity), self.slots or sys.maxsize)
+
+    def look_at_nodes(self) -> None:
+        """Raises where a node has other packages than the driver, or another store."""
+        asked = [at_node.options(scheduling_strategy=on_node(node)).remote(str(self.permit)) for node in nodes()]
+        for node, (sees, theirs) in zip(nodes(), ray.get(asked), strict=True):
+            name = node["NodeManagerAddress"]
+            if other := differences(self.packages, theirs):
+                raise UserError(f"the node {name} would compute with other packages than this machine: {other}")
+            if not sees:
+                raise UserError(
+                    f"the node {name} does not see {store.home()}: set ABLATE_HOME to a folder that all nodes share"
+                )
+
+    def stop(self) -> None:
+        self.finish()
+        ray.shutdown()
+
+
+def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        raise UserError(
+            "the engine ray needs a cluster that is there already: start one (`ray start --head` says its address) and "
+            "set RAY_ADDRESS, e.g. RAY_ADDRESS=10.0.0.1:6379"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    code = [str(PACKAGE_ROOT / name) for name in SENT]
+    try:
+        ray.init(address=address, runtime_env={"py_modules": code}, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(f"no Ray cluster could be used at RAY_ADDRESS={address}: {error}") from error
+    try:
+        engine = OnRay(leave, resources, threads)
+        engine.look_at_nodes()
+    except BaseException:
+        ray.shutdown()
+        raise
+    return engine
+
+
+@ray.remote(max_retries=0, max_calls=0)  # 0: a worker that has GPUs is kept, as others are
+def in_worker(
+    environment: dict[str, str],
+    place: str,
+    expected: dict[str, str],
+    work: Callable[..., Any],
+    arguments: Sequence[Any],
+) -> Any:
+    """Runs in a worker of Ray, and hands the work on to the warm process there."""
+    if other := differences(expected, packages()):
+        raise UserError(f"the node {socket.gethostname()} would compute with other packages: {other}")
+    if "CUDA_VISIBLE_DEVICES" not in environment:
+        environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
+    kind = bool(environment["CUDA_VISIBLE_DEVICES"])
+    if kind not in _slots or _slots[kind].environment != environment:
+        if kind in _slots:
+            _slots.pop(kind).close()
+        if os.path.isdir(place):  # what an experiment file names by a relative path is looked for from there
+            os.chdir(place)
+        _slots[kind] = Slot(environment)
+    return _slots[kind].run(work, *arguments)
+
+
+@ray.remote(max_retries=0, num_cpus=0)
+def at_node(leave: str) -> tuple[bool, dict[str, str]]:
+    """Whether a node sees the store, and what is installed there."""
+    return os.path.exists(leave), packages()
+
+
+def packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def differences(here: dict[str, str], there: dict[str, str]) -> str:
+    return ", ".join(f"{name} {there[name]} instead of {here[name]}" for name in here if there[name] != here[name])
+
+
+def nodes() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def on_node(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
+    return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+
+
+def gpus_of(node: dict[str, Any]) -> float:
+    return float(node["Resources"].get("GPU", 0))
+
+
+def cpus_of(node: dict[str, Any]) -> float:
+    return float(node["Resources"].get("CPU", 0))
+
+
+def how_many(node: dict[str, Any], needs: dict[str, float]) -> int:
+    """Cells with such needs that a node holds at a time."""
+    by_cores = cpus_of(node) // needs["num_cpus"]
+    return int(min(by_cores, gpus_of(node) // needs["num_gpus"]) if needs["num_gpus"] else by_cores)

