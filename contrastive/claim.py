@@ -114,6 +114,11 @@ def attempts(run: Path) -> list[dict[str, Any]]:
     return [store.read_json(path) for path in sorted((run / "attempts").glob("*/attempt.json"))]
 
 
+def latest(run: Path) -> str:
+    """The name of the latest attempt; empty before the first one."""
+    return max((path.name for path in (run / "attempts").glob("[0-9]*")), default="")
+
+
 def at_work(run: Path) -> Path:
     """The folder of the latest attempt while it trains, or where it failed; the run folder once it took its files."""
     latest = max((run / "attempts").glob("[0-9]*"), default=run)

@@ -9,11 +9,11 @@ from prefect.cache_policies import NO_CACHE
 from contrastive import store
 from contrastive.config import Evaluation
 from contrastive.status import Status
+from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost
 from tasks.evaluate import evaluate
 from tasks.failures import CellFailed
 from tasks.record import close, record
-from tasks.tracking import CurveWriter
 from tasks.train import train
 
 logger = logging.getLogger(__name__)

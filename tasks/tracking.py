@@ -89,44 +89,6 @@ def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run
     return found[0] if found else None
 
 
-class CurveWriter:
-    """Sends the new lines of a cell's metrics.jsonl while it trains. Gives up quietly: `record_cell` sends the rest."""
-
-    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
-        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
-        self.client: MlflowClient | None = None
-        self.run_id = ""
-        self.sent = 0
-        self.broken = False
-
-    def send_new(self) -> tuple[str, int]:
-        """Sends what is new, and says how far the log is: by its name, since each attempt has its own, and its size."""
-        log = claim.at_work(self.folder) / "metrics.jsonl"
-        try:
-            size = log.stat().st_size
-        except FileNotFoundError:  # not there yet, or just moved to the run folder
-            return "", 0
-        if not self.broken:
-            self._try()
-        return str(log), size
-
-    def _try(self) -> None:
-        try:
-            self._send()
-        except Exception as error:
-            self.broken = True
-            logger.warning("curves of %s wait for `ablate sync`: %s", self.name, masked(str(error)))
-
-    def _send(self) -> None:
-        rows = lines(claim.at_work(self.folder))
-        if self.client is None:
-            self.client = open_tracker(self.home)
-            with store.locked(self.home / "locks" / "mlflow"):
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name)
-        log_curves(self.client, self.run_id, rows[self.sent :])
-        self.sent = len(rows)
-
-
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str]) -> None:
     """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
     with telling_no_secret(), store.locked(store.home() / "locks" / "mlflow"):

@@ -5,9 +5,9 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.status import Status
 from tasks import work
+from tasks.curves import CurveWriter
 from tasks.engines import Engine, Watch
 from tasks.failures import check, infrastructure
-from tasks.tracking import CurveWriter
 
 
 @task(

@@ -1,6 +1,6 @@
 """`ray`: the nodes of an existing Ray cluster, which places each piece of work by the GPUs and cores it needs.
 
-In a worker of Ray the work runs as on one machine, in a warm process of its own (`Slot`): pinned to the devices that Ray
+In a worker of Ray the work runs as on one machine, in a warm process of its own (`Slot`): pinned to the devices Ray
 gave, with the threads of the cell, ended with the worker. So the numbers are those of the engine `local`, and a worker
 that Ray hands another device gets a fresh process: one that has begun to use CUDA would stay on its first device.
 The code of this working tree, or of the installed package, is sent to the nodes.

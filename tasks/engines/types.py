@@ -20,12 +20,13 @@ class Watch:
     """Looks at work while it runs: tells what it finds, and notices when nothing has changed for too long."""
 
     def __init__(self, progress: Callable[[], object], patience: float):
+        """`progress` gives None before the work has begun: who waits for a device does not hang."""
         self.progress, self.patience = progress, patience
         self.seen, self.since = progress(), time.monotonic()
 
     def look(self) -> str:
         """Why the work is to be ended; empty as long as it goes on."""
-        if (now := self.progress()) != self.seen:
+        if (now := self.progress()) is None or now != self.seen:
             self.seen, self.since = now, time.monotonic()
         idle = time.monotonic() - self.since
         return f"no step ended for {idle:.0f} s: taken for hung, and killed" if idle > self.patience else ""

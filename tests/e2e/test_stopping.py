@@ -24,15 +24,16 @@ resources: {checkpoint_every: 1000000, slots: 2}
 
 
 @pytest.fixture
-def running(tmp_path: Path, prefect_home: Path):
-    """A grid in the middle of its first two cells."""
+def running(tmp_path: Path, prefect_home: Path, server: str, request: pytest.FixtureRequest):
+    """A grid in the middle of its first two cells; unless it is to be alone, with a Prefect server there already."""
     file, home = tmp_path / "long.yaml", tmp_path / "home"
     file.write_text(LONG)
     dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    given = {} if getattr(request, "param", "") == "alone" else {"PREFECT_API_URL": server}
     process = subprocess.Popen(
         [ABLATE, "run", str(file)],
-        env=kept | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)},
+        env=kept | given | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -75,7 +76,11 @@ def mlflow_states(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("running", "number", "code"),
+    [("with a server", signal.SIGINT, 130), ("alone", signal.SIGTERM, 143)],
+    indirect=["running"],
+)
 def test_asked_to_stop_cells_write_a_checkpoint(
     number: int, code: int, running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
 ):
@@ -107,6 +112,7 @@ def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path
     assert left_running(home) == [] and mlflow_states(home, monkeypatch) == {"KILLED"}
 
 
+@pytest.mark.parametrize("running", ["alone"], indirect=True)
 def test_killed_it_leaves_no_process(running: tuple[subprocess.Popen[str], Path]):
     process, home = running
     process.kill()

@@ -72,6 +72,8 @@ def test_work_that_goes_on_is_left_alone_and_work_that_hangs_is_killed():
 
     with started("local", 1, threads=1) as engine:
         first = engine.run("train", pid)
+        waiting = Watch(lambda: None, patience=1.0)  # for a device: it has not begun, and does not hang
+        assert engine.run("train", slow, 4.0, watch=waiting) == "done"
         assert engine.run("train", slow, 7.0, watch=Watch(going, patience=3.0)) == "done" and len(looked) > 2
         with pytest.raises(WorkerLost, match="no step ended for [4-9] s: taken for hung, and killed"):
             engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=3.0))

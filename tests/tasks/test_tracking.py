@@ -1,5 +1,4 @@
 import json
-import logging
 import multiprocessing
 import traceback
 from pathlib import Path
@@ -94,46 +93,14 @@ def test_more_points_than_a_call_takes_values_that_are_no_numbers_and_long_setti
     assert "excess.supcon" not in run.data.metrics and len(run.data.params["data.source"]) == 6000
 
 
-def test_curves_arrive_while_a_cell_trains_and_are_not_doubled(home: Path):
-    folder = cell_folder("c0s0", "ce", 0, 0.75)
-    whole = (folder / "metrics.jsonl").read_text()
-    lines = whole.splitlines(keepends=True)
-    writer = tracking.CurveWriter(home, "small", folder, "ce · seed 0")
-    (folder / "metrics.jsonl").write_text("".join(lines[:10]) + lines[10][:9])  # the last line is still being written
-    writer.send_new()
-    client = tracking.open_tracker(home)
-    assert steps(client, runs(client)[0], "loss") == list(range(10))
-    (folder / "metrics.jsonl").write_text(whole)
-    store.mark(folder, "DONE")
-    writer.send_new()
-    tracking.record_cell(client, "small", folder, [])
-    (run,) = runs(client)
-    assert steps(client, run, "loss") == list(range(30)) and run.info.status == "FINISHED"
-
-
-def test_a_failure_of_tracking_is_logged_once_and_stops_no_training(
-    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://there")
-    writer = tracking.CurveWriter(home, "small", cell_folder("c0s0", "ce", 0, 0.75), "ce · seed 0")
-    with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
-        writer.send_new()
-        writer.send_new()
-    assert [record.name for record in caplog.records].count(tracking.logger.name) == 1
-
-
-def test_an_address_with_a_password_is_never_quoted_whole(
-    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_an_address_with_a_password_is_never_quoted_whole(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
     folder = cell_folder("c0s0", "ce", 0, 0.75)
     with pytest.raises(tracking.TrackingFailed, match=r"http://me:\*\*\*@127.0.0.1:1/api") as raised:
         tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
-    with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
-        tracking.CurveWriter(home, "small", folder, "ce · seed 0").send_new()
-    told = "".join(traceback.format_exception(raised.value)) + caplog.text
-    assert "curves of ce" in told and "hush-hush" not in told
+    told = "".join(traceback.format_exception(raised.value))
+    assert "hush-hush" not in told
 
 
 def test_another_machine_that_makes_the_experiment_at_the_same_time(home: Path, monkeypatch: pytest.MonkeyPatch):

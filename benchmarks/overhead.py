@@ -1,0 +1,85 @@
+"""What a cell costs beside its own computation: the grid's flow, Ray Tune and a plain loop over Ray, in one run.
+
+    python -m benchmarks.overhead [CELLS] [TURNS]
+
+The cells compute nothing (`nothing.py`). Everything around them is real: Prefect's flow and tasks with a server,
+warm workers, claims, run folders with their digests, MLflow in SQLite, the report. Ray Tune runs as many trials of a
+function that reports one number, the loop asks as often for the result of a task. Needs `pip install 'ray[tune]'`.
+"""
+
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import nothing
+from benchmarks.turns import Run, start, take_turns
+
+VARIANTS = ("flow", "flow, finished", "Ray Tune", "ray.get")
+
+
+def measure(variant: str, cells: int) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
+        run = {"Ray Tune": ray_tune, "ray.get": ray_get}.get(variant, flow)
+        seconds = run(cells, Path(folder))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds[-1] if variant == "flow, finished" else seconds[0], "mib": peak}
+
+
+def flow(cells: int, folder: Path) -> list[float]:
+    """Seconds of the flow, and of the same flow again, when all its cells are finished."""
+    from prefect.server.api.server import SubprocessASGIServer
+
+    from flows.ablation_grid import ablation_grid
+    from tasks import work
+
+    SubprocessASGIServer().start()
+    work.train, work.evaluate = nothing.train, nothing.evaluate
+    file = nothing.experiment(folder, cells)
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        ablation_grid(str(file))
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def ray_tune(cells: int, folder: Path) -> list[float]:
+    import ray
+    from ray import tune
+
+    ray.init(address="local", include_dashboard=False, logging_level="ERROR")
+    began = time.perf_counter()
+    tune.Tuner(
+        lambda config: {"score": 1.0},
+        param_space={"seed": tune.grid_search(list(range(cells)))},
+        run_config=tune.RunConfig(storage_path=str(folder), verbose=0),
+    ).fit()
+    return [time.perf_counter() - began]
+
+
+def ray_get(cells: int, folder: Path) -> list[float]:
+    import ray
+
+    ray.init(address="local", include_dashboard=False, logging_level="ERROR")
+    task = ray.remote(lambda seed: {"score": 1.0})
+    began = time.perf_counter()
+    assert len(ray.get([task.remote(seed) for seed in range(cells)])) == cells
+    return [time.perf_counter() - began]
+
+
+def main(cells: int = 1000, turns: int = 3) -> None:
+    print(f"{cells} cells that compute nothing, {turns} turns, {len(os.sched_getaffinity(0))} cores")
+    print("| | ms a cell (each turn) | median | MiB of the driver |\n|---|---|---|---|")
+    for variant, runs in take_turns("benchmarks.overhead", VARIANTS, [cells], turns).items():
+        each = [1000 * run["seconds"] / cells for run in runs]
+        listed = ", ".join(f"{value:.1f}" for value in each)
+        print(f"| {variant} | {listed} | {statistics.median(each):.1f} | {max(run['mib'] for run in runs):.0f} |")
+
+
+if __name__ == "__main__":
+    start(lambda *given: main(*map(int, sys.argv[1:])), measure)

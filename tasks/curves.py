@@ -1,0 +1,65 @@
+"""The curves of a cell on their way to MLflow while it trains."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+
+from contrastive import claim, store
+from tasks.secrets import masked
+from tasks.tracking import fresh_run, log_curves, open_tracker
+
+logger = logging.getLogger(__name__)
+
+
+class CurveWriter:
+    """Sends the new lines of a cell's metrics.jsonl while it trains. Gives up quietly: `record_cell` sends the rest."""
+
+    def __init__(self, home: Path, experiment: str, folder: Path, name: str):
+        self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
+        self.client: MlflowClient | None = None
+        self.run_id = ""
+        self.earlier = claim.latest(folder)
+        self.attempt, self.read, self.lines = "", 0, 0  # of the log of the attempt at work: bytes, and lines
+        self.sent = 0  # lines; an attempt that goes on from a checkpoint begins with lines that were sent before
+        self.broken = False
+
+    def send_new(self) -> tuple[str, int] | None:
+        """Sends what is new, and says how far the work is; None before it has begun."""
+        attempt = claim.latest(self.folder)
+        if attempt == self.earlier:
+            return None
+        if attempt != self.attempt:
+            self.attempt, self.read, self.lines = attempt, 0, 0
+        rows = self._new_rows(self.folder / "attempts" / attempt / "metrics.jsonl")
+        if rows and not self.broken:
+            try:
+                self._send(rows)
+            except Exception as error:
+                self.broken = True
+                logger.warning("curves of %s wait for `ablate sync`: %s", self.name, masked(str(error)))
+        return self.attempt, self.read
+
+    def _new_rows(self, log: Path) -> list[dict[str, Any]]:
+        """The whole lines after those that were read, but for those that an earlier attempt had sent."""
+        try:
+            with open(log, "rb") as file:
+                file.seek(self.read)
+                whole, end, _ = file.read().rpartition(b"\n")
+        except FileNotFoundError:  # not there yet, or just moved to the run folder
+            return []
+        self.read += len(whole + end)
+        found = whole.splitlines()
+        known = max(0, self.sent - self.lines)
+        self.lines += len(found)
+        return [json.loads(line) for line in found[known:]]
+
+    def _send(self, rows: list[dict[str, Any]]) -> None:
+        if self.client is None:
+            self.client = open_tracker(self.home)
+            with store.locked(self.home / "locks" / "mlflow"):
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name)
+        log_curves(self.client, self.run_id, rows)
+        self.sent += len(rows)
