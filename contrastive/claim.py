@@ -44,8 +44,7 @@ class Attempt:
     def note(self, **facts: Any) -> None:
         """Add to what `ablate show` tells of this attempt."""
         path = self.folder / "attempt.json"
-        known = store.read_json(path) if path.exists() else {"number": self.number} | _here()
-        store.write_json(path, known | facts)
+        store.write_json(path, (_known(path) or _here()) | {"number": self.number} | facts)
 
     def check(self) -> None:
         """Raises where the claim was lost, so that a holder that woke up stops soon."""
@@ -58,18 +57,21 @@ class Attempt:
             if _read(self.run).get("number") != self.number:
                 self.lost = True
             self.check()
-            made = [path for path in sorted(self.folder.iterdir()) if path.name not in ("attempt.json", "resume")]
             store.forget(self.run, marker)
-            for path in made:
-                os.replace(path, self.run / path.name)
-            store.mark(self.run, marker)
             (self.run / "FAILED.json").unlink(missing_ok=True)
+            if marker == "TRAINED":
+                store.mark(self.folder, marker)  # from here on, `_complete` ends what a kill interrupts
+                _complete(self.run)
+            else:
+                _move(self.folder, self.run)
+                store.mark(self.run, marker)
         for attempt in (self.run / "attempts").glob("*/resume"):
             shutil.rmtree(attempt, ignore_errors=True)
 
     def end(self) -> None:
         self._ended.set()
-        self._beating.join()
+        if self._beating.ident is not None:  # else its folder could not be made: the disk is full
+            self._beating.join()
         with store.locked(self.run / ".claim"):
             if _read(self.run).get("number") == self.number:
                 (self.run / "claim.json").unlink(missing_ok=True)
@@ -111,7 +113,16 @@ def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Att
 
 def attempts(run: Path) -> list[dict[str, Any]]:
     """What is known of each attempt, in their order."""
-    return [store.read_json(path) for path in sorted((run / "attempts").glob("*/attempt.json"))]
+    return [known for path in sorted((run / "attempts").glob("*/attempt.json")) if (known := _known(path))]
+
+
+def _known(path: Path) -> dict[str, Any]:
+    """What an attempt or a claim says of itself; a file that is missing or harmed tells nothing, and stops nobody."""
+    try:
+        found: dict[str, Any] = store.read_json(path)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found
 
 
 def latest(run: Path) -> str:
@@ -125,10 +136,24 @@ def at_work(run: Path) -> Path:
     return latest if (latest / "metrics.jsonl").exists() else run
 
 
+def _complete(run: Path) -> None:
+    """End the publishing of a training whose holder may have been killed between two files; the marker goes last."""
+    for marker in (run / "attempts").glob("*/TRAINED"):
+        _move(marker.parent, run)
+        os.replace(marker, run / marker.name)
+
+
+def _move(made: Path, run: Path) -> None:
+    for path in sorted(made.iterdir()):
+        if path.name not in store.NOT_COVERED and not path.name.startswith("."):
+            os.replace(path, run / path.name)
+
+
 def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
     seen, since = None, time.monotonic()
     while True:
         with store.locked(run / ".claim"):
+            _complete(run)
             if finished():
                 return None
             claim = _read(run)
@@ -148,7 +173,7 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
 def _lost(run: Path, claim: dict[str, Any]) -> None:
     """Say of an attempt that never came to an end that it was lost."""
     path = run / "attempts" / f"{claim.get('number', 0):04}" / "attempt.json"
-    if path.exists() and "ended" not in (known := store.read_json(path)):
+    if (known := _known(path)) and "ended" not in known:
         store.write_json(path, known | {"outcome": "lost"})
 
 
@@ -181,11 +206,7 @@ def _born(pid: int) -> str:
 
 
 def _read(run: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = store.read_json(run / "claim.json")
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
+    return _known(run / "claim.json")
 
 
 def leftovers(run: Path, names: Iterable[str]) -> Path | None:

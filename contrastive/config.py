@@ -266,6 +266,12 @@ class Training(Settings):
     bucket: Positive = Field(10, description="batches sorted by length together; 1 draws batches at random")
     threads: int = Field(1, ge=1, le=1024, description="CPU threads a cell computes with; they decide the last bits")
     processes: int = Field(1, ge=1, le=1024, description="processes that share each batch, a device each (Accelerate)")
+    sharding: str | None = Field(
+        None,
+        pattern=r"^(fsdp|deepspeed:.+\.json)$",
+        description="how processes split the training state: fsdp, or deepspeed:FILE.json, e.g. "
+        "deepspeed:configs/deepspeed/zero2.json; left out: each has all of it (DDP)",
+    )
 
 
 class Cell(Settings):
@@ -305,6 +311,10 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
     losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
     if training.processes > training.batch_size:
         return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
+    if training.sharding is not None and training.micro_batch is not None:
+        return "micro_batch encodes each text twice, which sharding cannot: leave one of the two out"
+    if training.sharding is not None and training.precision == "fp16":
+        return "precision fp16 scales the loss, which sharding does in other ways: take bf16 or fp32"
     on_encoder = [name for name in objective.terms() if losses[name].first != "logits"]
     if encoder.tune.last_blocks == 0 and on_encoder:
         return f"with last_blocks 0 the encoder is frozen, and {on_encoder[0]} trains nothing but the encoder"

@@ -1,21 +1,25 @@
 """Embeddings and predictions of the held-out texts, one array a split, each row with the content id of its text."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
 from contrastive import model as models
-from contrastive.batches import collate
+from contrastive.batches import Batch, collate
 from contrastive.config import Cell
 from contrastive.data.tokens import Tokens
 
 BATCH = 64
 
+Predict: TypeAlias = Callable[[Batch], tuple[torch.Tensor, torch.Tensor | None]]
 
-def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.device) -> None:
+
+def embed(predict: Predict, folder: Path | None, tokens: Tokens, device: torch.device) -> None:
+    """Without a folder only compute: where weights are split, every process must."""
     embeddings: dict[str, Any] = {}
     predictions: dict[str, Any] = {}
     for split in ("validation", "test"):
@@ -27,7 +31,7 @@ def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.devic
         vectors, logits = [], []
         for begin in range(0, len(by_length), BATCH):
             batch = collate(texts, by_length[begin : begin + BATCH], tokens.pad_id, tokens.special_ids).to(device)
-            vector, logit = model.predict(batch)
+            vector, logit = predict(batch)
             vectors.append(vector.float().cpu())
             if logit is not None:
                 logits.append(logit.float().cpu())
@@ -35,6 +39,8 @@ def embed(model: models.Model, folder: Path, tokens: Tokens, device: torch.devic
         embeddings |= {split: torch.cat(vectors).numpy()[back]} | given
         if logits:
             predictions |= {f"{split}.logits": torch.cat(logits).numpy()[back]} | given
+    if folder is None:
+        return
     np.savez(folder / "embeddings.npz", **embeddings)
     np.savez(folder / "predictions.npz", **predictions)
 

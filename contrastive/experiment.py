@@ -7,8 +7,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contrastive import grid, registry, schema
-from contrastive.config import PARTS, SETTINGS, Encoder, Evaluation, Experiment, Objective, Scratch, Section, misfit
+from contrastive import grid, registry, schema, zero
+from contrastive.config import (
+    PARTS,
+    SETTINGS,
+    Encoder,
+    Evaluation,
+    Experiment,
+    Objective,
+    Scratch,
+    Section,
+    Training,
+    misfit,
+)
 from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
@@ -103,7 +114,12 @@ def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
 
 def _values(experiment: Experiment) -> Iterator[Finding]:
     """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
-    for part, name in (("data", "source"), ("encoder", "model"), ("objective", "translators")):
+    for part, name in (
+        ("data", "source"),
+        ("encoder", "model"),
+        ("objective", "translators"),
+        ("training", "sharding"),
+    ):
         yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
     for number, section in enumerate(experiment.sections):
         place: Place = ("sections", number)
@@ -145,6 +161,9 @@ def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
+    if name == "sharding":
+        yield from _unusable(value)
+        return
     for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
         if source.startswith("hf:") and not PINNED.fullmatch(source):
             yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(source)}"
@@ -162,6 +181,15 @@ def _missing(model: str) -> Iterator[str]:
     try:
         if not model.startswith("hf:"):
             model_folder(model, TRANSLATOR_FILES)
+    except UserError as error:
+        yield str(error)
+
+
+def _unusable(sharding: str | None) -> Iterator[str]:
+    """Why a file of DeepSpeed's cannot be used."""
+    try:
+        if sharding is not None and sharding.startswith(zero.KIND):
+            zero.settings(sharding)
     except UserError as error:
         yield str(error)
 
@@ -252,9 +280,9 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
             yield f"{reason} (drop this combination with `exclude`, or mend it)"
         return
-    if reason := misfit(parts["data"], encoder, parts["objective"], parts["training"]) or _cannot_guess(
-        encoder, parts["objective"]
-    ):
+    reason = misfit(parts["data"], encoder, parts["objective"], parts["training"])
+    reason = reason or _cannot_guess(encoder, parts["objective"])
+    if reason := reason or _cannot_split(parts["objective"], parts["training"]):
         yield f"{reason} (drop this combination with `exclude`, or mend it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
@@ -302,6 +330,13 @@ def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
     except UserError:  # said where the model is looked up
         return ""
     return "" if able else f"{encoder.model} has no head that guesses hidden words, which mlm and contextual need"
+
+
+def _cannot_split(objective: Objective, training: Training) -> str:
+    try:
+        return zero.misfit(objective, training)
+    except UserError:  # said where the file is looked up
+        return ""
 
 
 def _replaceable(place: Place) -> Place:

@@ -5,6 +5,7 @@ number of processes, since the launcher takes the mean of the processes' gradien
 science knows of processes; with one of them everything here gives back what it was given.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -29,14 +30,29 @@ def rank() -> int:
 
 
 def meet(place: str, rank: int, count: int) -> None:
-    """Join the other processes of a job, at a file that they all see."""
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, init_method=f"file://{place}", rank=rank, world_size=count)
+    """Join the other processes of a job, at a file that they all see or at tcp://HOST:PORT, a port of the first's."""
+    url = place if "://" in place else f"file://{place}"
+    dist.init_process_group(backend(), init_method=url, rank=rank, world_size=count)
+
+
+def join() -> None:
+    """Be one of a group, which sharding needs even of one: of a launcher's, if this process has not met it yet."""
+    if dist.is_initialized():
+        return
+    if "RANK" in os.environ:
+        dist.init_process_group(backend())
+    else:
+        alone = dist.HashStore()  # type: ignore[attr-defined]
+        dist.init_process_group(backend(), store=alone, rank=0, world_size=1)
+
+
+def backend() -> str:
+    return "nccl" if torch.cuda.is_available() else "gloo"
 
 
 def part() -> None:
     """Leave the others, once all have come so far."""
-    if processes() > 1:
+    if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
@@ -49,13 +65,23 @@ def of_all_processes(own: Any) -> list[Any]:
     return found
 
 
-def anywhere(here: bool, device: torch.device) -> bool:
-    """Whether something holds in any of the processes, each of which must ask."""
+def to_first(own: Any) -> list[Any] | None:
+    """Something of each process, in the order of their ranks, for the first one."""
     if processes() == 1:
-        return here
-    told = torch.tensor([float(here)], device=device)
-    dist.all_reduce(told)
-    return bool(told > 0)
+        return [own]
+    found = [None] * processes() if rank() == 0 else None
+    dist.gather_object(own, found)
+    return found
+
+
+def anywhere(flags: list[bool]) -> list[bool]:
+    """Which of these hold in any process; each asks about the same things in the same order."""
+    if processes() == 1 or not flags:
+        return flags
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    found = torch.tensor(flags, dtype=torch.uint8, device=device)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return [bool(flag) for flag in found.tolist()]
 
 
 def averaged(gradients: Gradients) -> Gradients:
@@ -82,7 +108,7 @@ def leave_out(model: nn.Module, beginning: str) -> None:
 
 def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:
     """The output and labels of all processes, in the order of their ranks."""
-    if processes() == 1:
+    if not dist.is_initialized():
         return output, labels
     logits = None if output.logits is None else rows(output.logits)
     guesses = output.guesses and Guesses(rows(output.guesses.surprise), rows(output.guesses.hidden))

@@ -217,6 +217,8 @@ def short(name: str, value: Any) -> str:
         return "full" if blocks is None else "head only" if blocks == 0 else f"last {blocks} blocks"
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
+    if name == "sharding":
+        return "none" if value is None else value.removesuffix(".json").rsplit("/", 1)[-1].removeprefix("deepspeed:")
     if value is None:
         return "all" if name == "train" else "default"
     if isinstance(value, float):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from contrastive import data, locate
-from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Settings
+from contrastive import data, locate, zero
+from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Settings, Training
 from contrastive.registry import entries, literal, module_file, parse
 
 VERSION = 1
@@ -65,7 +65,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "data": once(_data, cell.data),
             "encoder": once(_encoder, cell.encoder),
             "objective": once(_objective, cell.objective),
-            "training": once(_dump, cell.training),
+            "training": once(_training, cell.training),
             "seed": cell.seed,
             "version": VERSION,
             "code": code_of(cell),
@@ -93,6 +93,12 @@ def _data(part: Data) -> dict[str, Any]:
     own = ("validation", "test")
     named = {k: "own" if k in own and isinstance(v, str) else v for k, v in _dump(part).items() if k != "source"}
     return named | {"content": data.content_digest(part)}
+
+
+def _training(part: Training) -> dict[str, Any]:
+    """What DeepSpeed is told is its file's content, wherever that lies."""
+    named = _dump(part)
+    return named | {"sharding": zero.digest(named["sharding"])} if zero.named(part) else named
 
 
 def _encoder(part: Encoder) -> dict[str, Any]:

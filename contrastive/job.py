@@ -1,7 +1,7 @@
 """One cell in a folder: `python -m contrastive.job CONFIG FOLDER`, alone or as one of several processes that share it.
 
-Several run under `accelerate launch`, by hand, or under `contrastive.launch`, which names a file to meet at in
-ABLATE_MEET and ends every process with the one that began them. The first process leaves the files of a trained cell.
+Several run under `accelerate launch`, by hand, or under `contrastive.launch`, which names a file or an address to meet
+at in ABLATE_MEET and ends every process with the one that began it. The first one leaves the files of a trained cell.
 """
 
 import argparse
@@ -37,8 +37,7 @@ def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | 
     try:
         tokens = token_store.open(stages.prepare(cell))
         trained = stages.train_here(cell, how, folder, tokens, checkpoint_every)
-        if gather.rank() == 0:
-            store.write_json(folder / "trained.json", {"parameters": trained})
+        store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", stages.report(error))
         raise SystemExit(1) from error

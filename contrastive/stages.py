@@ -22,7 +22,7 @@ from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
-from contrastive.launch import JobFailed, launch
+from contrastive.launch import JobFailed, Machines, launch
 from contrastive.status import up_to_date
 from contrastive.train import Diverged, train
 
@@ -32,10 +32,18 @@ def prepare(cell: Cell) -> Path:
     return token_store.prepare(cell.data, cell.encoder, store.home())
 
 
-def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devices: str = "") -> None:
+def train_cell(
+    folder: Path,
+    cell: Cell,
+    name: str,
+    checkpoint_every: int,
+    devices: str = "",
+    machines: Machines | None = None,
+) -> None:
     """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for.
 
-    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them.
+    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
+    machine shares it with others, which `assist` it.
     """
     document = identity(cell)
     if cell_id(document) != folder.name:
@@ -61,14 +69,18 @@ def train_cell(folder: Path, cell: Cell, name: str, checkpoint_every: int, devic
         while True:
             how = cell.training.model_copy(update={"micro_batch": at_a_time})
             try:
-                if how.processes > 1:
-                    trained = launch(work.folder, checkpoint_every, how, devices, work.check)
+                if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
+                    trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
                 else:
                     trained = train_here(cell, how, work.folder, tokens, checkpoint_every, work.check)
                 break
             except Exception as error:
                 now = at_a_time or how.batch_size
-                if now == 1 or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory":
+                if (
+                    now == 1
+                    or how.sharding is not None
+                    or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory"
+                ):
                     raise
                 at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
             work.note(micro_batch=at_a_time)
@@ -102,10 +114,11 @@ def train_here(
 ) -> int:
     """Train in this very process, or this process's share; gives the number of trained parameters."""
     cell = cell.model_copy(update={"training": how})
-    model = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
-    if gather.rank() == 0:
-        embed(model, folder, tokens, next(model.parameters()).device)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+    shared = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
+    first = gather.rank() == 0
+    if first or how.sharding is not None:
+        embed(shared.predict, folder if first else None, tokens, shared.device)
+    return shared.count
 
 
 def go_on(folder: Path, into: Path) -> None:

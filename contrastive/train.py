@@ -11,6 +11,8 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +22,22 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import set_seed
 from safetensors.torch import save
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from contrastive import gradcache, permit, tuning
+from contrastive import gradcache, permit, sharding
 from contrastive import model as models
 from contrastive.audit import Audit
-from contrastive.batches import collate, order
+from contrastive.batches import Batch, collate, order
 from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
-from contrastive.gather import anywhere, averaged, leave_out, of_all_processes, whole_batch
+from contrastive.gather import anywhere, of_all_processes, whole_batch
+from contrastive.sharding import Shared
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
+from contrastive.views.types import Output
 
 APART = 1_000_003  # between the seeds of two processes
 LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
@@ -48,22 +53,26 @@ class Diverged(ArithmeticError):
 
 def train(
     cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, each_step: Callable[[], None] = lambda: None
-) -> models.Model:
+) -> Shared:
     """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder. `each_step` may stop it."""
     accelerator = start(cell)
     first_process = accelerator.is_main_process
-    model = models.build(cell, tokens).to(accelerator.device)
-    optimizer = torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
+    model = models.build(cell, tokens)
+    state = checkpoint(folder, first_process)
+    if state is None:
+        begin(model, tokens, accelerator.device)
+    else:
+        model.load_state_dict(state["model"], strict=False)
+    shared = sharding.share(model, cell, accelerator)
+    optimizer = shared.optimizer
     total = count_steps(cell.training, len(tokens.splits["train"]))
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
     weights = cell.objective.terms()
-    audit = Audit(model, optimizer, weights, weights)
-    leave_out(model, "losses.")
-    prepared, optimizer = accelerator.prepare(model, optimizer)
-    begin(model, tokens, accelerator.device)
+    audit = Audit(shared, weights, weights)
     if accelerator.process_index > 0:
         set_seed(cell.seed + APART * accelerator.process_index)  # else its texts would have the first one's dropout
-    first = resume(folder, model, optimizer, scheduler, accelerator)
+    first = resume(state, shared, scheduler, accelerator)
+    del state  # a second copy of everything
     model.train()
 
     with open(folder / "metrics.jsonl" if first_process else os.devnull, "a", encoding="utf-8") as log:
@@ -71,8 +80,8 @@ def train(
             if step < first:
                 continue
             each_step()
-            if anywhere(permit.revoked(), accelerator.device):
-                save_checkpoint(folder, step, model, optimizer, scheduler, accelerator)
+            if anywhere([permit.revoked()])[0]:
+                save_checkpoint(folder, step, shared, scheduler, accelerator)
                 accelerator.wait_for_everyone()
                 raise permit.Stopped
             began = time.perf_counter()
@@ -81,45 +90,57 @@ def train(
             for position, indices in enumerate(batches):
                 own = np.array_split(indices, accelerator.num_processes)[accelerator.process_index]
                 batch = collate(tokens.splits["train"], own, tokens.pad_id, tokens.special_ids).to(accelerator.device)
-                with accelerator.autocast():
-                    encoded = gradcache.encode(prepared, batch, cell.training.micro_batch)
-                    output, labels = whole_batch(encoded.output, batch.labels)
-                    values = terms(output, labels, cell.objective, model.losses)
-                    loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
-                note_losses(line, values, loss, step, share=1 / len(batches))
+                loss, seen = shared.forward(partial(look, cell, model.losses, batch))
+                note_losses(line, seen.values, loss, step, share=1 / len(batches))
                 if position == 0:
-                    note_floors(line, values, floors(output, labels, cell.objective))
+                    note_floors(line, seen.values, floors(seen.output, seen.labels, cell.objective))
                     if step % LOOK_EVERY == 0:
-                        line |= geometry(output.sentences[:, 0])
+                        line |= geometry(seen.output.sentences[:, 0])
                     if step % LOOK_EVERY == 0 or audit.silent_terms:
-                        norms = audit.look_at_terms(values, averaged(encoded.gradients))
-                accelerator.backward(loss / len(batches))
-                encoded.finish()
+                        gradients, of_parameters = shared.of_terms(seen.encoded, seen.output)
+                        norms = audit.look_at_terms(seen.values, gradients)
+                        norms = norms if of_parameters and step % LOOK_EVERY == 0 else {}
+                shared.backward(loss / len(batches), last=position == len(batches) - 1)
+                seen.encoded.finish()
             audit.saw_gradients()
-            if step % LOOK_EVERY == 0:
-                line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
-            line["gradient_norm"] = float(
-                accelerator.clip_grad_norm_(audit.parameters.values(), clip_at(cell.training))
-            )
+            line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
+            line["gradient_norm"], counts = shared.step()
             line |= {f"lr.{group['name']}": group["lr"] for group in optimizer.param_groups if group.get("shown")}
-            optimizer.step()
             model.after_step((step + 1) / total)
-            if not optimizer.step_was_skipped:
+            if counts:
                 scheduler.step()
             audit.saw_step()
-            optimizer.zero_grad(set_to_none=True)
             line |= speed(tokens, batches, time.perf_counter() - began, accelerator.device)
             log.write(json.dumps(line) + "\n")
             log.flush()
             if (step + 1) % checkpoint_every == 0 and step + 1 < total:
-                save_checkpoint(folder, step + 1, model, optimizer, scheduler, accelerator)
+                save_checkpoint(folder, step + 1, shared, scheduler, accelerator)
     for name, parameter in audit.parameters.items():  # the last step has no loss after it
-        if not bool(parameter.isfinite().all()):
-            raise Diverged(total - 1, name, float(parameter.detach().sum()))
+        if not bool((part := shared.held(parameter)).isfinite().all()):
+            raise Diverged(total - 1, name, float(part.sum()))
     audit.verdict()
-    if first_process:
-        save_weights(model, cell, folder)
-    return model
+    save_weights(shared, cell, folder, first_process)
+    return shared
+
+
+@dataclass
+class Seen:
+    """What one batch gave: the encoder's output for this process's texts, that of all processes, and the terms."""
+
+    encoded: gradcache.Direct | gradcache.Replayed
+    output: Output
+    labels: Tensor
+    values: dict[str, Tensor]
+
+
+def look(cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]) -> tuple[Tensor, Seen]:
+    """The loss of a batch, of which this process encodes its share."""
+    encoded = gradcache.encode(encode, batch, cell.training.micro_batch)
+    output, labels = whole_batch(encoded.output, batch.labels)
+    values = terms(output, labels, cell.objective, losses)
+    weights = cell.objective.terms()
+    loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
+    return loss, Seen(encoded, output, labels, values)
 
 
 def start(cell: Cell) -> Accelerator:
@@ -128,10 +149,9 @@ def start(cell: Cell) -> Accelerator:
     torch.use_deterministic_algorithms(True, warn_only=True)
     AcceleratorState._reset_state(True)
     GradientState._reset_state()
-    precision = "no" if cell.training.precision == "fp32" else cell.training.precision
-    if precision == "fp16" and not torch.cuda.is_available():
+    if cell.training.precision == "fp16" and not torch.cuda.is_available():
         raise UserError("precision fp16 needs a GPU, and there is none here: take bf16 or fp32")
-    accelerator = Accelerator(mixed_precision=precision, cpu=not torch.cuda.is_available())
+    accelerator = sharding.begin(cell.training)
     if accelerator.num_processes != cell.training.processes:
         raise UserError(
             f"the cell trains in {cell.training.processes} processes, and {accelerator.num_processes} were started"
@@ -145,6 +165,7 @@ def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
     losses: list[Any] = list(model.losses.values())
     for loss in losses:
         if hasattr(loss, "begin"):
+            model.to(device)
             texts = tokens.splits["train"]
             parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
             batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
@@ -179,10 +200,6 @@ def rate(done: int, total: int, training: Training) -> float:
     return {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 - math.cos(math.pi * left))}[training.schedule]
 
 
-def clip_at(training: Training) -> float:
-    return training.clip or math.inf
-
-
 def note_losses(
     line: dict[str, Any], values: dict[str, torch.Tensor], loss: torch.Tensor, step: int, share: float
 ) -> None:
@@ -210,27 +227,32 @@ def speed(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: tor
     return line
 
 
-def save_weights(model: models.Model, cell: Cell, folder: Path) -> None:
+def save_weights(shared: Shared, cell: Cell, folder: Path, first_process: bool) -> None:
     """What training changed; the rest comes from the encoder itself, but for one that began at random."""
     everything = cell.encoder.model.startswith("scratch:")
-    trained = {name for name, p in model.named_parameters() if p.requires_grad or everything}
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name in trained}
-    write_atomic(folder / "checkpoint" / "weights.safetensors", save(state))
+    trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad or everything}
+    state = {}
+    for name, parameter in trained.items():
+        weights = shared.whole(parameter)
+        if first_process:
+            state[name] = weights.cpu().contiguous()
+    if first_process:
+        write_atomic(folder / "checkpoint" / "weights.safetensors", save(state))
 
 
-def save_checkpoint(
-    folder: Path, step: int, model: torch.nn.Module, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator
-) -> None:
+def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> None:
     """All that the next step depends on. The first process writes it, with the random state of each."""
-    random = of_all_processes(gradcache.random_state())
+    trained = {name for name, p in shared.model.named_parameters() if p.requires_grad}
+    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
+    tensors = shared.model.state_dict(keep_vars=True).items()
+    kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
+    random, moments = of_all_processes(gradcache.random_state()), shared.moments()
     if not accelerator.is_main_process:
         return
-    trained = {name for name, p in model.named_parameters() if p.requires_grad}
-    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
     state = {
         "step": step,
-        "model": {n: tensor for n, tensor in model.state_dict().items() if n in trained or n.startswith(follows)},
-        "optimizer": optimizer.state_dict(),
+        "model": kept,
+        "optimizer": moments,
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
         "random": random,
@@ -240,29 +262,33 @@ def save_checkpoint(
     write_atomic(folder / "resume" / "state.pt", content.getvalue())
 
 
-def resume(folder: Path, model: Any, optimizer: Any, scheduler: LambdaLR, accelerator: Accelerator) -> int:
-    """Take up the last checkpoint of an interrupted attempt, if it is whole; returns the first step to do."""
-    log, state = folder / "metrics.jsonl", checkpoint(folder)
+def checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
+    """The last checkpoint of an interrupted attempt, if it is whole; the log ends where it was taken."""
+    log, state = folder / "metrics.jsonl", read_checkpoint(folder)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
     whole = state is not None and len(lines) >= state["step"]
     step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
-    if accelerator.is_main_process:
-        log.write_text("".join(lines[:step]), encoding="utf-8")
-    if step == 0:
-        return 0
-    assert state is not None, "the first process found a checkpoint that this one cannot read"
-    model.load_state_dict(state["model"], strict=False)
-    optimizer.load_state_dict(state["optimizer"])
-    scheduler.load_state_dict(state["scheduler"])
-    if accelerator.scaler:
-        accelerator.scaler.load_state_dict(state["scaler"])
-    gradcache.set_random_state(state["random"][accelerator.process_index])
-    return int(step)
+    if first_process:
+        write_atomic(log, "".join(lines[:step]))
+    assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
+    return state if step else None
 
 
-def checkpoint(folder: Path) -> dict[str, Any] | None:
+def read_checkpoint(folder: Path) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # there is none, or not the whole of it
         return None
     return found
+
+
+def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> int:
+    """Go on as if undisturbed from the checkpoint, which the model has already; gives the first step to do."""
+    if state is None:
+        return 0
+    shared.take_up(state["optimizer"])
+    scheduler.load_state_dict(state["scheduler"])
+    if accelerator.scaler:
+        accelerator.scaler.load_state_dict(state["scaler"])
+    gradcache.set_random_state(state["random"][accelerator.process_index])
+    return int(state["step"])

@@ -85,6 +85,12 @@ def count_blocks(model: nn.Module) -> int:
     return blocks
 
 
+def is_block(name: str) -> bool:
+    """Whether a module of this name is a block, and no part of one."""
+    found = BLOCK.search(f"{name}.")
+    return found is not None and found.end() == len(name) + 1
+
+
 def block_of(name: str) -> int:
     """The block that a parameter belongs to; −1 for embeddings and whatever else lies below the blocks."""
     found = BLOCK.search(name)

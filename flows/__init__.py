@@ -5,6 +5,7 @@ import os
 import tasks  # noqa: F401 (switches all telemetry off)
 
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")  # 20 is too few on a busy machine
 os.environ.setdefault(
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"
 )  # what configs/automations/zombie-flows.yaml reckons with

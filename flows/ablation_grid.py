@@ -23,6 +23,7 @@ from contrastive import estimate, experiment, store
 from contrastive import plan as plans
 from contrastive.plan import Plan
 from contrastive.status import Status
+from flows.events import grid_ended
 from flows.progress import Progress
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
@@ -74,7 +75,9 @@ def ablation_grid(
     sync(plan, plans.document(plan, scores))  # the cells that were reused, too
     report = render(name)
     publish(plan, outcomes, report)
-    if failed := [outcome for outcome in outcomes if outcome.failed]:
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    grid_ended(name, len(plan.statuses), len(failed), report)
+    if failed:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
 

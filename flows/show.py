@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from contrastive import claim, store
+from contrastive import claim, store, zero
 from contrastive.errors import UserError
 
 
@@ -31,13 +31,20 @@ def by_hand(beginning: str, into: Path) -> str:
     if not config.exists():
         raise UserError(f"{run} has no config.json: the cell was never begun")
     training = store.read_json(config)["cell"]["training"]
-    count, threads = int(training["processes"]), int(training["threads"])  # numbers, whatever the file was made to say
-    several = f"-m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes {count} --dynamo_backend no"
-    several += " --mixed_precision no --main_process_port 0 "
     return (
-        f"ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={threads} {shlex.quote(sys.executable)} "
-        f"{several if count > 1 else ''}-m contrastive.job {shlex.quote(str(config))} {shlex.quote(str(into))}"
+        f"ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
+        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.job "
+        f"{shlex.quote(str(config))} {shlex.quote(str(into))}"
     )
+
+
+def launcher(training: dict[str, Any]) -> str:
+    """Accelerate's part of the command; one process needs none, sharded or not."""
+    if training["processes"] == 1:
+        return ""
+    kind = "--use_deepspeed" if (training.get("sharding") or "").startswith(zero.KIND) else "--multi_gpu"
+    several = f"-m accelerate.commands.launch {kind} --num_machines 1 --num_processes {training['processes']} "
+    return several + "--dynamo_backend no --mixed_precision no --main_process_port 0 "
 
 
 def show(beginning: str) -> None:

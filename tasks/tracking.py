@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,12 @@ def open_tracker(home: Path) -> MlflowClient:
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
     with telling_no_secret(), store.locked(home / "locks" / "mlflow"):
-        return MlflowClient(tracking_uri=tracking_uri(home))
+        return _tracker(tracking_uri(home))
+
+
+@cache
+def _tracker(uri: str) -> MlflowClient:
+    return MlflowClient(tracking_uri=uri)
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:
@@ -96,13 +102,13 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
         run = find_run(client, experiment, "ablate.cell", folder.name)
         tags = wanted_tags(folder, sections)
         if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
-            run_id = complete_run(client, experiment, folder, run)
             tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
             if (folder / "provenance.json").exists():
                 tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
+            run_id = complete_run(client, experiment, folder, run, tags)
         else:
             run_id = run.info.run_id
-        set_tags(client, run_id, run, tags)
+            set_tags(client, run, tags)
         if status == "finished":
             client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
         elif run is None or run.info.status != "FAILED":
@@ -126,20 +132,16 @@ def outcome(folder: Path) -> tuple[str, str]:
     return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
 
 
-def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None) -> str:
-    """Send what is missing of a run; one that holds other curves or scores than the folder is replaced."""
+def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str]) -> str:
+    """Send what is missing of a run, its tags last; one that holds other curves or scores is replaced."""
     rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
     if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
-        run_id = fresh_run(client, experiment, folder, name_of(folder))
+        run_id = fresh_run(client, experiment, folder, name_of(folder), run)
         sent = 0
     else:
         run_id = run.info.run_id
         sent = len(client.get_metric_history(run_id, "loss"))
     log_curves(client, run_id, rows[sent:])
-    if (folder / "scores.json").exists():
-        now = int(time.time() * 1000)
-        scores = [Metric(s["name"], s["value"], now, 0) for s in store.read_json(folder / "scores.json")["scores"]]
-        client.log_batch(run_id, metrics=scores)
     for name in ARTIFACTS:
         path = (latest if name == "config.json" else folder) / name
         if path.exists():
@@ -147,6 +149,10 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
     weights = folder / "checkpoint" / "weights.safetensors"
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
+    now = int(time.time() * 1000)
+    scores = store.read_json(folder / "scores.json")["scores"] if (folder / "scores.json").exists() else []
+    measured = [Metric(score["name"], score["value"], now, 0) for score in scores]
+    client.log_batch(run_id, metrics=measured, tags=[RunTag(key, value) for key, value in tags.items()])
     return run_id
 
 
@@ -157,10 +163,11 @@ def foreign_scores(run: Run, folder: Path) -> list[str]:
     return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
 
 
-def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str) -> str:
-    """A new run of a cell in the place of any that there was."""
-    while (old := find_run(client, experiment, "ablate.cell", folder.name)) is not None:
+def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None) -> str:
+    """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
+    while old is not None:
         client.delete_run(old.info.run_id)
+        old = find_run(client, experiment, "ablate.cell", folder.name)
     tags = {"ablate.cell": folder.name, "ablate.kind": "cell"}
     run = client.create_run(experiment_id(client, experiment), run_name=name, tags=tags)
     config = claim.at_work(folder) / "config.json"
@@ -218,11 +225,10 @@ def name_of(folder: Path) -> str:
     return str(store.read_json(path)["name"]) if path.exists() else folder.name
 
 
-def set_tags(client: MlflowClient, run_id: str, run: Run | None, tags: dict[str, str]) -> None:
-    known = run.data.tags if run is not None and run.info.run_id == run_id else {}
-    changed = [RunTag(key, value) for key, value in tags.items() if known.get(key) != value]
+def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
+    changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
     if changed:
-        client.log_batch(run_id, tags=changed)
+        client.log_batch(run.info.run_id, tags=changed)
 
 
 def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:

@@ -1,8 +1,11 @@
 """Prefect task: train one cell on a slot of the engine, its curves going to MLflow while it runs."""
 
+from functools import partial
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from contrastive import claim, store
 from contrastive.status import Status
 from tasks import work
 from tasks.curves import CurveWriter
@@ -22,6 +25,9 @@ def train(
     name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int, hung_after: int
 ) -> None:
     asked = (status.cell, status.id, name, checkpoint_every)
+    assist = partial(work.assist, status.id, claim.latest(store.run_folder(status.id)))
     processes = status.cell.training.processes
-    report = engine.run("train", work.train, *asked, processes=processes, watch=Watch(curves.send_new, hung_after))
+    report = engine.run(
+        "train", work.train, *asked, processes=processes, assist=assist, watch=Watch(curves.send_new, hung_after)
+    )
     check(report)

@@ -5,6 +5,7 @@ from typing import Any
 
 from contrastive import store
 from contrastive.config import Cell, Evaluation
+from contrastive.launch import Machines
 
 
 def prepare(cell: Cell) -> Path:
@@ -19,11 +20,20 @@ def reference(tokens: Path) -> None:
     tfidf(tokens, store.home())
 
 
-def train(cell: Cell, cell_id: str, name: str, checkpoint_every: int, devices: str = "") -> dict[str, Any] | None:
+def train(
+    cell: Cell, cell_id: str, name: str, checkpoint_every: int, devices: str = "", machines: Machines | None = None
+) -> dict[str, Any] | None:
     from contrastive import stages
 
     folder = store.run_folder(cell_id)
-    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every, devices)
+    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every, devices, machines)
+
+
+def assist(cell_id: str, earlier: str, index: int) -> str:
+    """Train this machine's share of a cell larger than one, in the attempt after `earlier`; gives what was lost."""
+    from contrastive.launch import assist
+
+    return assist(store.run_folder(cell_id), earlier, index)
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:

@@ -10,6 +10,13 @@ import tasks  # noqa: F401 (switches all telemetry off)
 from tests.postgres import server as postgres_server
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
+    chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
+    chaos.addoption("--seed", type=int, default=0, help="which random moments")
+    chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mlflow import MlflowClient

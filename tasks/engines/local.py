@@ -71,6 +71,7 @@ class Local(Engine):
         work: Callable[..., Any],
         *arguments: Any,
         processes: int = 1,
+        assist: Callable[..., Any] | None = None,
         watch: Watch | None = None,
     ) -> Any:
         """In a process of the first of so many slots, told the devices of all where there are several."""

@@ -11,18 +11,21 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import exceptions
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from contrastive import permit, store
 from contrastive.config import Resources
 from contrastive.errors import UserError
+from contrastive.launch import Machines
 from contrastive.provenance import commit
 from contrastive.registry import PACKAGE_ROOT
 from tasks.engines.slot import Slot
@@ -50,25 +53,67 @@ class OnRay(Engine):
         work: Callable[..., Any],
         *arguments: Any,
         processes: int = 1,
+        assist: Callable[..., Any] | None = None,
         watch: Watch | None = None,
     ) -> Any:
         self.check()
         needs = self.needs(processes) if stage == "train" else {"num_cpus": 1.0, "num_gpus": 0.0}
-        environment = self.environment(with_devices=needs["num_gpus"] > 0)
-        task = in_worker.options(**needs, name=stage)
-        reference = task.remote(environment, os.getcwd(), self.packages, work, arguments)
-        why = LOST
+        if stage == "train" and not any(how_many(node, needs) for node in nodes()):
+            assert assist is not None, "work larger than a node is shared with others that assist it"
+            return self.run_over_nodes(partial(work, *arguments), assist, processes, watch)
+        return self.result_of([self.begin(partial(work, *arguments), needs)], watch)
+
+    def run_over_nodes(
+        self, work: Callable[..., Any], assist: Callable[..., Any], processes: int, watch: Watch | None
+    ) -> Any:
+        """The first node leads, and says where the others meet it; each has as many of the processes as it holds."""
+        most = max(how_many(node, self.needs(1)) for node in nodes())
+        shares = [min(most, processes - begun) for begun in range(0, processes, most)]
+        bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
+        group = placement_group([{name: value for name, value in one.items() if value} for one in bundles])
         try:
-            while not ray.wait([reference], timeout=LOOK_EVERY)[0]:
+            while not group.wait(LOOK_EVERY):
+                self.check()
+            places = placement_group_table(group)["bundles_to_node_id"]
+            host = next(node["NodeManagerAddress"] for node in nodes() if node["NodeID"] == places[0])
+            everyone = [partial(work, machines=Machines(host, tuple(shares)))]
+            everyone += [partial(assist, index) for index in range(1, len(shares))]
+            begun = [
+                self.begin(one, self.needs(share), PlacementGroupSchedulingStrategy(group, index))
+                for index, (one, share) in enumerate(zip(everyone, shares, strict=True))
+            ]
+            return self.result_of(begun, watch)
+        finally:
+            remove_placement_group(group)
+
+    def begin(self, work: Callable[[], Any], needs: dict[str, float], where: Any = "DEFAULT") -> Any:
+        environment = self.environment(with_devices=needs["num_gpus"] > 0)
+        task = in_worker.options(**needs, scheduling_strategy=where)
+        return task.remote(environment, os.getcwd(), self.packages, work)
+
+    def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
+        """What the first of some pieces of work gives; where one of them fails, the others are ended."""
+        why, waiting = LOST, begun
+        try:
+            while begun[0] in waiting:
+                ended, waiting = ray.wait(waiting, timeout=LOOK_EVERY)
+                if begun[0] in ended and waiting and ray.get(begun[0]):  # it failed: perhaps since another one was lost
+                    others, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=10)
+                    ended += others
+                for lost in filter(None, (ray.get(one) for one in ended if one is not begun[0])):
+                    raise WorkerLost(lost)
                 if watch is not None and (hung := watch.look()):
                     why, watch = hung, None
-                    ray.cancel(reference, force=True)
-            return ray.get(reference)
+                    ray.cancel(begun[0], force=True)
+            return ray.get(begun[0])
         except exceptions.RayTaskError as error:  # what the work itself raised
             raise error.cause from error
         except exceptions.RayError as error:
             self.check()
             raise WorkerLost(why) from error
+        finally:
+            for one in waiting:
+                ray.cancel(one, force=True)
 
     def environment(self, with_devices: bool) -> dict[str, str]:
         given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), permit.VARIABLE: str(self.permit)}
@@ -80,12 +125,12 @@ class OnRay(Engine):
 
     def room_for(self, processes: int) -> None:
         whole_devices(self.share, processes)
-        needs = self.needs(processes)
-        if not any(how_many(node, needs) for node in nodes()):
+        if sum(how_many(node, self.needs(1)) for node in nodes()) < processes:
+            needs = self.needs(processes)
             there = "; ".join(f"{n['NodeManagerAddress']}: {gpus_of(n):g} GPUs, {cpus_of(n):g} cores" for n in nodes())
             raise UserError(
-                f"a cell of {processes} processes needs {needs['num_gpus']:g} GPUs and {needs['num_cpus']:g} cores of "
-                f"one node, and no node of the cluster has them ({there}): lower training.processes or training.threads"
+                f"a cell of {processes} processes needs {needs['num_gpus']:g} GPUs and {needs['num_cpus']:g} cores, "
+                f"and the cluster has fewer ({there}): lower training.processes or training.threads"
             )
 
     def width(self) -> int:
@@ -138,8 +183,7 @@ def in_worker(
     environment: dict[str, str],
     place: str,
     expected: dict[str, str],
-    work: Callable[..., Any],
-    arguments: Sequence[Any],
+    work: Callable[[], Any],
 ) -> Any:
     """Runs in a worker of Ray, and hands the work on to the warm process there."""
     if other := differences(expected, packages()):
@@ -153,7 +197,7 @@ def in_worker(
         if os.path.isdir(place):  # what an experiment file names by a relative path is looked for from there
             os.chdir(place)
         _slots[kind] = Slot(environment)
-    return _slots[kind].run(work, *arguments)
+    return _slots[kind].run(work)
 
 
 @ray.remote(max_retries=0, num_cpus=0)

@@ -45,9 +45,14 @@ class Engine(ABC):
         work: Callable[..., Any],
         *arguments: Any,
         processes: int = 1,
+        assist: Callable[..., Any] | None = None,
         watch: Watch | None = None,
     ) -> Any:
-        """Do the work and give its result, once there is room for it. Raises `WorkerLost` or `Stopped`."""
+        """Do the work and give its result, once there is room for it. Raises `WorkerLost` or `Stopped`.
+
+        Of work larger than a machine, the first one is told of the others by the keyword `machines`, and each other one
+        does `assist(its index)`, which says what was lost.
+        """
 
     @abstractmethod
     def room_for(self, processes: int) -> None:

@@ -94,7 +94,7 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
         before = model.build(chosen, tokens)
         folder = tmp_path / str(seed)
         folder.mkdir()
-        after = train.train(chosen, folder, tokens, checkpoint_every=10_000)
+        after = train.train(chosen, folder, tokens, checkpoint_every=10_000).model
         if loss in SUPERVISED:
             assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2
         elif loss == "mlm":

@@ -248,6 +248,37 @@ def test_a_good_file_is_read_with_its_types():
             'sections.axes.translators: takes at most 2, got ["a", "b", "c"]',
         ),
         ("k: [4, 8]", "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
+        ("  epochs: 2", "  sharding: zero2", 5, "training.sharding: expected"),
+        (
+            "  epochs: 2",
+            "  sharding: deepspeed:nowhere.json",
+            5,
+            "training.sharding: deepspeed:nowhere.json: there is no file /",
+        ),
+        (
+            "k: [4, 8]",
+            'sharding: [fsdp, "deepspeed:pyproject.json"]',
+            11,
+            "sections.axes.sharding: deepspeed:pyproject.json: there is no file /",
+        ),
+        (
+            "  epochs: 2",
+            "  sharding: fsdp\n  micro_batch: 2",
+            9,
+            "sections: micro_batch encodes each text twice, which sharding cannot: leave one of the two out (drop this",
+        ),
+        (
+            "  epochs: 2",
+            "  sharding: fsdp\n  precision: fp16",
+            9,
+            "sections: precision fp16 scales the loss, which sharding does in other ways: take bf16 or fp32 (drop this",
+        ),
+        (
+            "view: topk_tokens",
+            "view: consert, change: adversarial, sharding: fsdp",
+            8,
+            "sections: the adversarial change takes a gradient in the forward pass, and fsdp splits: take ZeRO 1 or 2,",
+        ),
         (
             "    base:",
             "    loss: ce\n    base:",

@@ -164,6 +164,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "training.bucket": ({}, 1),
     "training.threads": ({}, 2),
     "training.processes": ({}, 2),
+    "training.sharding": ({}, "fsdp"),
     "seed": ({}, 1),
 }
 # Where the text lies is not what decides; its content is (tested below).
@@ -256,6 +257,24 @@ def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_d
         id_with("nowhere", "de-en")
 
 
+def test_the_place_of_what_deepspeed_is_told_changes_no_id_and_its_content_does(source: str, tmp_path: Path):
+    (tmp_path / "zero.json").write_text('{"zero_optimization": {"stage": 2, "overlap_comm": true}}')
+    elsewhere = tmp_path / "renamed.json"
+    elsewhere.write_text('{"zero_optimization":\n {"overlap_comm": true, "stage": 2}}')
+
+    def sharded(path: Path) -> str:
+        cell = make(source, training__sharding=f"deepspeed:{path}")
+        assert str(tmp_path) not in json.dumps(identity(cell)["training"])
+        return id_of(cell)
+
+    assert sharded(elsewhere) == sharded(tmp_path / "zero.json") != id_of(make(source))
+    elsewhere.write_text('{"zero_optimization": {"overlap_comm": true, "stage": 1}}')
+    assert sharded(elsewhere) != sharded(tmp_path / "zero.json")
+    elsewhere.unlink()
+    with pytest.raises(UserError, match="there is no file"):
+        sharded(elsewhere)
+
+
 def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
     """Title, show, evaluation and resources are not part of a cell; its document names no path."""
     assert set(Experiment.model_fields) - set(Cell.model_fields) == {
@@ -302,7 +321,7 @@ def test_defaults_are_pinned():
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
-        "training.threads": 1, "training.processes": 1,
+        "training.threads": 1, "training.processes": 1, "training.sharding": None,
     }  # fmt: skip
 
 

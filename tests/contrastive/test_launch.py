@@ -1,72 +1,33 @@
 """A cell of several processes: the numbers of one, the files of one, and nothing left behind."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM
 
-from contrastive import permit, stages, store, tokenizer
-from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive import launch, permit, store
 from contrastive.identity import cell_id, identity
-
-WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
+from contrastive.launch import Machines
+from tests.contrastive.launched import curve, make, run, write_sources
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Texts, and an encoder without any dropout, with which one process and two must agree."""
-    random, folder = np.random.default_rng(0), tmp_path_factory.mktemp("sources")
-    texts = [f"{' '.join(random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9)))} {i}" for i in range(160)]
-    rows = [f"{text},{'ab'[i % 2]},{text} too" for i, text in enumerate(texts)]
-    (folder / "texts.csv").write_text("\n".join(["text,label,same", *rows]) + "\n")
-    torch.manual_seed(0)
-    words = tokenizer.train(texts, 300)
-    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    BertForMaskedLM(BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)).save_pretrained(
-        folder / "bert"
-    )
-    words.save_pretrained(folder / "bert")
-    return f"file:{folder / 'texts.csv'}", f"file:{folder / 'bert'}"
+    return write_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     return tmp_path
-
-
-def make(sources: tuple[str, str], processes: int, training: dict | None = None, **objective) -> Cell:
-    source, encoder = sources
-    return Cell(
-        data=Data(source=source, train=60, validation=16, test=32, max_length=16, positive="same"),
-        encoder=Encoder(model=encoder, dropout=0.0),
-        objective=Objective(**{"loss": "ce+simcse", "view": "pair"} | objective),
-        training=Training(
-            **{"epochs": 2, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3, "processes": processes}
-            | (training or {})
-        ),
-        seed=0,
-    ).canonical()
-
-
-def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
-    folder = store.run_folder(cell_id(identity(cell)))
-    return folder, stages.attempt(stages.train_cell, folder, folder, cell, "a cell", checkpoint_every)
-
-
-def curve(folder: Path, *keys: str) -> np.ndarray:
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return np.array([[row[key] for key in keys] for row in rows])
 
 
 @pytest.mark.parametrize(
@@ -177,3 +138,30 @@ def processes(home: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], home: Path):
+    """One of them leads and the other assists, a process each, beside one launch of two."""
+    cell = make(sources, 2, training={"sharding": "deepspeed:configs/deepspeed/zero1.json"})
+    folder, failed = run(cell)
+    assert failed is None
+    apart = home / "apart" / "attempts" / "0002"
+    apart.mkdir(parents=True)
+    (apart / "config.json").write_bytes((folder / "config.json").read_bytes())
+    two = Machines("127.0.0.1", (1, 1))
+    with ThreadPoolExecutor(1) as other:
+        lost = other.submit(launch.assist, home / "apart", "0001", 1)
+        trained = launch.launch(apart, 1000, cell.training, "", lambda: None, two)
+        assert trained == store.read_json(folder / "provenance.json")["trained_parameters"] > 0
+        assert lost.result(timeout=60) == ""
+    for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
+        assert (apart / name).read_bytes() == (folder / name).read_bytes()
+    assert {path.name for path in apart.iterdir()} == {
+        "checkpoint", "config.json", "embeddings.npz", "metrics.jsonl", "predictions.npz"
+    }  # fmt: skip
+    assert not list(Path("/dev/shm").glob("deepspeed_*"))
+
+
+def test_only_a_meeting_on_this_machine_keeps_to_loopback():
+    assert launch.network(None) == launch.network("tcp://127.0.0.1:5") == launch.LOOPBACK
+    assert launch.network("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from contrastive import audit, batches, claim, embed, model, permit, stages, store, train
+from contrastive import audit, batches, claim, embed, model, permit, sharding, stages, store, train
 from contrastive.audit import Audit, GradientPathError
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.data import tokens as token_store
@@ -183,9 +183,9 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     tokens = token_store.open(stages.prepare(cell))
     accelerator = train.start(cell)
     built = model.build(cell, tokens)
-    optimizer = torch.optim.AdamW(built.parameters())
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
-    train.save_checkpoint(earlier, 3, built, optimizer, schedule, accelerator)
+    shared = sharding.share(built, cell, accelerator)
+    schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
+    train.save_checkpoint(earlier, 3, shared, schedule, accelerator)
     state, log = earlier / "resume" / "state.pt", earlier / "metrics.jsonl"
     if damage in ("truncated", "empty"):
         state.write_bytes(state.read_bytes()[: 0 if damage == "empty" else 5000])
@@ -274,7 +274,7 @@ def check(cell: Cell, home: Path) -> None:
     before = model.build(cell, tokens)
     folder = home / "cell"
     folder.mkdir()
-    after = dict(train.train(cell, folder, tokens, checkpoint_every=1000).named_parameters())
+    after = dict(train.train(cell, folder, tokens, checkpoint_every=1000).model.named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
     expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
@@ -306,7 +306,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     before = model.build(cell, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
     (home / "cell").mkdir()
-    after = train.train(cell, home / "cell", tokens, checkpoint_every=1000)
+    after = train.train(cell, home / "cell", tokens, checkpoint_every=1000).model
     own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
     assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
     with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
@@ -402,26 +402,26 @@ def test_a_change_since_the_plan_is_refused(source: str, home: Path):
         stages.train_cell(planned, make(source, loss="rdrop"), "a cell", 1000)
 
 
-def pieces(source: str, **objective) -> tuple[model.Model, torch.optim.Optimizer, Cell]:
+def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
     cell = make(source, **objective)
     tokens = token_store.open(stages.prepare(cell))
-    train.start(cell)
-    built = model.build(cell, tokens)
-    return built, torch.optim.AdamW([p for p in built.parameters() if p.requires_grad]), cell
+    accelerator = train.start(cell)
+    return sharding.Whole(model.build(cell, tokens), cell, accelerator), cell
 
 
 def test_the_audit_finds_a_frozen_head(source: str, home: Path):
-    built, optimizer, cell = pieces(source)
-    for parameter in built.head.parameters():
+    shared, cell = pieces(source)
+    for parameter in shared.model.head.parameters():
         parameter.requires_grad_(False)
     with pytest.raises(GradientPathError, match="head"):
-        Audit(built, optimizer, ["ce"], cell.objective.terms())
+        Audit(shared, ["ce"], cell.objective.terms())
 
 
 def test_the_audit_finds_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
-    built, _, cell = pieces(source)
+    shared, cell = pieces(source)
+    shared.listed = [parameter for parameter in shared.listed if parameter.shape != shared.model.head.weight.shape]
     with pytest.raises(GradientPathError, match="head"):
-        Audit(built, torch.optim.AdamW(built.backbone.parameters()), ["ce"], cell.objective.terms())
+        Audit(shared, ["ce"], cell.objective.terms())
 
 
 @pytest.mark.parametrize("fault", ["detached term", "detached centres", "unused block"])

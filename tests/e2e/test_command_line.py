@@ -12,6 +12,7 @@ import pytest
 from contrastive import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
+CONFIGS = Path(__file__).parent.parent.parent / "configs"
 COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up", "down")
 
 
@@ -140,17 +141,22 @@ def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: 
 
 
 def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_path: Path, ablate_in: Ablate):
-    """One of one process, and one of two, which the engine and `accelerate launch` begin in different ways."""
+    """One process, and two, which the engine and `accelerate launch` begin in different ways; however they share."""
     experiment = tmp_path / "two.yaml"
     text = SMOKE.read_text().partition("sections:")[0].replace("seeds: [0, 1]", "seeds: [0]")
-    experiment.write_text(f"{text}sections:\n  - {{title: T, axes: {{processes: [1, 2]}}, baseline: {{}}}}\n")
+    axes = f"processes: [1, 2], sharding: [null, fsdp, 'deepspeed:{CONFIGS}/deepspeed/zero2.json']"
+    exclude = "[{processes: 1, sharding: fsdp}]"
+    experiment.write_text(f"{text}sections:\n  - {{title: T, axes: {{{axes}}}, exclude: {exclude}, baseline: {{}}}}\n")
     done = ablate_in(tmp_path, "run", experiment)
     assert done.returncode == 0, done.stderr
     runs = sorted(tmp_path.glob("runs/*"))
-    assert len(runs) == 2
+    assert len(runs) == 5
     for run in runs:
+        training = store.read_json(run / "config.json")["cell"]["training"]
         printed = ablate_in(tmp_path, "cell", run.name[:12], "--folder", tmp_path / "by hand").stdout
-        assert ("--num_processes 2" in printed) == (store.read_json(run / "provenance.json")["processes"] == 2)
+        several = training["processes"] == 2
+        assert ("--num_processes 2" in printed) == several
+        assert ("--use_deepspeed" in printed) == (several and "zero2" in (training["sharding"] or ""))
         subprocess.run(printed, shell=True, check=True, capture_output=True, cwd=tmp_path)
         for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
             assert (tmp_path / "by hand" / name).read_bytes() == (run / name).read_bytes()

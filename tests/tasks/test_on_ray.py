@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from ray.cluster_utils import Cluster
 
 from contrastive.config import Resources
 from contrastive.errors import UserError
-from tasks import engines
+from contrastive.identity import cell_id, identity
+from contrastive.launch import Machines
+from tasks import engines, work
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay
+from tests.contrastive.launched import make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
 
@@ -159,8 +163,66 @@ def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     engine.room_for(2)
-    with pytest.raises(UserError, match=r"3 processes needs 3 GPUs and 3 cores of one node.*2 GPUs, 4 cores"):
+    with pytest.raises(UserError, match=r"3 processes needs 3 GPUs and 3 cores, and the cluster has fewer.*2 GPUs, 4"):
         engine.room_for(3)
     monkeypatch.delenv("RAY_ADDRESS")
     with pytest.raises(UserError, match="set RAY_ADDRESS"), engines.start("ray", Resources(), 1):
         pass
+
+
+def lead(folder: Path, machines: Machines) -> str:
+    """As `launch` does on the first machine: says where the others meet it."""
+    (folder / "meeting").write_text(f"{machines.host} {machines.shares}")
+    while not (folder / "heard").exists():
+        time.sleep(0.1)
+    return (folder / "heard").read_text() + " by " + os.environ[GPUS]
+
+
+def help_out(folder: Path, index: int) -> str:
+    while not (folder / "meeting").exists():
+        time.sleep(0.1)
+    (folder / "heard").write_text(f"{(folder / 'meeting').read_text()} and {index} with {os.environ[GPUS]}")
+    return ""
+
+
+def lost(index: int) -> str:
+    return "process 2 of the cell ended with code -9"
+
+
+def fail_when_alone(machines: Machines) -> dict[str, str]:
+    return {"kind": "code", "error": "the other side hung up"}
+
+
+def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: Cluster, tmp_path: Path):
+    extra = cluster.add_node(num_cpus=1, num_gpus=1)
+    cluster.wait_for_nodes()
+    try:
+        engine.room_for(3)
+        told = engine.run("train", lead, tmp_path, processes=3, assist=partial(help_out, tmp_path))
+        assert told == f"{extra.node_ip_address} (2, 1) and 1 with 0 by 0,1"
+        for work in (partial(slow, 60.0), fail_when_alone):  # who waits for the other one, and who complains of it
+            with pytest.raises(WorkerLost, match="process 2 of the cell ended with code -9"):
+                engine.run("train", work, processes=3, assist=lost)
+    finally:
+        cluster.remove_node(extra)
+
+
+def test_a_cell_of_two_nodes_has_the_numbers_of_one(
+    home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+):
+    sources = write_sources(tmp_path_factory.mktemp("sources"))
+    cell = make(sources, 3)
+    name = cell_id(identity(cell))
+    alone, failed = run(cell)
+    assert failed is None
+    alone.rename(home / "alone")
+    extra = cluster.add_node(num_cpus=1, num_gpus=1)
+    cluster.wait_for_nodes()
+    try:
+        with engines.start("ray", Resources(), 1) as engine:
+            assist = partial(work.assist, name, "")
+            assert engine.run("train", work.train, cell, name, "a cell", 1000, processes=3, assist=assist) is None
+    finally:
+        cluster.remove_node(extra)
+    for file in ("checkpoint/weights.safetensors", "embeddings.npz"):
+        assert (alone / file).read_bytes() == (home / "alone" / file).read_bytes()

@@ -1,0 +1,113 @@
+"""How far one driver reaches: a grid of very many cells that compute nothing, on very many devices that do not exist.
+
+    python -m benchmarks.scale plan [CELLS]             the file to cells, ids and states
+    python -m benchmarks.scale flow [CELLS] [DEVICES]   Prefect's flow and tasks over simulated devices, without MLflow
+    python -m benchmarks.scale ray [CELLS] [NODES] [GPUS]   the engine ray on a simulated cluster of nodes
+
+`flow` gives the cells a second that one driver can hand out: with cells of s seconds it feeds s times as many devices.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks import nothing
+from contrastive import experiment, permit
+from contrastive import plan as plans
+from tasks.engines import Engine
+
+
+class Simulated(Engine):
+    """Devices that do every work at once; no more of it at a time than there are devices."""
+
+    def __init__(self, leave: Path, devices: int):
+        super().__init__(leave)
+        self.devices, self.free = devices, threading.Semaphore(devices)
+
+    def run(self, stage: str, work: Callable[..., Any], *arguments: Any, **others: Any) -> None:
+        with self.free:
+            self.check()
+
+    def room_for(self, processes: int) -> None:
+        pass
+
+    def width(self) -> int:
+        return 2 * self.devices
+
+    def stop(self) -> None:
+        self.finish()
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def timed(what: str, cells: int, began: float) -> None:
+    seconds = time.perf_counter() - began
+    print(f"{what}: {cells} cells in {seconds:.1f} s, {1000 * seconds / cells:.2f} ms a cell, peak {peak():.0f} MiB")
+
+
+def plan(folder: Path, cells: int = 50_000) -> None:
+    file, began = nothing.experiment(folder, cells), time.perf_counter()
+    made = plans.make(experiment.load(file))
+    assert len(made.to_do) == cells
+    timed("plan", cells, began)
+
+
+def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
+    from prefect import flow as prefect_flow
+    from prefect.server.api.server import SubprocessASGIServer
+
+    from flows import ablation_grid
+    from tasks import cell
+
+    SubprocessASGIServer().start()
+    made = plans.make(experiment.load(nothing.experiment(folder, cells)))
+    cell.record = lambda *_: None  # MLflow has a price of its own: `benchmarks.overhead`
+
+    @prefect_flow(name="scale", task_runner=ablation_grid.supervisors)
+    def scale() -> None:
+        with permit.granted(folder) as leave:
+            began = time.perf_counter()
+            assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
+            timed(f"flow, {devices} devices", cells, began)
+
+    scale()
+
+
+def ray(folder: Path, cells: int = 2_000, count: int = 8, gpus: int = 8) -> None:
+    from ray.cluster_utils import Cluster
+
+    from contrastive.config import Resources
+    from tasks import engines
+
+    began = time.perf_counter()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(count):
+        cluster.add_node(num_cpus=gpus, num_gpus=gpus, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes()
+    os.environ["RAY_ADDRESS"] = cluster.address
+    print(f"{count} nodes of {gpus} GPUs stand after {time.perf_counter() - began:.0f} s")
+    with engines.start("ray", Resources(), 1) as engine, ThreadPoolExecutor(engine.width()) as supervisors:
+        for turn in ("cold", "warm"):
+            began = time.perf_counter()
+            list(supervisors.map(lambda _: engine.run("train", os.getpid), range(cells)))
+            timed(f"ray, {turn}", cells, began)
+    cluster.shutdown()
+
+
+def main(what: str, *numbers: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
+        {"plan": plan, "flow": flow, "ray": ray}[what](Path(folder), *map(int, numbers))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

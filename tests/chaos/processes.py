@@ -1,0 +1,69 @@
+"""The processes of one home by what they are to it; found by their environment, so that no other home's are met."""
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+KINDS = {
+    "worker": ("multiprocessing.spawn",),
+    "child of a training": ("contrastive.job",),
+    "flow": ("ablate\0run", "prefect.engine"),
+    "Prefect worker": ("prefect\0worker\0start",),
+    "Prefect server": ("prefect\0server\0start",),
+    "MLflow server": ("mlflow\0server",),
+}
+SERVICES = ("Prefect worker", "Prefect server", "MLflow server")
+
+
+def of(home: Path) -> list[psutil.Process]:
+    """Every living process that was started for this home."""
+    wanted = f"ABLATE_HOME={home}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(psutil.Process(int(path.parent.name)))
+        except (OSError, psutil.Error):  # it ended meanwhile, or is another user's
+            continue
+    return [one for one in found if one.pid != os.getpid()]
+
+
+def kind(process: psutil.Process) -> str:
+    try:
+        command = Path(f"/proc/{process.pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+    return next((kind for kind, marks in KINDS.items() if any(mark in command for mark in marks)), "")
+
+
+def of_kind(home: Path, wanted: str) -> list[psutil.Process]:
+    return [one for one in of(home) if kind(one) == wanted]
+
+
+def with_descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return [process]
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that are still the same processes, and no zombies."""
+    return [one for one in processes if one.is_running() and _status(one) != psutil.STATUS_ZOMBIE]
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.Error:
+        return psutil.STATUS_ZOMBIE
+
+
+def gone_within(seconds: float, home: Path) -> list[psutil.Process]:
+    """What is left of a home after so long; returns at once when there is nothing."""
+    deadline = time.monotonic() + seconds
+    while (left := of(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left

@@ -1,0 +1,322 @@
+"""Kills at random moments while a grid runs, the same command again until it is done, and what that cost by kind."""
+
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+import urllib.request
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from contrastive import claim, store
+from flows import ports
+from tests.chaos import grid, processes
+from tests.e2e.conftest import ABLATE
+
+PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
+AT_ONCE, AT_WORK = 6.0, 2.0  # seconds that one lives at most, since it was there, or since a cell trained
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+class Way(Protocol):
+    """How a grid is run, and run again."""
+
+    kinds: tuple[str, ...]
+    home: Path
+
+    def begin(self) -> None: ...
+    def running(self) -> bool: ...
+    def succeeded(self) -> bool: ...
+    def end(self) -> list[str]:
+        """Stop what is still there, and say what should not have been."""
+        ...
+
+
+class Command:
+    """`ablate run` from a terminal."""
+
+    # A simulated node of a Ray cluster joins this list with the engine `ray`, as a kind of processes.KINDS.
+    kinds = ("child of a training", "worker", "flow")
+
+    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
+        self.home, self.experiment = home, experiment
+        self.environment = os.environ | environment | {"ABLATE_HOME": str(home)}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with open(self.home / "said.txt", "ab") as said:
+            command = [ABLATE, "run", str(self.experiment)]
+            self.process = subprocess.Popen(
+                command, env=self.environment, stdout=said, stderr=said, start_new_session=True
+            )
+
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def succeeded(self) -> bool:
+        return self.process is not None and self.process.returncode == 0
+
+    def end(self) -> list[str]:
+        assert self.process is not None and not self.running()
+        return [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
+
+
+class Deployment:
+    """A deployment of `ablate up`, which starts its services again when they are killed."""
+
+    kinds = ("worker", "child of a training", "flow", "worker", "child of a training")
+    services = processes.SERVICES
+
+    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
+        self.home, self.experiment = home, experiment
+        prefect, mlflow = free_port(), free_port()
+        self.api = f"http://127.0.0.1:{prefect}/api"
+        settings = {"ABLATE_HOME": str(home), "ABLATE_PREFECT_PORT": str(prefect), "ABLATE_MLFLOW_PORT": str(mlflow)}
+        self.environment = os.environ | environment | settings
+        self.up: subprocess.Popen[bytes] | None = None
+        self.run = ""
+
+    def begin(self) -> None:
+        if not self._up():
+            self.home.mkdir(parents=True, exist_ok=True)
+            with open(self.home / "said.txt", "ab") as said:
+                self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
+            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "`ablate up` hangs")
+        try:
+            deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
+            asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
+            self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+        except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
+            self.run = ""
+
+    def running(self) -> bool:
+        return self._up() and self._state() not in ENDED
+
+    def succeeded(self) -> bool:
+        return self._up() and self._state() == "COMPLETED"
+
+    def end(self) -> list[str]:
+        """Also a flow run that says Running although nobody runs it."""
+        deadline = time.monotonic() + PATIENCE
+        while (cut_off := self._unfinished()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert self.up is not None
+        self.up.send_signal(signal.SIGTERM)
+        self.up.wait(60)
+        left = [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
+        return [f"{run['name']} is still {run['state_name']}" for run in cut_off] + left
+
+    def _unfinished(self) -> list[dict[str, Any]]:
+        unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+        return ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
+
+    def _up(self) -> bool:
+        return self.up is not None and self.up.poll() is None
+
+    def _state(self) -> str:
+        try:
+            return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
+        except OSError:  # the server was killed, or is busy: asked again
+            return ""
+
+
+@dataclass
+class Row:
+    kills: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    orphaned: int = 0
+    extra: int = 0
+    most: int = 0
+
+
+@dataclass
+class Soak:
+    way: Way
+    truth: dict[str, dict[str, str]]
+    seed: int
+    rows: dict[str, Row] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    laps: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.hit: dict[tuple[str, int], str] = {}  # the attempts that a kill ended
+        self.under: list[tuple[str, list[psutil.Process]]] = []  # what each killed process had begun
+
+    def kill(self, kind: str) -> None:
+        """One process of this kind, at a random moment of its life while the grid is at work."""
+        target = self._target(kind)
+        family = processes.with_descendants(target)
+        above = [one.pid for one in target.parents()]
+        self._note(kind, {one.pid for one in family} | set(above))
+        target.send_signal(signal.SIGKILL)
+        self.under.append((kind, family[1:]))
+        self.row(kind).kills += 1
+        print(f"{time.strftime('%X')} lap {self.laps}, killed the {kind} {target.pid}", flush=True)
+
+    def row(self, kind: str) -> Row:
+        return self.rows.setdefault(kind, Row())
+
+    def finish(self) -> None:
+        """The same command again until it is done, then nothing may be left of it."""
+        deadline = time.monotonic() + PATIENCE
+        while self.way.running() or not self.way.succeeded():
+            self._go_on(deadline)
+        self.check()
+        self.faults += self.way.end()
+        for kind, began in self.under:
+            self.row(kind).orphaned += len(processes.alive(began))
+        self.faults += left_in_the_store(self.way.home)
+
+    def _target(self, kind: str) -> psutil.Process:
+        begun, due, at_work = time.monotonic(), None, self.random.random() < 0.7
+        while True:
+            if not self.way.running() and self.way.succeeded():
+                self.next_lap()
+            self._go_on(begun + PATIENCE)
+            found = processes.of_kind(self.way.home, kind)
+            if not found or not (self._trains() if at_work else processes.of_kind(self.way.home, "worker")):
+                due = None if not found else due
+            elif due is None:
+                due = time.monotonic() + self.random.uniform(0, AT_WORK if at_work else AT_ONCE)
+            elif time.monotonic() > due:
+                return self.random.choice(sorted(found, key=lambda one: one.pid))
+
+    def _go_on(self, deadline: float) -> None:
+        assert time.monotonic() < deadline, (self.way.home / "said.txt").read_text()[-3000:]
+        if not self.way.running() and not self.way.succeeded():
+            self.way.begin()
+        time.sleep(0.03)
+
+    def _trains(self) -> bool:
+        """Whether a cell is in the middle of its steps."""
+        return any(
+            (path.parent / "attempts" / f"{claim._read(path.parent).get('number', 0):04}" / "metrics.jsonl").exists()
+            for path in self.way.home.glob("runs/*/claim.json")
+        )
+
+    def _note(self, kind: str, family: set[int]) -> None:
+        for path in self.way.home.glob("runs/*/claim.json"):
+            held = claim._read(path.parent)
+            if held and held["pid"] in family:
+                self.hit[path.parent.name, held["number"]] = kind
+
+    def next_lap(self) -> None:
+        """All over again: what is finished goes aside."""
+        self.check()
+        self.laps += 1
+        aside = self.way.home / "laps" / str(self.laps)
+        aside.parent.mkdir(exist_ok=True)
+        os.rename(self.way.home / "runs", aside)
+        self.way.begin()
+
+    def check(self) -> None:
+        """What a lap that is done holds, against the truth; each loss is booked on the last kill that hit the cell."""
+        found = grid.results(self.way.home)
+        for cell, numbers in self.truth.items():
+            run = self.way.home / "runs" / cell
+            kinds = [kind for (name, _), kind in self.hit.items() if name == cell] or ["none"]
+            if found.get(cell) != numbers:
+                self.row(kinds[-1]).lost += 1
+                self.faults.append(f"{cell}: {difference(found.get(cell), numbers)}")
+            if trainings(run) > 1:
+                self.row(kinds[-1]).duplicated += 1
+            for number, steps in extra_steps(run).items():
+                row = self.row(self.hit.get((cell, number), "none"))
+                row.extra, row.most = row.extra + steps, max(row.most, steps)
+        if set(found) != set(self.truth):
+            self.faults.append(f"cells {sorted(found)}, and without a kill {sorted(self.truth)}")
+        self.hit.clear()
+
+    def table(self) -> str:
+        """In Markdown."""
+        head = "| killed | kills | lost | duplicated | orphaned | extra steps | most a kill |\n|---|" + "---:|" * 6
+        rows = [*self.rows.items(), ("all", self._sum())]
+        lines = [
+            f"| {kind} | {r.kills} | {r.lost} | {r.duplicated} | {r.orphaned} | {r.extra} | {r.most} |"
+            for kind, r in rows
+        ]
+        return "\n".join([head, *lines])
+
+    def _sum(self) -> Row:
+        rows = self.rows.values()
+        sums = [sum(values) for values in zip(*(list(vars(row).values())[:-1] for row in rows), strict=True)]
+        return Row(*sums, most=max(row.most for row in rows))
+
+
+def trainings(run: Path) -> int:
+    """How often a cell was trained to its end."""
+    return sum(known["stage"] == "train" and known.get("outcome") == "done" for known in claim.attempts(run))
+
+
+def extra_steps(run: Path) -> dict[int, int]:
+    """Attempt → the steps it did in vain: lines that are in its log, and neither in the cell's nor an earlier one's.
+
+    A step that is done again has another speed in its line, and one that is taken over has the same.
+    """
+    seen, found = set(lines(run)), {}
+    for attempt in sorted((run / "attempts").glob("[0-9]*")):
+        new = set(lines(attempt)) - seen
+        seen |= new
+        if new:
+            found[int(attempt.name)] = len(new)
+    return found
+
+
+def lines(folder: Path) -> list[str]:
+    try:
+        return (folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def left_in_the_store(home: Path) -> list[str]:
+    """Claims of somebody who lives, and MLflow runs that say RUNNING, where nothing runs any more."""
+    held = [path.parent for path in home.glob("runs/*/claim.json") if not claim._gone(store.read_json(path))]
+    with closing(sqlite3.connect(home / "mlflow.db")) as database:
+        query = "select name from runs where status = 'RUNNING' and lifecycle_stage = 'active'"
+        running = [name for (name,) in database.execute(query)]
+    return [f"{run.name} is claimed" for run in held] + [f"MLflow says that {name} is RUNNING" for name in running]
+
+
+def difference(found: dict[str, str] | None, expected: dict[str, str]) -> str:
+    if found is None:
+        return "not finished"
+    return f"other numbers than undisturbed: {sorted(name for name in expected if found[name] != expected[name])}"
+
+
+def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def undisturbed(home: Path, experiment: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """The truth: what the grid holds when nobody is killed."""
+    way = Command(home, experiment, environment)
+    way.begin()
+    wait(lambda: not way.running(), "a grid that nobody disturbed did not end")
+    assert way.succeeded(), (home / "said.txt").read_text()[-3000:]
+    return json.loads(json.dumps(grid.results(home)))

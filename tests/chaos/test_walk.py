@@ -1,0 +1,81 @@
+"""A real walk: server, process worker, a deployment of its own; one run watched to its end, one cancelled."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import ports
+from tests.chaos import grid, processes, soak
+from tests.chaos.conftest import prefect
+
+pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
+
+CHECKOUT = Path(__file__).parents[2]
+NAME = "ablation-grid/walk"
+
+
+@pytest.fixture(scope="module")
+def home(environment: dict[str, str], empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a process worker, which the flows of its deployment inherit; no process may be left when it is stopped."""
+    home = tmp_path_factory.mktemp("walk")
+    (home / "mlflow.db").write_bytes(empty_store.read_bytes())
+    settings = os.environ | environment | {"ABLATE_HOME": str(home)}
+    for arguments in (["work-pool", "create", "walk", "--type", "process"], deployment(home / "experiment")):
+        done = subprocess.run(
+            prefect("--no-prompt", *arguments), cwd=CHECKOUT, env=settings | {"PWD": str(CHECKOUT)}, capture_output=True
+        )
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    with open(home / "worker.log", "wb") as log:
+        worker = subprocess.Popen(
+            prefect("worker", "start", "--pool", "walk"), env=settings, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield home
+    finally:
+        worker.terminate()
+        worker.wait(30)
+    assert not processes.gone_within(10, home)
+
+
+def deployment(folder: Path) -> list[str]:
+    entrypoint = "flows/ablation_grid.py:ablation_grid"
+    return ["deploy", entrypoint, "-n", "walk", "--pool", "walk", "--param", f"experiment_file={grid.write(folder)}"]
+
+
+def run(environment: dict[str, str], *parameters: str) -> str:
+    """Ask for a run of the deployment; its id."""
+    command = prefect("deployment", "run", NAME, *(word for given in parameters for word in ("--param", given)))
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(line.split()[-1] for line in done.stdout.splitlines() if "UUID" in line)
+
+
+def state(environment: dict[str, str], flow_run: str) -> str:
+    return str(soak.get(f"{environment['PREFECT_API_URL']}/flow_runs/{flow_run}")["state_name"])
+
+
+def test_a_deployment_is_run_to_its_end(home: Path, environment: dict[str, str], truth: dict[str, Any]):
+    flow_run = run(environment)
+    soak.wait(lambda: state(environment, flow_run) in ("Completed", "Failed", "Crashed"), "the run did not end")
+    assert state(environment, flow_run) == "Completed", (home / "worker.log").read_text()[-3000:]
+    # the texts lie elsewhere, so that the cells have the same numbers, and other settings
+    assert sorted(cell["curve"] for cell in grid.results(home).values()) == sorted(c["curve"] for c in truth.values())
+    tasks = ports.ask(f"{environment['PREFECT_API_URL']}/task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}})
+    assert {task["state_name"] for task in tasks} == {"Completed"}
+    assert soak.left_in_the_store(home) == []
+
+
+def test_a_cancelled_run_leaves_no_process_no_claim_and_nothing_running(home: Path, environment: dict[str, str]):
+    longer = grid.write(home / "longer", name="longer", training={"epochs": 4000, "batch_size": 8})
+    flow_run = run(environment, f"experiment_file={longer}")
+    soak.wait(lambda: list(home.glob("runs/*/attempts/*/resume/state.pt")), "no cell began")
+    services = processes.of_kind(home, "Prefect worker")
+    command = prefect("flow-run", "cancel", flow_run)
+    subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
+    soak.wait(lambda: state(environment, flow_run) == "Cancelled", "the run was not cancelled", 60)
+    soak.wait(lambda: processes.of(home) == services, "processes are left of a cancelled run", 30)
+    assert soak.left_in_the_store(home) == []
