@@ -129,7 +129,7 @@ def markdown(lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
+MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
 BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
 
 

@@ -115,6 +115,7 @@ def test_a_cut_off_run_is_given_up(up, api):
 
 @pytest.mark.e2e
 def test_the_automation_for_zombies_is_there_once(up, api):
+    assert len(ports.ask(f"{api}/automations/filter", {})) == 1
     zombies.watch_for_zombies(api)
     (found,) = ports.ask(f"{api}/automations/filter", {})
     assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"

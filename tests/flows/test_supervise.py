@@ -12,7 +12,7 @@ import pytest
 
 from contrastive.errors import UserError
 from flows import supervise, watcher
-from tests.flows.conftest import a_free_port, gone_within
+from tests.flows.conftest import a_free_port, alive, gone_within
 
 CHECKOUT = Path(__file__).parents[2]
 SLEEPS = "import time; time.sleep(100)"
@@ -64,16 +64,14 @@ def test_killing_up_leaves_no_orphan(tmp_path):
 
 
 def test_what_was_killed_together_with_its_watcher_ends_at_the_next_start(tmp_path, handlers):
-    killed, started = held_by_another(tmp_path / "home")
+    killed, started = held_by_another(tmp_path / "home-2")
     (watching,) = (one for one in psutil.Process(killed.pid).children() if "watcher.py" in " ".join(one.cmdline()))
     watching.kill()
     killed.kill()
     killed.wait()
-    time.sleep(0.5)
-    assert all(one.is_running() for one in started)
-    with supervise.services(tmp_path / "home2", dict(os.environ)):  # of another home, whose name begins the same
-        assert all(one.is_running() for one in started)
-    with supervise.services(tmp_path / "home", dict(os.environ)):
+    with supervise.services(tmp_path / "home", dict(os.environ)):  # another one, with which its name begins
+        assert not gone_within(0.5, started) and len(alive(started)) == 2
+    with supervise.services(tmp_path / "home-2", dict(os.environ)):
         assert gone_within(5, started)
 
 

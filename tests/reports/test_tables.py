@@ -108,7 +108,7 @@ HOSTILE = (
     "`code` ```",
     "$(rm -rf .) $x^2$",
     "[a](javascript:alert(1)) ![b](http://x/y.png)",
-    "**bold** _it_ ~~no~~ <br> &lt;",
+    "**bold** _it_ __bold__ a_b_c ~~no~~ <br> &lt;",
     "a \\| b \\",
     "# head",
     "- item",

@@ -34,8 +34,7 @@ def record(uri: str, home: Path, number: int, barrier: object) -> None:
     folder = cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 100, steps=100)
     barrier.wait(120)
     client = tracking.open_tracker(home)
-    for _ in range(2):
-        tracking.record_cell(client, "small", folder, ["Recipes"])
+    tracking.record_cell(client, "small", folder, ["Recipes"])
     tracking.record_grid(client, "small", grid(labels=tuple(f"row {i}" for i in range(WRITERS))))
 
 
