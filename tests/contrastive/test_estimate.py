@@ -49,3 +49,15 @@ def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
     finish("broken", cell(100), 10)
     (home / "runs" / "broken" / "config.json").write_text("{")
     assert estimate.seconds([cell(100)]) == pytest.approx(10)
+
+
+def test_cells_alike_are_known_best_and_the_longest_begin_first():
+    supcon, plain = cell(100, loss="ce+supcon"), cell(100)
+    finish("plain", plain, 10.0)
+    finish("supcon", supcon, 30.0)
+    finish("other", cell(100, epochs=2), 100.0)
+    assert estimate.seconds([supcon]) == pytest.approx(30)
+    assert estimate.seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15)  # of its objective
+    assert estimate.seconds([cell(100, loss="ce+swav")]) == pytest.approx(30)  # of its encoder alone
+    unknown, small = cell(10, model="scratch:deberta-v2"), cell(5, model="scratch:deberta-v2")
+    assert estimate.longest_first([plain, small, supcon, unknown]) == [unknown, small, supcon, plain]
