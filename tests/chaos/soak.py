@@ -154,7 +154,7 @@ class Soak:
         self.hit: dict[tuple[str, int], str] = {}  # the attempts that a kill ended
 
     def kill(self, kind: str) -> None:
-    """A process of this kind, at a random moment while the grid is at work; what it began must end too."""
+        """A process of this kind, at a random moment while the grid is at work; what it began must end too."""
         target = self._target(kind)
         family = processes.with_descendants(target)
         above = [one.pid for one in target.parents()]
