@@ -127,10 +127,15 @@ def main() -> None:
             "believed": believed in ({}, truth),
             "finished": again.get("report") is None and grid.results(home) == truth,
             "trainings": soak.trainings(run),
-            "extra": max(soak.extra_steps(run).values(), default=0),
+            # counted at the log, since the lines of a lost one are gone
+            "extra": steps(undisturbed["seen"][: at - 1]) + steps(again.get("seen", [])) - steps(undisturbed["seen"]),
             "failed": store.failure(run),
         }
         print(json.dumps(told), flush=True)
+
+
+def steps(seen: list[str]) -> int:
+    return sum(what.startswith("write in train.train <") for what in seen)
 
 
 def chosen(seen: list[str], share: int) -> list[tuple[int, str]]:

@@ -22,6 +22,7 @@ from tests.chaos import grid, processes
 from tests.e2e.conftest import ABLATE
 
 PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
+GRACE = 15.0  # seconds after which what a killed process had begun must be gone too
 AT_ONCE, AT_WORK = 6.0, 2.0  # seconds that one lives at most, since it was there, or since a cell trained
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -151,16 +152,18 @@ class Soak:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.hit: dict[tuple[str, int], str] = {}  # the attempts that a kill ended
-        self.under: list[tuple[str, list[psutil.Process]]] = []  # what each killed process had begun
 
     def kill(self, kind: str) -> None:
-        """One process of this kind, at a random moment of its life while the grid is at work."""
+        """A process of this kind, at a random moment while the grid is at work; what it began must end too."""
         target = self._target(kind)
         family = processes.with_descendants(target)
         above = [one.pid for one in target.parents()]
         self._note(kind, {one.pid for one in family} | set(above))
         target.send_signal(signal.SIGKILL)
-        self.under.append((kind, family[1:]))
+        deadline = time.monotonic() + GRACE
+        while (orphans := processes.alive(family[1:])) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.row(kind).orphaned += len(orphans)
         self.row(kind).kills += 1
         print(f"{time.strftime('%X')} lap {self.laps}, killed the {kind} {target.pid}", flush=True)
 
@@ -174,8 +177,6 @@ class Soak:
             self._go_on(deadline)
         self.check()
         self.faults += self.way.end()
-        for kind, began in self.under:
-            self.row(kind).orphaned += len(processes.alive(began))
         self.faults += left_in_the_store(self.way.home)
 
     def _target(self, kind: str) -> psutil.Process:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import grid
+from tests.chaos import grid, processes
 from tests.chaos.soak import Command, Deployment, Soak
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
@@ -28,9 +28,13 @@ def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     shutil.copy(empty_store, tmp_path / "home" / "mlflow.db")
     way = (Deployment if kills else Command)(tmp_path / "home", experiment, environment)
     soak = Soak(way, truth, seed=request.config.getoption("--seed"))
-    for kind in itertools.islice(turns(way), kills or 3):
-        soak.kill(kind)
-    soak.finish()
+    try:
+        for kind in itertools.islice(turns(way), kills or 3):
+            soak.kill(kind)
+        soak.finish()
+    finally:  # where something went wrong, nothing of it disturbs the tests that follow
+        for left in processes.of(way.home):
+            left.kill()
     print(soak.table())
     if table:
         Path(table).write_text(soak.table() + "\n", encoding="utf-8")

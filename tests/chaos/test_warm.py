@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contrastive import store
-from contrastive.config import Cell
+from contrastive.config import Cell, Resources
 from contrastive.identity import cell_id, identity
 from tasks import engines, work
 from tests.chaos import grid
@@ -55,9 +55,12 @@ def train_in(home: Path, cell: Cell) -> dict[str, Any] | None:
     return work.train(cell, cell_id(identity(cell)), "a cell", 100)
 
 
-def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(cells: list[Cell], tmp_path: Path):
+def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(
+    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     fresh = {place: begin(tmp_path / "fresh" / str(place), cells[place]) for place in FRESH}
-    with engines.start("local", 1, threads=1) as engine:
+    with engines.start("local", Resources(slots=1), threads=1) as engine:
         for lap, (place, cell) in product(range(LAPS), enumerate(cells)):
             report = engine.run("train", train_in, tmp_path / str(lap), cell)
             assert report is None, (place, report)

@@ -171,15 +171,6 @@ def test_show_of_a_damaged_folder_says_what_is_damaged(home: Path, ablate_in: Ab
     assert done.returncode == 0 and "not finished: config.json has 0 bytes" in done.stdout
 
 
-def test_two_runs_at_once_train_each_cell_once(alone: Ablate, tmp_path: Path):
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(2) as threads:
-        both = list(threads.map(lambda _: alone(tmp_path / "home", "run", SMOKE), range(2)))
-    assert [done.returncode for done in both] == [0, 0], [done.stderr for done in both]
-    assert alone(tmp_path / "home", "audit", SMOKE).returncode == 0
-
-
 def test_stopped_by_ctrl_c_the_same_command_finishes_the_grid(ablate_in: Ablate, tmp_path: Path, prefect_home: Path):
     import os
     import signal
