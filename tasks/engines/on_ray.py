@@ -168,7 +168,10 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
     try:
         ray.init(address=address, runtime_env={"py_modules": code}, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"no Ray cluster could be used at RAY_ADDRESS={address}: {error}") from error
+        raise UserError(
+            f"no Ray cluster could be used at RAY_ADDRESS={address}: {error} (is it up, is its Ray {ray.__version__}, "
+            "and does it ask for a token, which RAY_AUTH_MODE=token and RAY_AUTH_TOKEN give?)"
+        ) from error
     try:
         engine = OnRay(leave, resources, threads)
         engine.look_at_nodes()
