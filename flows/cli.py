@@ -57,12 +57,12 @@ def run(
 
     check(experiment)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    from flows import orphans
+    from flows import orphans, temporary
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        with orphans.none():
+        with orphans.none(), temporary.server():
             report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
     except GridFailed as failed:
         fail(str(failed), 1)

@@ -1,7 +1,4 @@
-"""What `ablate run` has started ends with it, also when it is killed without a chance to say so.
-
-Without a server of its own a flow starts Prefect's temporary one, which would run for ever after a SIGKILL.
-"""
+"""What `ablate run` has started ends with it, also when it is killed without a chance to say so."""
 
 import os
 import signal

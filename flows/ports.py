@@ -75,3 +75,9 @@ def free_port(service: str, host: str = LOOPBACK) -> int:
             f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
+
+
+def any_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])

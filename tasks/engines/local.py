@@ -93,8 +93,8 @@ class Local(Engine):
         whole_devices(self.share, processes)
         if processes > self.train.count:
             raise UserError(
-                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), and there are "
-                f"{self.train.count}: lower training.processes, or take a machine with more"
+                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), and there "
+                f"are {self.train.count}: lower training.processes, or take a machine with more"
             )
 
     def width(self) -> int:

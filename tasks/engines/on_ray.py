@@ -67,8 +67,7 @@ class OnRay(Engine):
         self, work: Callable[..., Any], assist: Callable[..., Any], processes: int, watch: Watch | None
     ) -> Any:
         """The first node leads, and says where the others meet it; each has as many of the processes as it holds."""
-        most = max(how_many(node, self.needs(1)) for node in nodes())
-        shares = [min(most, processes - begun) for begun in range(0, processes, most)]
+        shares = split(processes, [how_many(node, self.needs(1)) for node in nodes()])
         bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
         group = placement_group([{name: value for name, value in one.items() if value} for one in bundles])
         try:
@@ -242,6 +241,15 @@ def nodes() -> list[dict[str, Any]]:
 
 def on_node(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
     return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+
+
+def split(processes: int, rooms: list[int]) -> list[int]:
+    """As few shares as there can be, each of which some node has room for."""
+    shares = []
+    for room in sorted(rooms, reverse=True):
+        if share := min(room, processes - sum(shares)):
+            shares.append(share)
+    return shares
 
 
 def gpus_of(node: dict[str, Any]) -> float:

@@ -78,7 +78,7 @@ def mlflow_states(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 @pytest.mark.parametrize(
     ("running", "number", "code"),
-    [("with a server", signal.SIGINT, 130), ("alone", signal.SIGTERM, 143)],
+    [("alone", signal.SIGINT, 130), ("with a server", signal.SIGTERM, 143)],
     indirect=["running"],
 )
 def test_asked_to_stop_cells_write_a_checkpoint(
@@ -86,7 +86,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
 ):
     process, home = running
     began = time.monotonic()
-    os.kill(process.pid, number)
+    os.killpg(process.pid, number)  # as a terminal and Prefect do
     _, said = process.communicate(timeout=60)
     assert time.monotonic() - began < 30 and process.returncode == code and "Traceback" not in said
     assert "stopping: cells at work write a checkpoint" in said

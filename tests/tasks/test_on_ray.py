@@ -20,7 +20,7 @@ from contrastive.identity import cell_id, identity
 from contrastive.launch import Machines
 from tasks import engines, work
 from tasks.engines import Engine, Watch, WorkerLost
-from tasks.engines.on_ray import OnRay
+from tasks.engines.on_ray import OnRay, split
 from tests.contrastive.launched import make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
@@ -209,6 +209,10 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
                 engine.run("train", work, processes=3, assist=lost)
     finally:
         cluster.remove_node(extra)
+
+
+def test_shares_are_such_as_the_nodes_have_room_for():
+    assert split(4, [1, 2, 1]) == [2, 1, 1] and split(9, [8, 0, 8]) == [8, 1] and split(16, [8, 8, 8]) == [8, 8]
 
 
 def test_a_cell_of_two_nodes_has_the_numbers_of_one(
