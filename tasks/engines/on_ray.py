@@ -245,7 +245,7 @@ def on_node(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
 
 def split(processes: int, rooms: list[int]) -> list[int]:
     """As few shares as there can be, each of which some node has room for."""
-    shares = []
+    shares: list[int] = []
     for room in sorted(rooms, reverse=True):
         if share := min(room, processes - sum(shares)):
             shares.append(share)
