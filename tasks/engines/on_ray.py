@@ -163,12 +163,15 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
             "the engine ray needs a cluster that is there already: start one (`ray start --head` says its address) and "
             "set RAY_ADDRESS, e.g. RAY_ADDRESS=10.0.0.1:6379"
         )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    knock(address)
     code = [str(PACKAGE_ROOT / name) for name in SENT]
     try:
         ray.init(address=address, runtime_env={"py_modules": code}, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"no Ray cluster could be used at RAY_ADDRESS={address}: {error}") from error
+        raise UserError(
+            f"no Ray cluster could be used at RAY_ADDRESS={address}: {error} (is it up, is its Ray {ray.__version__}, "
+            "and does it ask for a token, which RAY_AUTH_MODE=token and RAY_AUTH_TOKEN give?)"
+        ) from error
     try:
         engine = OnRay(leave, resources, threads)
         engine.look_at_nodes()
@@ -176,6 +179,19 @@ def connect(leave: Path, resources: Resources, threads: int) -> OnRay:
         ray.shutdown()
         raise
     return engine
+
+
+def knock(address: str) -> None:
+    """Raises where nobody answers; Ray itself would try for ten minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise UserError(f"RAY_ADDRESS is `{address}`: it takes HOST:PORT, as `ray start --head` says it, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"no Ray cluster answers at RAY_ADDRESS={address} ({error}): is it up?") from error
 
 
 @ray.remote(max_retries=0, max_calls=0)  # 0: a worker that has GPUs is kept, as others are
