@@ -8,7 +8,7 @@ import psutil
 from ray.cluster_utils import Cluster
 
 from tests.chaos import processes
-from tests.chaos.ways import Command
+from tests.chaos.ways import Command, wait
 
 LOOPBACK = "127.0.0.2"  # for 127.0.0.1 a driver puts another address of the machine, where Ray then does not listen
 HEAD = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
@@ -42,10 +42,15 @@ class OnRay(Command):
         return super().begun_by(target, kind) + elsewhere
 
     def replace(self, kind: str) -> None:
-        """Nodes that died, by new ones. Ray's workers look for a raylet that lives, or waits to be buried, as here."""
-        for node in [node for node in self.cluster.worker_nodes if node.dead_processes()]:
-            self.cluster.remove_node(node, allow_graceful=False)
-            self.cluster.add_node(**NODE, **self.common)
+        """A node that died, by a new one. Dead for Ray's workers is a raylet that is buried, too."""
+        if kind == "node":
+            wait(self._dead, "a raylet that was killed lives")
+            for node in self._dead():
+                self.cluster.remove_node(node, allow_graceful=False)
+                self.cluster.add_node(**NODE, **self.common)
+
+    def _dead(self) -> list[Any]:
+        return [node for node in self.cluster.worker_nodes if node.dead_processes()]
 
     def end(self) -> list[str]:
         """First what worked for the flow must be gone, its devices given back, then the cluster with all its own."""

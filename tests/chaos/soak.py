@@ -132,20 +132,22 @@ class Soak:
             self.faults.append(f"cells {sorted(found)}, and without a kill {sorted(self.truth)}")
         self.hit.clear()
 
-    def table(self) -> str:
-        """In Markdown."""
-        head = "| killed | kills | lost | duplicated | orphaned | extra steps | most a kill |\n|---|" + "---:|" * 6
-        rows = [*self.rows.items(), ("all", self._sum())]
-        lines = [
-            f"| {kind} | {r.kills} | {r.lost} | {r.duplicated} | {r.orphaned} | {r.extra} | {r.most} |"
-            for kind, r in rows
-        ]
-        return "\n".join([head, *lines])
 
-    def _sum(self) -> Row:
-        rows = self.rows.values()
-        sums = [sum(values) for values in zip(*(list(vars(row).values())[:-1] for row in rows), strict=True)]
-        return Row(*sums, most=max(row.most for row in rows))
+def table(soaks: list[Soak]) -> str:
+    """One of all, in Markdown."""
+    head = "| under | killed | kills | lost | duplicated | orphaned | extra steps | most a kill |"
+    head += "\n|---|---|" + "---:|" * 6
+    rows = [(one.way.name, kind, row) for one in soaks for kind, row in one.rows.items()]
+    lines = [
+        f"| {under} | {kind} | {r.kills} | {r.lost} | {r.duplicated} | {r.orphaned} | {r.extra} | {r.most} |"
+        for under, kind, r in [*rows, ("all", "all", sum_of([row for *_, row in rows]))]
+    ]
+    return "\n".join([head, *lines])
+
+
+def sum_of(rows: list[Row]) -> Row:
+    sums = [sum(values) for values in zip(*(list(vars(row).values())[:-1] for row in rows), strict=True)]
+    return Row(*sums, most=max(row.most for row in rows))
 
 
 def trainings(run: Path) -> int:
