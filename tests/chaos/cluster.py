@@ -1,4 +1,4 @@
-"""`ablate run` on a cluster of Ray: real nodes, all on the loopback of this machine, whose GPUs are in their books alone."""
+"""`ablate run` on a cluster of Ray: real nodes on the loopback of this machine, with GPUs that are in its books alone."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ class OnRay(Command):
     """A head, to which the flow is connected, and two nodes on which cells train."""
 
     name = "ablate run --engine ray"
-    kinds = ("node", "worker of Ray", "worker", "child of a training", "flow")
+    kinds = ("node", "worker", "child of a training", "worker of Ray", "flow")
     options = ("--engine", "ray")
 
     def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):

@@ -1,7 +1,7 @@
 """SIGKILL at random moments, at everything in turn; the same command again until it is done.
 
-In short with every `make test`, under `ablate run`, here and on nodes of Ray; in long by `make chaos`, under `ablate up`
-and its services, and one kill in four on nodes of Ray.
+In short with every `make test`, under `ablate run`, here and on nodes of Ray; in long by `make chaos`, under `ablate
+up` and its services, and one kill in four on nodes of Ray.
 """
 
 import itertools
@@ -28,7 +28,7 @@ def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(
     request: pytest.FixtureRequest,
 ):
     kills, table = request.config.getoption("--kills"), request.config.getoption("--table")
-    shares = {Deployment: kills - kills // 4, OnRay: kills // 4} if kills else {Command: 3, OnRay: 1}
+    shares = {Deployment: kills - kills // 4, OnRay: kills // 4} if kills else {Command: 2, OnRay: 2}
     soaks = []
     for number, (way, share) in enumerate(shares.items()):
         home = tmp_path / str(number)

@@ -49,7 +49,7 @@ class Command:
     """`ablate run` from a terminal."""
 
     name = "ablate run"
-    kinds: tuple[str, ...] = ("child of a training", "worker", "flow")
+    kinds: tuple[str, ...] = ("child of a training", "flow", "worker")
     services: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 

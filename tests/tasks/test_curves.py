@@ -48,7 +48,7 @@ def test_curves_arrive_while_a_cell_trains_and_no_point_twice(home: Path):
 
 
 def test_a_log_that_is_cut_where_its_checkpoint_was_taken_is_read_from_there(home: Path):
-    """An attempt begins with the whole log of an earlier one, and has not read the checkpoint yet when it is looked at."""
+    """An attempt begins with the whole log of an earlier one, and reads the checkpoint a moment later."""
     sender = writer(home)
     log_of("0001").write_text("".join(map(line, range(10))))
     assert sender.send_new() == ("0001", len("".join(map(line, range(10))))) and steps(home) == list(range(10))
