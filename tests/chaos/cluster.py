@@ -1,4 +1,4 @@
-"""`ablate run` on a cluster of Ray: real nodes on the loopback of this machine, with GPUs that are in its books alone."""
+"""`ablate run` on a cluster of Ray: real nodes on this machine's loopback, with GPUs that are in its books alone."""
 
 import time
 from pathlib import Path

@@ -90,7 +90,7 @@ class Soak:
         assert time.monotonic() < deadline, (self.way.home / "said.txt").read_text()[-3000:]
         if not self.way.running() and not self.way.succeeded():
             self.way.begin()
-        time.sleep(0.1)  # a look at all processes takes a tenth of a core
+        time.sleep(0.1)  # each look reads the environment of every process
 
     def _trains(self) -> bool:
         """Whether a cell is in the middle of its steps."""

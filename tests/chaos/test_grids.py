@@ -45,9 +45,10 @@ def test_two_flows_at_once_train_each_cell_once(
         flow.stdin.flush()
     try:
         said = [flow.communicate(timeout=180) for flow in flows]
-    finally:  # where they wait for each other for ever
+    except subprocess.TimeoutExpired:  # they wait for each other for ever
         for left in processes.of(home):
             left.kill()
+        raise
     assert [flow.returncode for flow in flows] == [0, 0], said
     assert grid.results(home) == truth
     assert [soak.trainings(run) for run in sorted(home.glob("runs/*"))] == [1] * len(truth)
