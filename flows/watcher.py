@@ -1,6 +1,6 @@
-"""Stops what `ablate up` has started when that is killed without a chance to do so itself.
+"""Stops what `ablate up` or `ablate run` has started when that is killed without a chance to do so itself.
 
-Run as a program, told process groups on its input, a line each time the set changes. Its input ends with `ablate up`.
+Run as a program, told process groups on its input, a line each time the set changes. Its input ends with the command.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-VARIABLE = "ABLATE_SERVICE"  # HOME//SERVICE in the environment of every process that a service starts
+VARIABLE = "ABLATE_SERVICE"  # HOME//SERVICE, or run//ID, in the environment of every process that one starts
 GRACE = 8.0
 
 

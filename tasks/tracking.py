@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,8 @@ ARTIFACTS = (
 RECORDED = "ablate.recorded"
 NOT_A_CURVE = ("step", "epoch")
 
+_open: dict[str, MlflowClient] = {}  # address → who speaks to it
+
 
 class TrackingFailed(RuntimeError):
     """What MLflow raised, without the credentials that it quoted."""
@@ -60,15 +61,12 @@ def telling_no_secret() -> Iterator[None]:
 
 
 def open_tracker(home: Path) -> MlflowClient:
+    if (uri := tracking_uri(home)) in _open:
+        return _open[uri]
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
     with telling_no_secret(), store.locked(home / "locks" / "mlflow"):
-        return _tracker(tracking_uri(home))
-
-
-@cache
-def _tracker(uri: str) -> MlflowClient:
-    return MlflowClient(tracking_uri=uri)
+        return _open.setdefault(uri, MlflowClient(tracking_uri=uri))
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:

@@ -36,21 +36,27 @@ class Free:
 
     def __init__(self, slots: list[Slot] | list[Inline]):
         self.slots: list[Slot | Inline] = list(slots)
-        self.count = len(slots)
+        self.count = len(apart(self.slots))
         self.turn, self.changed = threading.Lock(), threading.Condition()
 
     @contextmanager
     def take(self, number: int) -> Iterator[list[Slot | Inline]]:
         assert number <= self.count, "`room_for` is asked before a grid begins"
         with self.turn, self.changed:
-            self.changed.wait_for(lambda: len(self.slots) >= number)
-            taken, self.slots = self.slots[:number], self.slots[number:]
+            self.changed.wait_for(lambda: len(apart(self.slots)) >= number)
+            taken = apart(self.slots)[:number]
+            self.slots = [slot for slot in self.slots if slot not in taken]
         try:
             yield taken
         finally:
             with self.changed:
                 self.slots += taken
                 self.changed.notify_all()
+
+
+def apart(slots: list[Slot | Inline]) -> list[Slot | Inline]:
+    """One slot a device, since processes of one cell cannot share one; shares of the cores are apart anyway."""
+    return list({slot.environment.get("CUDA_VISIBLE_DEVICES") or id(slot): slot for slot in slots}.values())
 
 
 class Local(Engine):
@@ -87,8 +93,8 @@ class Local(Engine):
         whole_devices(self.share, processes)
         if processes > self.train.count:
             raise UserError(
-                f"a cell of {processes} processes needs as many slots, and this engine has {self.train.count}: lower "
-                "training.processes, raise resources.slots, or take a machine with more devices"
+                f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), and there are "
+                f"{self.train.count}: lower training.processes, or take a machine with more"
             )
 
     def width(self) -> int:

@@ -90,6 +90,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
     _, said = process.communicate(timeout=60)
     assert time.monotonic() - began < 30 and process.returncode == code and "Traceback" not in said
     assert "stopping: cells at work write a checkpoint" in said
+    assert number == signal.SIGTERM or said.endswith("ablate: stopped; the same command goes on from here\n")
     assert left_running(home) == []
     begun = [path.parent for path in home.glob("runs/*/attempts/*/attempt.json")]
     assert len(begun) == 2 and not list(home.glob("runs/*/FAILED.json")) and not list(home.glob("runs/*/claim.json"))

@@ -73,9 +73,9 @@ def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine):
     assert engine.width() == 4
     with ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(engine.run, "train", where, 3.0) for _ in range(3)]
-        first, second, third = (future.result(timeout=60) for future in asked)
-    assert {first[0], second[0]} == {"0", "1"} and first[1] == first[0] and second[1] == second[0]
-    assert third in (first, second)
+        found = [future.result(timeout=60) for future in asked]
+    assert len(set(found)) == 2  # the third one came to a process that was warm
+    assert {place[0] for place in found} == {"0", "1"} and all(place[0] == place[1] for place in found)
     assert engine.run("train", where, processes=2)[0] in ("0,1", "1,0")
     assert engine.run("train", os.getenv, "OMP_NUM_THREADS") == "1"
 
