@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class CurveWriter:
         self.client: MlflowClient | None = None
         self.run_id = ""
         self.earlier = claim.latest(folder)
-        self.attempt, self.read, self.lines = "", 0, 0  # of the log of the attempt at work: bytes, and lines
+        self.attempt, self.file, self.read, self.lines = "", 0, 0, 0  # the log of the attempt at work: bytes, and lines
         self.sent = 0  # lines; an attempt that goes on from a checkpoint begins with lines that were sent before
         self.broken = False
 
@@ -33,28 +34,31 @@ class CurveWriter:
             return None
         if attempt != self.attempt:
             self.attempt, self.read, self.lines = attempt, 0, 0
-        rows = self._new_rows(self.folder / "attempts" / attempt / "metrics.jsonl")
-        if rows and not self.broken:
+        new = self._new_lines(self.folder / "attempts" / attempt / "metrics.jsonl")
+        if new and not self.broken:
             try:
-                self._send(rows)
+                self._send([json.loads(line) for line in new])
             except Exception as error:
                 self.broken = True
                 logger.warning("curves of %s wait for `ablate sync`: %s", self.name, masked(str(error)))
         return self.attempt, self.read
 
-    def _new_rows(self, log: Path) -> list[dict[str, Any]]:
+    def _new_lines(self, log: Path) -> list[bytes]:
         """The whole lines after those that were read, but for those that an earlier attempt had sent."""
         try:
             with open(log, "rb") as file:
+                if (found := os.fstat(file.fileno()).st_ino) != self.file:
+                    # handed on whole by an earlier attempt, it was cut where the checkpoint was taken: another file
+                    self.file, self.read, self.lines = found, 0, 0
                 file.seek(self.read)
                 whole, end, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:  # not there yet, or just moved to the run folder
             return []
         self.read += len(whole + end)
-        found = whole.splitlines()
+        lines = whole.splitlines()
         known = max(0, self.sent - self.lines)
-        self.lines += len(found)
-        return [json.loads(line) for line in found[known:]]
+        self.lines += len(lines)
+        return lines[known:]
 
     def _send(self, rows: list[dict[str, Any]]) -> None:
         if self.client is None:

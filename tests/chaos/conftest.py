@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import grid, soak
+from tests.chaos import grid, soak, ways
 
 
 def prefect(*arguments: str) -> list[str]:
@@ -19,7 +19,7 @@ def prefect(*arguments: str) -> list[str]:
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Of everything that is started here: a Prefect server of their own, found by its address."""
-    home, port = tmp_path_factory.mktemp("prefect"), str(soak.free_port())
+    home, port = tmp_path_factory.mktemp("prefect"), str(ways.free_port())
     settings = {"PREFECT_HOME": str(home), "OMP_NUM_THREADS": "1", "PREFECT_WORKER_QUERY_SECONDS": "1"}
     command = prefect("server", "start", "--host", "127.0.0.1", "--port", port)
     with open(home / "server.log", "wb") as log:
@@ -28,7 +28,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         from flows.ports import answers
 
         api = f"http://127.0.0.1:{port}/api"
-        soak.wait(lambda: answers(f"{api}/health"), "Prefect's server did not start")
+        ways.wait(lambda: answers(f"{api}/health"), "Prefect's server did not start")
         yield settings | {"PREFECT_API_URL": api}
     finally:
         server.terminate()

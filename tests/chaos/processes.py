@@ -14,16 +14,17 @@ KINDS = {
     "Prefect server": ("prefect\0server\0start",),
     "MLflow server": ("mlflow\0server",),
 }
+MARK = "CHAOS_HOME"  # of what knows no home of its own: the nodes of a cluster
 SERVICES = ("Prefect worker", "Prefect server", "MLflow server")
 
 
 def of(home: Path) -> list[psutil.Process]:
     """Every living process that was started for this home."""
-    wanted = f"ABLATE_HOME={home}".encode()
+    wanted = {f"ABLATE_HOME={home}".encode(), f"{MARK}={home}".encode()}
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if wanted in path.read_bytes().split(b"\0"):
+            if not wanted.isdisjoint(path.read_bytes().split(b"\0")):
                 found.append(psutil.Process(int(path.parent.name)))
         except (OSError, psutil.Error):  # it ended meanwhile, or is another user's
             continue
@@ -31,11 +32,15 @@ def of(home: Path) -> list[psutil.Process]:
 
 
 def kind(process: psutil.Process) -> str:
+    said = command(process)
+    return next((kind for kind, marks in KINDS.items() if any(mark in said for mark in marks)), "")
+
+
+def command(process: psutil.Process) -> str:
     try:
-        command = Path(f"/proc/{process.pid}/cmdline").read_text(errors="replace")
+        return Path(f"/proc/{process.pid}/cmdline").read_text(errors="replace").rstrip("\0")
     except OSError:
         return ""
-    return next((kind for kind, marks in KINDS.items() if any(mark in command for mark in marks)), "")
 
 
 def of_kind(home: Path, wanted: str) -> list[psutil.Process]:

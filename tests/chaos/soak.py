@@ -4,130 +4,21 @@ import json
 import os
 import random
 import signal
-import socket
 import sqlite3
-import subprocess
 import time
-import urllib.request
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
 from contrastive import claim, store
-from flows import ports
 from tests.chaos import grid, processes
-from tests.e2e.conftest import ABLATE
+from tests.chaos.ways import PATIENCE, Command, Way, wait
 
-PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
 GRACE = 15.0  # seconds after which what a killed process had begun must be gone too
 AT_ONCE, AT_WORK = 6.0, 2.0  # seconds that one lives at most, since it was there, or since a cell trained
-ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-
-
-class Way(Protocol):
-    """How a grid is run, and run again."""
-
-    kinds: tuple[str, ...]
-    home: Path
-
-    def begin(self) -> None: ...
-    def running(self) -> bool: ...
-    def succeeded(self) -> bool: ...
-    def end(self) -> list[str]:
-        """Stop what is still there, and say what should not have been."""
-        ...
-
-
-class Command:
-    """`ablate run` from a terminal."""
-
-    # A simulated node of a Ray cluster joins this list with the engine `ray`, as a kind of processes.KINDS.
-    kinds = ("child of a training", "worker", "flow")
-
-    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
-        self.home, self.experiment = home, experiment
-        self.environment = os.environ | environment | {"ABLATE_HOME": str(home)}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def begin(self) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
-        with open(self.home / "said.txt", "ab") as said:
-            command = [ABLATE, "run", str(self.experiment)]
-            self.process = subprocess.Popen(
-                command, env=self.environment, stdout=said, stderr=said, start_new_session=True
-            )
-
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def succeeded(self) -> bool:
-        return self.process is not None and self.process.returncode == 0
-
-    def end(self) -> list[str]:
-        assert self.process is not None and not self.running()
-        return [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
-
-
-class Deployment:
-    """A deployment of `ablate up`, which starts its services again when they are killed."""
-
-    kinds = ("worker", "child of a training", "flow", "worker", "child of a training")
-    services = processes.SERVICES
-
-    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
-        self.home, self.experiment = home, experiment
-        prefect, mlflow = free_port(), free_port()
-        self.api = f"http://127.0.0.1:{prefect}/api"
-        settings = {"ABLATE_HOME": str(home), "ABLATE_PREFECT_PORT": str(prefect), "ABLATE_MLFLOW_PORT": str(mlflow)}
-        self.environment = os.environ | environment | settings
-        self.up: subprocess.Popen[bytes] | None = None
-        self.run = ""
-
-    def begin(self) -> None:
-        if not self._up():
-            self.home.mkdir(parents=True, exist_ok=True)
-            with open(self.home / "said.txt", "ab") as said:
-                self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
-            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "`ablate up` hangs")
-        try:
-            deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
-            asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
-            self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
-        except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
-            self.run = ""
-
-    def running(self) -> bool:
-        return self._up() and self._state() not in ENDED
-
-    def succeeded(self) -> bool:
-        return self._up() and self._state() == "COMPLETED"
-
-    def end(self) -> list[str]:
-        """Also a flow run that says Running although nobody runs it."""
-        deadline = time.monotonic() + PATIENCE
-        while (cut_off := self._unfinished()) and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert self.up is not None
-        self.up.send_signal(signal.SIGTERM)
-        self.up.wait(60)
-        left = [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
-        return [f"{run['name']} is still {run['state_name']}" for run in cut_off] + left
-
-    def _unfinished(self) -> list[dict[str, Any]]:
-        unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-        return ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
-
-    def _up(self) -> bool:
-        return self.up is not None and self.up.poll() is None
-
-    def _state(self) -> str:
-        try:
-            return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
-        except OSError:  # the server was killed, or is busy: asked again
-            return ""
 
 
 @dataclass
@@ -156,16 +47,18 @@ class Soak:
     def kill(self, kind: str) -> None:
         """A process of this kind, at a random moment while the grid is at work; what it began must end too."""
         target = self._target(kind)
-        family = processes.with_descendants(target)
+        family = self.way.begun_by(target, kind)
         above = [one.pid for one in target.parents()]
         self._note(kind, {one.pid for one in family} | set(above))
         target.send_signal(signal.SIGKILL)
+        self.way.replace(kind)
         deadline = time.monotonic() + GRACE
         while (orphans := processes.alive(family[1:])) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.row(kind).orphaned += len(orphans)
+        self.faults += [f"{one.pid} outlived the {kind} by {GRACE:.0f} s: {processes.command(one)}" for one in orphans]
         self.row(kind).kills += 1
-        print(f"{time.strftime('%X')} lap {self.laps}, killed the {kind} {target.pid}", flush=True)
+        print(f"{time.strftime('%X')} {self.way.name}, lap {self.laps}, killed the {kind} {target.pid}", flush=True)
 
     def row(self, kind: str) -> Row:
         return self.rows.setdefault(kind, Row())
@@ -185,8 +78,8 @@ class Soak:
             if not self.way.running() and self.way.succeeded():
                 self.next_lap()
             self._go_on(begun + PATIENCE)
-            found = processes.of_kind(self.way.home, kind)
-            if not found or not (self._trains() if at_work else processes.of_kind(self.way.home, "worker")):
+            found = self.way.of_kind(kind)
+            if not found or not (self._trains() if at_work else self.way.of_kind("worker")):
                 due = None if not found else due
             elif due is None:
                 due = time.monotonic() + self.random.uniform(0, AT_WORK if at_work else AT_ONCE)
@@ -197,7 +90,7 @@ class Soak:
         assert time.monotonic() < deadline, (self.way.home / "said.txt").read_text()[-3000:]
         if not self.way.running() and not self.way.succeeded():
             self.way.begin()
-        time.sleep(0.03)
+        time.sleep(0.1)  # each look reads the environment of every process
 
     def _trains(self) -> bool:
         """Whether a cell is in the middle of its steps."""
@@ -239,20 +132,22 @@ class Soak:
             self.faults.append(f"cells {sorted(found)}, and without a kill {sorted(self.truth)}")
         self.hit.clear()
 
-    def table(self) -> str:
-        """In Markdown."""
-        head = "| killed | kills | lost | duplicated | orphaned | extra steps | most a kill |\n|---|" + "---:|" * 6
-        rows = [*self.rows.items(), ("all", self._sum())]
-        lines = [
-            f"| {kind} | {r.kills} | {r.lost} | {r.duplicated} | {r.orphaned} | {r.extra} | {r.most} |"
-            for kind, r in rows
-        ]
-        return "\n".join([head, *lines])
 
-    def _sum(self) -> Row:
-        rows = self.rows.values()
-        sums = [sum(values) for values in zip(*(list(vars(row).values())[:-1] for row in rows), strict=True)]
-        return Row(*sums, most=max(row.most for row in rows))
+def table(soaks: list[Soak]) -> str:
+    """One of all, in Markdown."""
+    head = "| under | killed | kills | lost | duplicated | orphaned | extra steps | most a kill |"
+    head += "\n|---|---|" + "---:|" * 6
+    rows = [(one.way.name, kind, row) for one in soaks for kind, row in one.rows.items()]
+    lines = [
+        f"| {under} | {kind} | {r.kills} | {r.lost} | {r.duplicated} | {r.orphaned} | {r.extra} | {r.most} |"
+        for under, kind, r in [*rows, ("all", "all", sum_of([row for *_, row in rows]))]
+    ]
+    return "\n".join([head, *lines])
+
+
+def sum_of(rows: list[Row]) -> Row:
+    sums = [sum(values) for values in zip(*(list(vars(row).values())[:-1] for row in rows), strict=True)]
+    return Row(*sums, most=max(row.most for row in rows))
 
 
 def trainings(run: Path) -> int:
@@ -294,24 +189,6 @@ def difference(found: dict[str, str] | None, expected: dict[str, str]) -> str:
     if found is None:
         return "not finished"
     return f"other numbers than undisturbed: {sorted(name for name in expected if found[name] != expected[name])}"
-
-
-def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
-
-
-def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return json.load(answer)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def undisturbed(home: Path, experiment: Path, environment: dict[str, str]) -> dict[str, Any]:

@@ -17,36 +17,44 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from contrastive import claim, store
-claim.LEASE = 1.2
-run, jump, clock = Path(sys.argv[1]), float(sys.argv[2]), time.time
+claim.LEASE = 12.0  # a beat every 2 s, and a look at it every second
+run, jump, clock, begin = Path(sys.argv[1]), float(sys.argv[2]), time.time, time.time()
+time.time = lambda: clock() + jump * int(2 * (clock() - begin))  # every half second
+print("begins", flush=True)
 with claim.attempt(run, "train", lambda: store.damage(run, "TRAINED") is None) as work:
     if work is None:
         print("finished by another")
         sys.exit()
     print("holds", flush=True)
     (work.folder / "weights").write_text("trained")
-    time.sleep(0.5)
-    time.time = lambda: clock() + jump
-    time.sleep(2.5)
+    sys.stdin.readline()
     work.publish("TRAINED")
     print("published")
 """
 
 
 def test_a_clock_that_jumps_an_hour_breaks_no_lease(tmp_path: Path):
-    """Forwards and backwards, of the one that works as of the one that waits for it."""
-    begun = [(jump, tmp_path / str(jump), begin(tmp_path / str(jump), jump)) for jump in (3600, -3600)]
-    for _, _, holder in begun:
-        assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
-    others = [begin(run, -jump) for jump, run, _ in begun]
-    for (_, run, holder), waiting in zip(begun, others, strict=True):
-        assert holder.communicate(timeout=60)[0] == "published\n"
-        assert waiting.communicate(timeout=60)[0] == "finished by another\n"
+    """Forwards and backwards, of the one that works as of the one that waits, again and again, between beats too."""
+    begun = [(tmp_path / str(jump), begin(tmp_path / str(jump), jump)) for jump in (3600, -3600)]
+    for _, holder in begun:
+        assert said(holder) == "begins" and said(holder) == "holds"
+    others = [begin(run, jump) for run, _ in begun for jump in (3600, -3600)]
+    assert [said(waiting) for waiting in others] == ["begins"] * 4
+    time.sleep(3.5)
+    for run, holder in begun:
+        assert holder.communicate("publish\n", timeout=60)[0] == "published\n"
         assert [known["outcome"] for known in claim.attempts(run)] == ["done"]
+    assert [waiting.communicate(timeout=60)[0] for waiting in others] == ["finished by another\n"] * 4
 
 
 def begin(run: Path, jump: int) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", HOLDER, str(run), str(jump)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HOLDER, str(run), str(jump)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
 
 
 WRITER = """

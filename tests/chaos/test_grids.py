@@ -14,7 +14,7 @@ import pytest
 
 from contrastive import claim, experiment, store
 from contrastive import plan as plans
-from tests.chaos import grid, processes, soak
+from tests.chaos import grid, processes, soak, ways
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
 
@@ -43,7 +43,12 @@ def test_two_flows_at_once_train_each_cell_once(
         assert flow.stdin is not None
         flow.stdin.write("go\n")
         flow.stdin.flush()
-    said = [flow.communicate(timeout=180) for flow in flows]
+    try:
+        said = [flow.communicate(timeout=180) for flow in flows]
+    except subprocess.TimeoutExpired:  # they wait for each other for ever
+        for left in processes.of(home):
+            left.kill()
+        raise
     assert [flow.returncode for flow in flows] == [0, 0], said
     assert grid.results(home) == truth
     assert [soak.trainings(run) for run in sorted(home.glob("runs/*"))] == [1] * len(truth)
@@ -95,9 +100,9 @@ def test_an_edited_grid_reuses_what_stands_and_bad_cells_stop_no_other(
         before = {path: path.stat().st_mtime_ns for path in home.glob("runs/*/*") if path.is_file()}
         stopper = Stopper(home, cells["Hanging"], times=3 if thoroughly else 1)
         stopper.start()
-        way = soak.Command(home, edited, environment)
+        way = ways.Command(home, edited, environment)
         way.begin()
-        soak.wait(lambda way=way: not way.running(), "a grid with bad cells did not end")
+        ways.wait(lambda way=way: not way.running(), "a grid with bad cells did not end")
         said = (home / "said.txt").read_text()
         assert way.process is not None and way.process.returncode == 1 and "Traceback" not in said, said[-3000:]
         assert "1 of them finished before" in said

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from flows import ports
+
 CHECKOUT = Path(__file__).parents[2]
 SMALL = """
 name: quickstart
@@ -116,6 +118,8 @@ def test_a_deployment_runs_on_the_worker(services: str, checkout: Path, environm
         assert time.monotonic() < deadline, f"still {state}"
         time.sleep(1)
     assert state == "COMPLETED"
+    tasks = ports.ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+    assert tasks and {task["state_name"] for task in tasks} == {"Completed"}
 
 
 def state_of(url: str) -> str:

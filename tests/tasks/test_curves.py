@@ -47,6 +47,21 @@ def test_curves_arrive_while_a_cell_trains_and_no_point_twice(home: Path):
     assert steps(home) == list(range(12))
 
 
+def test_a_log_that_is_cut_where_its_checkpoint_was_taken_is_read_from_there(home: Path):
+    """An attempt begins with the whole log of an earlier one, and reads the checkpoint a moment later."""
+    sender = writer(home)
+    log_of("0001").write_text("".join(map(line, range(10))))
+    assert sender.send_new() == ("0001", len("".join(map(line, range(10))))) and steps(home) == list(range(10))
+    store.write_atomic(log_of("0001"), "".join(map(line, range(4))))
+    sender.send_new()
+    with open(log_of("0001"), "a") as log:
+        log.write("".join(map(line, range(4, 11))) + "another one\n")
+    sender.send_new()
+    assert steps(home) == list(range(10)) and sender.broken  # what is no line stops the curves, and never the cell
+    log_of("0001").unlink()
+    assert sender.send_new() is not None
+
+
 def test_an_attempt_of_before_is_not_the_one_that_is_waited_for(home: Path):
     log_of("0001").write_text(line(0))
     sender = writer(home)

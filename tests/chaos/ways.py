@@ -1,0 +1,173 @@
+"""How a grid is run, and run again, while processes of it are killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from flows import ports
+from tests.chaos import processes
+from tests.e2e.conftest import ABLATE
+
+PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+class Way(Protocol):
+    """How a grid is run, and run again."""
+
+    name: str
+    kinds: tuple[str, ...]
+    services: tuple[str, ...]  # kinds too, whose restart takes longest
+    home: Path
+
+    def begin(self) -> None: ...
+    def running(self) -> bool: ...
+    def succeeded(self) -> bool: ...
+    def of_kind(self, kind: str) -> list[psutil.Process]: ...
+    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
+        """The target, and what must end when it does."""
+        ...
+
+    def replace(self, kind: str) -> None:
+        """What was killed, where nobody else does so."""
+        ...
+
+    def end(self) -> list[str]:
+        """Stop what is still there, and say what should not have been."""
+        ...
+
+
+class Command:
+    """`ablate run` from a terminal."""
+
+    name = "ablate run"
+    kinds: tuple[str, ...] = ("child of a training", "flow", "worker")
+    services: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
+        self.home, self.experiment = home, experiment
+        self.environment = os.environ | environment | {"ABLATE_HOME": str(home)}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with open(self.home / "said.txt", "ab") as said:
+            command = [ABLATE, "run", str(self.experiment), *self.options]
+            self.process = subprocess.Popen(
+                command, env=self.environment, stdout=said, stderr=said, start_new_session=True
+            )
+
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def succeeded(self) -> bool:
+        return self.process is not None and self.process.returncode == 0
+
+    def of_kind(self, kind: str) -> list[psutil.Process]:
+        return processes.of_kind(self.home, kind)
+
+    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
+        return processes.with_descendants(target)
+
+    def replace(self, kind: str) -> None:
+        pass
+
+    def end(self) -> list[str]:
+        assert self.process is not None and not self.running()
+        return [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
+
+
+class Deployment:
+    """A deployment of `ablate up`, which starts its services again when they are killed."""
+
+    name = "ablate up"
+    kinds: tuple[str, ...] = ("worker", "child of a training", "flow", "worker", "child of a training")
+    services: tuple[str, ...] = processes.SERVICES
+
+    def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
+        self.home, self.experiment = home, experiment
+        prefect, mlflow = free_port(), free_port()
+        self.api = f"http://127.0.0.1:{prefect}/api"
+        settings = {"ABLATE_HOME": str(home), "ABLATE_PREFECT_PORT": str(prefect), "ABLATE_MLFLOW_PORT": str(mlflow)}
+        self.environment = os.environ | environment | settings
+        self.up: subprocess.Popen[bytes] | None = None
+        self.run = ""
+
+    def begin(self) -> None:
+        if not self._up():
+            self.home.mkdir(parents=True, exist_ok=True)
+            with open(self.home / "said.txt", "ab") as said:
+                self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
+            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "`ablate up` hangs")
+        try:
+            deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
+            asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
+            self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+        except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
+            self.run = ""
+
+    def running(self) -> bool:
+        return self._up() and self._state() not in ENDED
+
+    def succeeded(self) -> bool:
+        return self._up() and self._state() == "COMPLETED"
+
+    def of_kind(self, kind: str) -> list[psutil.Process]:
+        return processes.of_kind(self.home, kind)
+
+    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
+        return processes.with_descendants(target)
+
+    def replace(self, kind: str) -> None:
+        pass
+
+    def end(self) -> list[str]:
+        """Also a flow run that says Running although nobody runs it."""
+        deadline = time.monotonic() + PATIENCE
+        while (cut_off := self._unfinished()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert self.up is not None
+        self.up.send_signal(signal.SIGTERM)
+        self.up.wait(60)
+        left = [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
+        return [f"{run['name']} is still {run['state_name']}" for run in cut_off] + left
+
+    def _unfinished(self) -> list[dict[str, Any]]:
+        unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+        return ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
+
+    def _up(self) -> bool:
+        return self.up is not None and self.up.poll() is None
+
+    def _state(self) -> str:
+        try:
+            return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
+        except OSError:  # the server was killed, or is busy: asked again
+            return ""
+
+
+def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
