@@ -46,7 +46,7 @@ def trials(
     """A cell that was stopped at each operation on its files in turn, and begun again."""
     folder = tmp_path_factory.mktemp("trials")
     (folder / "cell.json").write_text(cell.model_dump_json())
-    share = "1" if request.config.getoption("--kills") else "24"
+    share = "1" if request.config.getoption("--kills") else "16"
     command = [sys.executable, "-m", "tests.chaos.boundary", str(folder), str(folder / "cell.json"), share]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr[-3000:]
