@@ -38,7 +38,7 @@ class Attempt:
 
     def begin(self, stage: str) -> None:
         self.folder.mkdir(parents=True)
-        self.note(stage=stage, began=round(time.time(), 1))
+        self.note(stage=stage, began=round(time.time(), 1), place=os.getcwd())
         self._beating.start()
 
     def note(self, **facts: Any) -> None:
@@ -119,10 +119,10 @@ def attempts(run: Path) -> list[dict[str, Any]]:
 def _known(path: Path) -> dict[str, Any]:
     """What an attempt or a claim says of itself; a file that is missing or harmed tells nothing, and stops nobody."""
     try:
-        found: dict[str, Any] = store.read_json(path)
-    except (FileNotFoundError, ValueError):
+        found = store.read_json(path)
+    except (OSError, ValueError):
         return {}
-    return found
+    return found if isinstance(found, dict) else {}
 
 
 def latest(run: Path) -> str:
@@ -206,7 +206,9 @@ def _born(pid: int) -> str:
 
 
 def _read(run: Path) -> dict[str, Any]:
-    return _known(run / "claim.json")
+    """The claim on a cell; one that does not say who holds it holds nothing."""
+    found = _known(run / "claim.json")
+    return found if {"host", "pid", "born", "among"} <= found.keys() and isinstance(found.get("number"), int) else {}
 
 
 def leftovers(run: Path, names: Iterable[str]) -> Path | None:

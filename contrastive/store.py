@@ -96,7 +96,7 @@ def forget(folder: Path, marker: str) -> None:
     for path in folder.iterdir():
         kept = path.name.startswith(".") or path.name in NOT_COVERED
         if not kept and (marker == "TRAINED" or path.name in EVALUATED):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def mark(folder: Path, marker: str) -> None:
@@ -131,7 +131,7 @@ def damage(folder: Path, marker: str, *, thorough: bool = False) -> str | None:
                 return f"{name} was changed"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError):
         return f"{marker} is not readable"
     return None
 
@@ -143,8 +143,9 @@ def finished(folder: Path) -> bool:
 def failure(folder: Path) -> dict[str, Any] | None:
     """What FAILED.json says of the last attempt; None when there is none."""
     try:
-        return read_json(folder / "FAILED.json")
+        found: dict[str, Any] = read_json(folder / "FAILED.json")
+        return found | {"kind": str(found["kind"]), "error": str(found["error"])}
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError:
+    except (ValueError, KeyError, TypeError, OSError):
         return {"kind": "infrastructure", "error": "FAILED.json is not readable"}

@@ -25,12 +25,13 @@ from contrastive.plan import Plan
 from contrastive.status import Status
 from flows.events import grid_ended
 from flows.progress import Progress
+from reports.tables import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import references
 from tasks.render import render
-from tasks.tracking import sync
+from tasks.tracking import TrackingFailed, sync
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -72,10 +73,15 @@ def ablation_grid(
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
         scores = references(plan, devices)
         outcomes = run_cells(plan, devices)
-    sync(plan, plans.document(plan, scores))  # the cells that were reused, too
-    report = render(name)
-    publish(plan, outcomes, report)
+    show_states(plan, outcomes)
     failed = [outcome for outcome in outcomes if outcome.failed]
+    try:
+        sync(plan, plans.document(plan, scores))  # the cells that were reused, too
+        report = render(name)
+    except TrackingFailed:
+        grid_ended(name, len(plan.statuses), len(failed), None)
+        raise
+    create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
     grid_ended(name, len(plan.statuses), len(failed), report)
     if failed:
         raise GridFailed(summary(failed, len(plan.statuses), report))
@@ -150,18 +156,17 @@ def shown(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
     yield show
 
 
-def publish(plan: Plan, outcomes: list[Outcome], report: Path) -> None:
-    """The state of the grid and the report, as the Prefect UI shows them."""
+def show_states(plan: Plan, outcomes: list[Outcome]) -> None:
+    """The state of the grid, as the Prefect UI shows it: each text of the table as Markdown."""
     ended = {outcome.id: outcome for outcome in outcomes}
     rows = []
     for status in plan.statuses.values():
         outcome = ended.get(status.id)
         state, _, why = ("reused", "", status.why) if outcome is None else str(outcome).partition(": ")
-        rows.append({"cell": plan.name(status.cell), "state": state, "why": why, "id": status.id})
+        rows.append({"cell": plain(plan.name(status.cell)), "state": state, "why": plain(why), "id": status.id})
     create_table_artifact(
         key=f"grid-{plan.experiment.name}", table=rows, description=f"Cells of {plan.experiment.name}"
     )
-    create_markdown_artifact(key=f"report-{plan.experiment.name}", markdown=report.read_text(encoding="utf-8"))
 
 
 def summary(failed: list[Outcome], total: int, report: Path) -> str:

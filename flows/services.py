@@ -73,6 +73,8 @@ def environment(home: Path, host: str, api: str) -> dict[str, str]:
     }
     if not exposure.loopback(host) and "MLFLOW_AUTH_CONFIG_PATH" not in os.environ:
         found["MLFLOW_AUTH_CONFIG_PATH"] = str(exposure.mlflow_users(home))
+    if not exposure.loopback(host):  # MLflow lets in who asks for a name that it knows, and of itself knows few
+        found.setdefault("MLFLOW_SERVER_ALLOWED_HOSTS", f"{host},{host}:*,localhost,localhost:*,127.0.0.1,127.0.0.1:*")
     return found
 
 

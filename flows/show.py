@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from contrastive import claim, store, zero
+from contrastive.config import Cell
 from contrastive.errors import UserError
 
 
@@ -28,13 +29,18 @@ def by_hand(beginning: str, into: Path) -> str:
     """The command that trains a cell again, into a folder of its own."""
     run = find(beginning)
     config = claim.at_work(run) / "config.json"
-    if not config.exists():
-        raise UserError(f"{run} has no config.json: the cell was never begun")
-    training = store.read_json(config)["cell"]["training"]
+    try:
+        training = Cell.model_validate(store.read_json(config)["cell"]).training.model_dump()
+    except FileNotFoundError:
+        raise UserError(f"{run} has no config.json: the cell was never begun") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{config} is not readable: `ablate run` the experiment again") from error
+    places = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
+    there = f"cd {shlex.quote(str(places[-1]))} && " if places else ""  # where relative paths are looked for
     return (
-        f"ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
+        f"{there}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
         f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.job "
-        f"{shlex.quote(str(config))} {shlex.quote(str(into))}"
+        f"{shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
     )
 
 
@@ -64,7 +70,7 @@ def show(beginning: str) -> None:
     damage = store.damage(folder, "DONE", thorough=True)
     say("finished, every file whole" if damage is None else f"not finished: {damage}")
     if scores := content(folder / "scores.json"):
-        for score in scores["scores"]:
+        for score in scores.get("scores", []):
             error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}")
     if provenance := content(folder / "provenance.json"):
@@ -73,6 +79,8 @@ def show(beginning: str) -> None:
 
 def told(attempt: dict[str, Any]) -> str:
     """One line an attempt: which, of what, where, for how long, and what came of it."""
+    if missing := {"number", "stage", "host", "pid", "began"} - attempt.keys():
+        return f"an attempt whose attempt.json is damaged: it lacks {', '.join(sorted(missing))}"
     lasted = f"{attempt['ended'] - attempt['began']:.0f} s" if "ended" in attempt else "no end noted"
     began = datetime.fromtimestamp(attempt["began"]).isoformat(" ", "seconds")
     return (

@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from contrastive import store
 from reports.build import build
 from tasks.address import tracking_uri
-from tasks.tracking import telling_no_secret
+from tasks.tracking import in_words
 
 
 @task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
@@ -19,5 +19,5 @@ def render(experiment: str) -> Path:
 def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
     output = store.home() / "reports" / "output" / experiment
-    with telling_no_secret():
+    with in_words():
         return build(experiment, tracking_uri(store.home()), output)

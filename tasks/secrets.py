@@ -3,9 +3,13 @@
 import os
 import re
 
-NAMES = re.compile(r"(TOKEN|PASSWORD|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PASSPHRASE)$", re.IGNORECASE)
+NAMES = re.compile(
+    r"(TOKEN|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
+    re.IGNORECASE,
+)
 IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
-IN_QUERY = re.compile(r"([?&](?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
+ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token in the place of the user
+IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
 SHORTEST = 6  # shorter values stand in texts by chance
 
 
@@ -13,7 +17,7 @@ def masked(text: str) -> str:
     """The text without any credential that an address or the environment of this process holds."""
     for secret in sorted(_values(), key=len, reverse=True):
         text = text.replace(secret, "***")
-    return IN_QUERY.sub(r"\1***", IN_ADDRESS.sub(r"\1:***@", text))
+    return IN_QUERY.sub(r"\1***", ALONE.sub(r"\1***@", IN_ADDRESS.sub(r"\1:***@", text)))
 
 
 def _values() -> set[str]:

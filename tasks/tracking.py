@@ -45,19 +45,22 @@ NOT_A_CURVE = ("step", "epoch")
 _open: dict[str, MlflowClient] = {}  # address → who speaks to it
 
 
-class TrackingFailed(RuntimeError):
-    """What MLflow raised, without the credentials that it quoted."""
+class TrackingFailed(UserError):
+    """MLflow could not be used; in words, without the credentials that an error of it may quote."""
 
 
 @contextmanager
-def telling_no_secret() -> Iterator[None]:
-    """An error of MLflow may quote the address that it was given, password and all, and errors reach logs."""
+def in_words() -> Iterator[None]:
     try:
         yield
-    except Exception as error:
-        if (told := masked(str(error))) != str(error):
-            raise TrackingFailed(told) from None
+    except UserError:
         raise
+    except Exception as error:  # whatever a tracking server, a database or an address may raise
+        said = masked(str(error)).strip().partition("\n")[0]
+        raise TrackingFailed(
+            f"MLflow at {masked(tracking_uri(store.home()))} could not be used: {said or type(error).__name__}; results "
+            "are safe in their run folders, and the same command, or `ablate sync` and `ablate report`, goes on from them"
+        ) from None
 
 
 def open_tracker(home: Path) -> MlflowClient:
@@ -65,7 +68,7 @@ def open_tracker(home: Path) -> MlflowClient:
         return _open[uri]
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
-    with telling_no_secret(), store.locked(home / "locks" / "mlflow"):
+    with in_words(), store.locked(home / "locks" / "mlflow"):
         return _open.setdefault(uri, MlflowClient(tracking_uri=uri))
 
 
@@ -95,7 +98,7 @@ def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run
 
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str]) -> None:
     """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
-    with telling_no_secret(), store.locked(store.home() / "locks" / "mlflow"):
+    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
         status, reason = outcome(folder)
         run = find_run(client, experiment, "ablate.cell", folder.name)
         tags = wanted_tags(folder, sections)
@@ -231,7 +234,7 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
 
 def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
     """Which cells make which section, as the artifact grid.json of a run of its own."""
-    with telling_no_secret(), store.locked(store.home() / "locks" / "mlflow"):
+    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
         run = find_run(client, experiment, "ablate.kind", "grid")
         if run is None:
             run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
@@ -251,7 +254,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
             client.set_terminated(run.info.run_id, "FINISHED")
 
 
-@telling_no_secret()
+@in_words()
 def sync(plan: Plan, document: dict[str, Any]) -> str:
     """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained."""
     client, name = open_tracker(store.home()), plan.experiment.name
@@ -273,7 +276,7 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
-@telling_no_secret()
+@in_words()
 def audit(plan: Plan) -> list[str]:
     """Where run folders are damaged, or MLflow says something else than they do."""
     client, found = open_tracker(store.home()), []

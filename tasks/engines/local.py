@@ -91,6 +91,8 @@ class Local(Engine):
 
     def room_for(self, processes: int) -> None:
         whole_devices(self.share, processes)
+        if processes > 1 and not all(isinstance(slot, Slot) for slot in self.train.slots):
+            raise UserError(f"a cell of {processes} processes cannot run inline: take --engine local")
         if processes > self.train.count:
             raise UserError(
                 f"a cell of {processes} processes needs as many devices (without a GPU: resources.slots), and there "

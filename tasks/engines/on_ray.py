@@ -120,16 +120,19 @@ class OnRay(Engine):
         return given if with_devices else given | {"CUDA_VISIBLE_DEVICES": ""}
 
     def needs(self, processes: int) -> dict[str, float]:
-        return {"num_cpus": float(processes * self.threads), "num_gpus": processes * self.share}
+        """With GPUs they alone decide: cores are for evaluation, and no GPU waits for one of them."""
+        cores = 0 if self.share else processes * self.threads
+        return {"num_cpus": float(cores), "num_gpus": processes * self.share}
 
     def room_for(self, processes: int) -> None:
         whole_devices(self.share, processes)
         if sum(how_many(node, self.needs(1)) for node in nodes()) < processes:
             needs = self.needs(processes)
+            wanted = f"{needs['num_gpus']:g} GPUs" if self.share else f"{needs['num_cpus']:g} cores"
             there = "; ".join(f"{n['NodeManagerAddress']}: {gpus_of(n):g} GPUs, {cpus_of(n):g} cores" for n in nodes())
             raise UserError(
-                f"a cell of {processes} processes needs {needs['num_gpus']:g} GPUs and {needs['num_cpus']:g} cores, "
-                f"and the cluster has fewer ({there}): lower training.processes or training.threads"
+                f"a cell of {processes} processes needs {wanted}, and the cluster has fewer ({there}): lower "
+                "training.processes or training.threads"
             )
 
     def width(self) -> int:
@@ -262,5 +265,4 @@ def cpus_of(node: dict[str, Any]) -> float:
 
 def how_many(node: dict[str, Any], needs: dict[str, float]) -> int:
     """Cells with such needs that a node holds at a time."""
-    by_cores = cpus_of(node) // needs["num_cpus"]
-    return int(min(by_cores, gpus_of(node) // needs["num_gpus"]) if needs["num_gpus"] else by_cores)
+    return int(gpus_of(node) // needs["num_gpus"] if needs["num_gpus"] else cpus_of(node) // needs["num_cpus"])
