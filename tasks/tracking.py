@@ -59,7 +59,7 @@ def in_words() -> Iterator[None]:
         said = masked(str(error)).strip().partition("\n")[0]
         raise TrackingFailed(
             f"MLflow at {masked(tracking_uri(store.home()))} could not be used: {said or type(error).__name__}; results "
-            "are safe in their run folders, and the same command, or `ablate sync` and `ablate report`, goes on from them"
+            "are safe in their run folders: the same command goes on from them, as `ablate sync` and `ablate report` do"
         ) from None
 
 
