@@ -90,13 +90,21 @@ def locked(path: Path) -> Iterator[None]:
 
 def forget(folder: Path, marker: str) -> None:
     """Remove the marker and what it alone covers, before the stage puts its files there again; first what says done."""
-    (folder / "DONE").unlink(missing_ok=True)
+    remove(folder / "DONE")
     if marker == "TRAINED":
-        (folder / "TRAINED").unlink(missing_ok=True)
+        remove(folder / "TRAINED")
     for path in folder.iterdir():
         kept = path.name.startswith(".") or path.name in NOT_COVERED
         if not kept and (marker == "TRAINED" or path.name in EVALUATED):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Whatever is there; of a link, the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def mark(folder: Path, marker: str) -> None:

@@ -57,9 +57,10 @@ def in_words() -> Iterator[None]:
         raise
     except Exception as error:  # whatever a tracking server, a database or an address may raise
         said = masked(str(error)).strip().partition("\n")[0]
+        place = masked(tracking_uri(store.home()))
         raise TrackingFailed(
-            f"MLflow at {masked(tracking_uri(store.home()))} could not be used: {said or type(error).__name__}; results "
-            "are safe in their run folders: the same command goes on from them, as `ablate sync` and `ablate report` do"
+            f"MLflow at {place} could not be used: {said or type(error).__name__}; results are safe in their run folders: "
+            "the same command goes on from them, and so do `ablate sync` and `ablate report`"
         ) from None
 
 

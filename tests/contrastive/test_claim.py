@@ -150,3 +150,40 @@ def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
         "TRAINED", "attempts", "checkpoint",
     }  # fmt: skip
     assert (run / "checkpoint" / "new").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}', "REAL number→text", "REAL host→hosu"],
+)
+def test_a_harmed_claim_holds_nothing(content: str, run: Path):
+    first = claim._take(run, lambda: False)
+    assert first is not None
+    if content.startswith("REAL"):
+        real = (run / "claim.json").read_text()
+        content = (
+            real.replace('"number": 1', '"number": "1"') if "number" in content else real.replace('"host"', '"hosu"')
+        )
+        assert content != real
+    (run / "claim.json").write_text(content)
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / "weights").write_text("new")
+        work.publish("TRAINED")
+    assert trained(run) == "new"
+
+
+def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").write_text("of somebody")
+    run.mkdir(parents=True)
+    (run / "checkpoint").symlink_to(tmp_path / "elsewhere")
+    (run / "TRAINED").mkdir()
+    assert store.damage(run, "TRAINED") == "TRAINED is not readable"
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / "checkpoint").mkdir()
+        (work.folder / "checkpoint" / "weights").write_text("new")
+        work.publish("TRAINED")
+    assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]

@@ -97,3 +97,9 @@ def test_a_lock_waits_for_another_process_and_is_freed_by_its_death(tmp_path: Pa
 def _kill_later(pid: int, seconds: float) -> None:
     time.sleep(seconds)
     os.kill(pid, 9)
+
+
+@pytest.mark.parametrize("content", ['{"kine": "code"}', "[]", "3", "{", ""])
+def test_a_harmed_failure_says_that_it_is_not_readable(content: str, tmp_path: Path):
+    (tmp_path / "FAILED.json").write_text(content)
+    assert store.failure(tmp_path) == {"kind": "infrastructure", "error": "FAILED.json is not readable"}

@@ -202,7 +202,9 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_AUTH_STRING", SECRETS["PREFECT_SERVER_API_AUTH_STRING"])
         (shown,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report-tiny"]}}})
+        (table,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["grid-tiny"]}}})
     assert shown["data"] == report
+    assert "<script" not in str(table["data"]) and "[d](" not in str(table["data"])
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
     words = shlex.split(printed)
     assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.job"

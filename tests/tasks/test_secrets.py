@@ -16,6 +16,8 @@ from tasks.secrets import masked
         ("postgresql+asyncpg://me:p@s:s@host/db", "postgresql+asyncpg://me:***@host/db"),
         ("API request to https://:tok@host/api failed", "API request to https://:***@host/api failed"),
         ("postgresql://host/db?user=me&password=pass&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("host=db password=pass dbname=x", "host=db password=*** dbname=x"),
+        ("https://ghp_0123456789abcdefghij@host/x", "https://***@host/x"),
         ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
         ("see https://host:5000/path and me@host", "see https://host:5000/path and me@host"),
     ],
@@ -24,7 +26,9 @@ def test_addresses_keep_everything_but_their_password(text: str, shown: str):
     assert masked(text) == shown
 
 
-@pytest.mark.parametrize("name", ["HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY"])
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY", "DB_PASS"]
+)
 def test_the_value_of_a_variable_that_holds_a_credential(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(name, "s3cret-value")
     assert masked("denied for s3cret-value.") == "denied for ***."

@@ -1,6 +1,8 @@
 import json
 import multiprocessing
+import sqlite3
 import traceback
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from mlflow.entities import Run
 from contrastive import store
 from contrastive.errors import UserError
 from tasks import tracking
+from tasks.render import build_report
 from tests.recorded import cell_folder, failed_folder, grid
 
 
@@ -163,3 +166,22 @@ def test_scores_of_an_earlier_evaluation_do_not_stay(home: Path):
     tracking.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert "test.ari" not in run.data.metrics and not list(tracking.differences(client, run, folder))
+
+
+@pytest.mark.parametrize("uri", ["nonsense://there", "postgresqlx://me:hush-hush@there/db", "http://127.0.0.1:1"])
+def test_a_tracker_that_cannot_be_used_is_said_in_one_line(uri: str, home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    folder = cell_folder("c0s0", "ce", 0, 0.75)
+    with pytest.raises(tracking.TrackingFailed, match="could not be used: .*results are safe") as raised:
+        tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+    assert "\n" not in str(raised.value) and "hush-hush" not in str(raised.value)
+
+
+def test_a_locked_database_ends_a_report_in_words(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tracking, "_open", {})
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}?timeout=0.2")
+    with closing(sqlite3.connect(home / "mlflow.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(tracking.TrackingFailed, match="locked"):
+            build_report("small")
