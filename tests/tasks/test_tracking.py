@@ -49,7 +49,7 @@ def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Pa
         send(self, *arguments, **values)
 
     monkeypatch.setattr(MlflowClient, "log_batch", dies)
-    with pytest.raises(ConnectionError):
+    with pytest.raises(tracking.TrackingFailed, match="the network is gone"):
         tracking.record_cell(client, "small", folder, [])
     (half,) = runs(client)
     assert half.info.status == "RUNNING" and 0 < len(steps(client, half, "loss")) < 30
