@@ -94,7 +94,7 @@ def test_an_edited_grid_reuses_what_stands_and_bad_cells_stop_no_other(
             texts,
             name="edited",
             sections=[BAD[names[0]], good, BAD[names[1]], BAD[names[2]]],
-            resources={"checkpoint_every": grid.CHECKPOINT_EVERY, "hung_after": 10},
+            resources={"checkpoint_every": grid.CHECKPOINT_EVERY, "hung_after": 15},
         )
         cells = planned(edited, home)
         before = {path: path.stat().st_mtime_ns for path in home.glob("runs/*/*") if path.is_file()}
