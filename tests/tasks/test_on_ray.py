@@ -193,6 +193,10 @@ def lost(index: int) -> str:
     return "process 2 of the cell ended with code -9"
 
 
+def wait_for_the_other(machines: Machines) -> None:
+    time.sleep(60)
+
+
 def fail_when_alone(machines: Machines) -> dict[str, str]:
     return {"kind": "code", "error": "the other side hung up"}
 
@@ -204,7 +208,7 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
         engine.room_for(3)
         told = engine.run("train", lead, tmp_path, processes=3, assist=partial(help_out, tmp_path))
         assert told == f"{extra.node_ip_address} (2, 1) and 1 with 0 by 0,1"
-        for work in (partial(slow, 60.0), fail_when_alone):  # who waits for the other one, and who complains of it
+        for work in (wait_for_the_other, fail_when_alone):  # who waits for the other one, and who complains of it
             with pytest.raises(WorkerLost, match="process 2 of the cell ended with code -9"):
                 engine.run("train", work, processes=3, assist=lost)
     finally:
