@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from contrastive import claim, store
 from tasks.secrets import masked
-from tasks.tracking import find_run, fresh_run, log_curves, open_tracker
+from tasks.tracking import find_run, fresh_run, log_curves, open_tracker, params_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class CurveWriter:
             self.client = open_tracker(self.home)
             with store.locked(self.home / "locks" / "mlflow"):
                 known = find_run(self.client, self.experiment, "ablate.cell", self.folder.name)
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name, known)
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name, known, {})
+                log_curves(self.client, self.run_id, [], params=params_of(self.folder))
         log_curves(self.client, self.run_id, rows)
         self.sent += len(rows)

@@ -6,7 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from tasks.tracking import find_run, open_tracker, record_cell
+from tasks.tracking import RECORDED, find_run, open_tracker, record_cell
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ def close(cell_id: str, experiment: str) -> None:
         with store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
             run = find_run(client, experiment, "ablate.cell", cell_id)
             if run is not None and run.info.status == "RUNNING":
+                client.set_tag(run.info.run_id, RECORDED, "")  # whatever was noted before, it is not complete
                 client.set_terminated(run.info.run_id, "KILLED")
     except Exception as error:  # whatever a tracking server may raise
         logger.warning("the MLflow run of %s stays open until the next run: %s", cell_id, error)

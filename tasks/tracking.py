@@ -10,7 +10,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,15 +135,18 @@ def outcome(folder: Path) -> tuple[str, str]:
 
 
 def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str]) -> str:
-    """Send what is missing of a run, its tags last; one that holds other curves or scores is replaced."""
+    """Send what is missing of a run; one that holds other curves or scores is replaced.
+
+    A run that says RUNNING is not complete, whatever its tags say: its end is what is sent last.
+    """
     rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
+    params: list[Param] = []
     if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
-        run_id = fresh_run(client, experiment, folder, name_of(folder), run)
-        sent = 0
+        run_id, params = fresh_run(client, experiment, folder, name_of(folder), run, tags), params_of(folder)
+        sent, tags = 0, {}
     else:
         run_id = run.info.run_id
         sent = len(client.get_metric_history(run_id, "loss"))
-    log_curves(client, run_id, rows[sent:])
     for name in ARTIFACTS:
         path = (latest if name == "config.json" else folder) / name
         if path.exists():
@@ -151,10 +154,9 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
     weights = folder / "checkpoint" / "weights.safetensors"
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
-    now = int(time.time() * 1000)
     scores = store.read_json(folder / "scores.json")["scores"] if (folder / "scores.json").exists() else []
-    measured = [Metric(score["name"], score["value"], now, 0) for score in scores]
-    client.log_batch(run_id, metrics=measured, tags=[RunTag(key, value) for key, value in tags.items()])
+    measured = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
+    log_curves(client, run_id, rows[sent:], measured, params, [RunTag(key, value) for key, value in tags.items()])
     return run_id
 
 
@@ -165,18 +167,21 @@ def foreign_scores(run: Run, folder: Path) -> list[str]:
     return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
 
 
-def fresh_run(client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None) -> str:
+def fresh_run(
+    client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None, tags: dict[str, str]
+) -> str:
     """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
     while old is not None:
         client.delete_run(old.info.run_id)
         old = find_run(client, experiment, "ablate.cell", folder.name)
-    tags = {"ablate.cell": folder.name, "ablate.kind": "cell"}
-    run = client.create_run(experiment_id(client, experiment), run_name=name, tags=tags)
+    tags = tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    return str(client.create_run(experiment_id(client, experiment), run_name=name, tags=tags).info.run_id)
+
+
+def params_of(folder: Path) -> list[Param]:
     config = claim.at_work(folder) / "config.json"
-    if config.exists():
-        params = [Param(key, value[:6000]) for key, value in settings(store.read_json(config)["cell"])]
-        client.log_batch(run.info.run_id, params=params)
-    return str(run.info.run_id)
+    cell = store.read_json(config)["cell"] if config.exists() else {}
+    return [Param(key, value[:6000]) for key, value in settings(cell)]
 
 
 def settings(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -191,9 +196,17 @@ def settings(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def log_curves(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> None:
+def log_curves(
+    client: MlflowClient,
+    run_id: str,
+    rows: list[dict[str, Any]],
+    scores: Iterable[Metric] = (),
+    params: Iterable[Param] = (),
+    tags: Iterable[RunTag] = (),
+) -> None:
+    """Lines of a log, and what else is to be said of a run, in as few calls as there can be."""
     now = int(time.time() * 1000)
-    batch: list[Metric] = []
+    batch = list(scores)
     for row in rows:
         points = [
             Metric(key, value, now, row["step"])
@@ -204,8 +217,8 @@ def log_curves(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) ->
             client.log_batch(run_id, metrics=batch)
             batch = []
         batch += points
-    if batch:
-        client.log_batch(run_id, metrics=batch)
+    if batch or params or tags:
+        client.log_batch(run_id, metrics=batch, params=list(params), tags=list(tags))
 
 
 def is_prefix(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> bool:
