@@ -4,7 +4,8 @@
 
 The cells compute nothing (`nothing.py`). Everything around them is real: Prefect's flow and tasks with a server,
 warm workers, claims, run folders with their digests, MLflow in SQLite, the report. Ray Tune runs as many trials of a
-function that reports one number, the loop asks as often for the result of a task. Needs `pip install 'ray[tune]'`.
+function that reports one number, in actors that are used again, alone and with its own callback for MLflow in SQLite;
+the loop asks as often for the result of a task. Needs `pip install 'ray[tune]'`.
 """
 
 import os
@@ -18,59 +19,64 @@ from pathlib import Path
 from benchmarks import nothing
 from benchmarks.turns import Run, start, take_turns
 
-VARIANTS = ("flow", "flow, finished", "Ray Tune", "ray.get")
+VARIANTS = ("flow", "Ray Tune", "ray.get", "flow with MLflow", "Ray Tune with MLflow", "flow, all finished")
 
 
 def measure(variant: str, cells: int) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(ABLATE_HOME=folder, PREFECT_HOME=f"{folder}/prefect", PREFECT_LOGGING_LEVEL="CRITICAL")
-        run = {"Ray Tune": ray_tune, "ray.get": ray_get}.get(variant, flow)
-        seconds = run(cells, Path(folder))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds[-1] if variant == "flow, finished" else seconds[0], "mib": peak}
+        run = {"Ray Tune": ray_tune, "Ray Tune with MLflow": ray_tune, "ray.get": ray_get}.get(variant, flow)
+        seconds = run(cells, Path(folder), variant)
+    return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def flow(cells: int, folder: Path) -> list[float]:
-    """Seconds of the flow, and of the same flow again, when all its cells are finished."""
+def flow(cells: int, folder: Path, variant: str) -> float:
     from prefect.server.api.server import SubprocessASGIServer
 
-    from flows.ablation_grid import ablation_grid
-    from tasks import work
+    from flows import ablation_grid
+    from tasks import cell, work
 
     SubprocessASGIServer().start()
     work.train, work.evaluate = nothing.train, nothing.evaluate
     file = nothing.experiment(folder, cells)
+    if variant == "flow":  # without MLflow, and so without a report
+        cell.record = ablation_grid.sync = lambda *_: None
+        ablation_grid.render = lambda _: file
     seconds = []
-    for _ in range(2):
+    for _ in range(2 if variant == "flow, all finished" else 1):
         began = time.perf_counter()
-        ablation_grid(str(file))
+        ablation_grid.ablation_grid(str(file))
         seconds.append(time.perf_counter() - began)
-    return seconds
+    return seconds[-1]
 
 
-def ray_tune(cells: int, folder: Path) -> list[float]:
+def ray_tune(cells: int, folder: Path, variant: str) -> float:
     import ray
     from ray import tune
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
 
     ray.init(address="local", include_dashboard=False, logging_level="ERROR")
+    callbacks = [MLflowLoggerCallback(f"sqlite:///{folder}/mlflow.db", experiment_name="nothing")]
     began = time.perf_counter()
     tune.Tuner(
         lambda config: {"score": 1.0},
         param_space={"seed": tune.grid_search(list(range(cells)))},
         tune_config=tune.TuneConfig(reuse_actors=True),
-        run_config=tune.RunConfig(storage_path=str(folder), verbose=0),
+        run_config=tune.RunConfig(
+            storage_path=str(folder), verbose=0, callbacks=callbacks if "MLflow" in variant else None
+        ),
     ).fit()
-    return [time.perf_counter() - began]
+    return time.perf_counter() - began
 
 
-def ray_get(cells: int, folder: Path) -> list[float]:
+def ray_get(cells: int, folder: Path, variant: str) -> float:
     import ray
 
     ray.init(address="local", include_dashboard=False, logging_level="ERROR")
     task = ray.remote(lambda seed: {"score": 1.0})
     began = time.perf_counter()
     assert len(ray.get([task.remote(seed) for seed in range(cells)])) == cells
-    return [time.perf_counter() - began]
+    return time.perf_counter() - began
 
 
 def main(cells: int = 1000, turns: int = 3) -> None:

@@ -5,6 +5,7 @@ import platform
 import resource
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def describe() -> dict[str, Any]:
     }
 
 
+@cache  # of the code that this process has loaded, whatever is done to the files meanwhile
 def commit() -> str:
     """The Git commit of the code, with + when the working tree differs from it; empty outside of Git.
 
@@ -41,6 +43,7 @@ def commit() -> str:
     return head.strip() + ("+" if changed.strip() else "")
 
 
+@cache
 def hardware() -> dict[str, Any]:
     import torch  # here, so that who asks for the commit alone waits for nothing
 
