@@ -18,10 +18,15 @@ PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-lear
 def describe() -> dict[str, Any]:
     return {
         "commit": commit(),
-        "packages": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "packages": packages(),
         "hardware": hardware(),
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
+
+
+@cache
+def packages() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 @cache  # of the code that this process has loaded, whatever is done to the files meanwhile
