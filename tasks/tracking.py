@@ -10,7 +10,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -200,9 +200,9 @@ def log_curves(
     client: MlflowClient,
     run_id: str,
     rows: list[dict[str, Any]],
-    scores: Iterable[Metric] = (),
-    params: Iterable[Param] = (),
-    tags: Iterable[RunTag] = (),
+    scores: Sequence[Metric] = (),
+    params: Sequence[Param] = (),
+    tags: Sequence[RunTag] = (),
 ) -> None:
     """Lines of a log, and what else is to be said of a run, in as few calls as there can be."""
     now = int(time.time() * 1000)

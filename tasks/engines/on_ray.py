@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class OnRay(Engine):
     def __init__(self, leave: Path, resources: Resources, threads: int):
         super().__init__(leave)
         self.threads, self.slots = threads, resources.slots
-        self.share = resources.gpus_per_cell if any(node["Resources"].get("GPU") for node in nodes()) else 0.0
+        self.share = resources.gpus_per_cell if any(map(gpus_of, nodes())) else 0.0
         self.packages = packages()
         self.capacity, self.counted = 0, -100.0
 
@@ -143,8 +143,9 @@ class OnRay(Engine):
 
     def look_at_nodes(self) -> None:
         """Raises where a node has other packages than the driver, or another store."""
-        asked = [at_node.options(scheduling_strategy=on_node(node)).remote(str(self.permit)) for node in nodes()]
-        for node, (sees, theirs) in zip(nodes(), ray.get(asked), strict=True):
+        there = nodes()  # once, for they come and go
+        asked = [at_node.options(scheduling_strategy=on_node(node)).remote(str(self.permit)) for node in there]
+        for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
             if other := differences(self.packages, theirs):
                 raise UserError(f"the node {name} would compute with other packages than this machine: {other}")
@@ -224,6 +225,7 @@ def at_node(leave: str) -> tuple[bool, dict[str, str]]:
     return os.path.exists(leave), packages()
 
 
+@cache
 def packages() -> dict[str, str]:
     found = {}
     for name in PACKAGES:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flows import ports
 from tests.chaos import grid, soak, ways
 
 
@@ -19,16 +20,14 @@ def prefect(*arguments: str) -> list[str]:
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Of everything that is started here: a Prefect server of their own, found by its address."""
-    home, port = tmp_path_factory.mktemp("prefect"), str(ways.free_port())
+    home, port = tmp_path_factory.mktemp("prefect"), str(ports.any_free_port())
     settings = {"PREFECT_HOME": str(home), "OMP_NUM_THREADS": "1", "PREFECT_WORKER_QUERY_SECONDS": "1"}
     command = prefect("server", "start", "--host", "127.0.0.1", "--port", port)
     with open(home / "server.log", "wb") as log:
         server = subprocess.Popen(command, env=os.environ | settings, stdout=log, stderr=log)
     try:
-        from flows.ports import answers
-
         api = f"http://127.0.0.1:{port}/api"
-        ways.wait(lambda: answers(f"{api}/health"), "Prefect's server did not start")
+        ways.wait(lambda: ports.answers(f"{api}/health"), "Prefect's server did not start")
         yield settings | {"PREFECT_API_URL": api}
     finally:
         server.terminate()

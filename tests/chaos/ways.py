@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -31,21 +30,22 @@ class Way(Protocol):
     def begin(self) -> None: ...
     def running(self) -> bool: ...
     def succeeded(self) -> bool: ...
-    def of_kind(self, kind: str) -> list[psutil.Process]: ...
-    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
-        """The target, and what must end when it does."""
-        ...
-
-    def replace(self, kind: str) -> None:
-        """What was killed, where nobody else does so."""
-        ...
-
     def end(self) -> list[str]:
         """Stop what is still there, and say what should not have been."""
         ...
 
+    def of_kind(self, kind: str) -> list[psutil.Process]:
+        return processes.of_kind(self.home, kind)
 
-class Command:
+    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
+        """The target, and what must end when it does."""
+        return processes.with_descendants(target)
+
+    def replace(self, kind: str) -> None:
+        """What was killed, where nobody else does so."""
+
+
+class Command(Way):
     """`ablate run` from a terminal."""
 
     name = "ablate run"
@@ -72,21 +72,12 @@ class Command:
     def succeeded(self) -> bool:
         return self.process is not None and self.process.returncode == 0
 
-    def of_kind(self, kind: str) -> list[psutil.Process]:
-        return processes.of_kind(self.home, kind)
-
-    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
-        return processes.with_descendants(target)
-
-    def replace(self, kind: str) -> None:
-        pass
-
     def end(self) -> list[str]:
         assert self.process is not None and not self.running()
         return [f"left over: {one.pid} {processes.kind(one)}" for one in processes.gone_within(10, self.home)]
 
 
-class Deployment:
+class Deployment(Way):
     """A deployment of `ablate up`, which starts its services again when they are killed."""
 
     name = "ablate up"
@@ -95,7 +86,7 @@ class Deployment:
 
     def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
         self.home, self.experiment = home, experiment
-        prefect, mlflow = free_port(), free_port()
+        prefect, mlflow = ports.any_free_port(), ports.any_free_port()
         self.api = f"http://127.0.0.1:{prefect}/api"
         settings = {"ABLATE_HOME": str(home), "ABLATE_PREFECT_PORT": str(prefect), "ABLATE_MLFLOW_PORT": str(mlflow)}
         self.environment = os.environ | environment | settings
@@ -120,15 +111,6 @@ class Deployment:
 
     def succeeded(self) -> bool:
         return self._up() and self._state() == "COMPLETED"
-
-    def of_kind(self, kind: str) -> list[psutil.Process]:
-        return processes.of_kind(self.home, kind)
-
-    def begun_by(self, target: psutil.Process, kind: str) -> list[psutil.Process]:
-        return processes.with_descendants(target)
-
-    def replace(self, kind: str) -> None:
-        pass
 
     def end(self) -> list[str]:
         """Also a flow run that says Running although nobody runs it."""
@@ -165,9 +147,3 @@ def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=30) as answer:
         return json.load(answer)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -26,9 +25,7 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(prefect_home: Path) -> Iterator[str]:
     """A Prefect server for the tests that do not ask how a flow runs without one; that costs each of them seconds."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = ports.any_free_port()
     command = [str(Path(sys.executable).parent / "prefect"), "server", "start", "--host", "127.0.0.1", "--port", port]
     environment = os.environ | {"PREFECT_HOME": str(prefect_home), "DO_NOT_TRACK": "1"}
     with open(prefect_home / "server.log", "w") as log:

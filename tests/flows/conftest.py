@@ -1,5 +1,4 @@
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -9,12 +8,6 @@ import psutil
 
 CHECKOUT = Path(__file__).parents[2]
 ABLATE = [sys.executable, "-c", "from flows.cli import main; main()"]
-
-
-def a_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:

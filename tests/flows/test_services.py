@@ -15,7 +15,7 @@ import yaml
 import tasks
 from contrastive.errors import UserError
 from flows import ports, services, zombies
-from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate, alive
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive
 
 SERVICES = ("prefect-server", "mlflow", "prefect-worker")
 
@@ -24,8 +24,8 @@ SERVICES = ("prefect-server", "mlflow", "prefect-worker")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
-        "ABLATE_PREFECT_PORT": str(a_free_port()),
-        "ABLATE_MLFLOW_PORT": str(a_free_port()),
+        "ABLATE_PREFECT_PORT": str(ports.any_free_port()),
+        "ABLATE_MLFLOW_PORT": str(ports.any_free_port()),
     }
 
 
@@ -148,7 +148,7 @@ def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
 def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkeypatch):
     variables = {name: variable for name, (variable, _) in ports.PORTS.items()}
     for variable in variables.values():
-        monkeypatch.setenv(variable, str(a_free_port()))
+        monkeypatch.setenv(variable, str(ports.any_free_port()))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -19,7 +19,7 @@ import psycopg2
 import pytest
 
 from flows import ports
-from tests.flows.conftest import ABLATE, CHECKOUT, a_free_port, ablate
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD
 
 SECRETS = {
@@ -72,8 +72,8 @@ def settings(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return SECRETS | {
         "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
         "ABLATE_HOST": "127.1",  # loopback, but not to be seen at once: so passwords are demanded, and nobody is let in
-        "ABLATE_PREFECT_PORT": str(a_free_port()),
-        "ABLATE_MLFLOW_PORT": str(a_free_port()),
+        "ABLATE_PREFECT_PORT": str(ports.any_free_port()),
+        "ABLATE_MLFLOW_PORT": str(ports.any_free_port()),
         "PREFECT_API_DATABASE_CONNECTION_URL": prefect.replace("postgresql", "postgresql+asyncpg"),
         "MLFLOW_TRACKING_URI": mlflow,
     }
