@@ -31,22 +31,20 @@ def measure(variant: str, cells: int) -> Run:
 
 
 def flow(cells: int, folder: Path, variant: str) -> float:
-    from prefect.server.api.server import SubprocessASGIServer
-
-    from flows import ablation_grid
+    from flows import ablation_grid, temporary
     from tasks import cell, work
 
-    SubprocessASGIServer().start()
     work.train, work.evaluate = nothing.train, nothing.evaluate
     file = nothing.experiment(folder, cells)
     if variant == "flow":  # without MLflow, and so without a report
         cell.record = ablation_grid.sync = lambda *_: None
         ablation_grid.render = lambda _: file
     seconds = []
-    for _ in range(2 if variant == "flow, all finished" else 1):
-        began = time.perf_counter()
-        ablation_grid.ablation_grid(str(file))
-        seconds.append(time.perf_counter() - began)
+    with temporary.server():
+        for _ in range(2 if variant == "flow, all finished" else 1):
+            began = time.perf_counter()
+            ablation_grid.ablation_grid(str(file))
+            seconds.append(time.perf_counter() - began)
     return seconds[-1]
 
 

@@ -63,12 +63,10 @@ def plan(folder: Path, cells: int = 50_000) -> None:
 
 def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
-    from prefect.server.api.server import SubprocessASGIServer
 
-    from flows import ablation_grid
+    from flows import ablation_grid, temporary
     from tasks import cell
 
-    SubprocessASGIServer().start()
     made = plans.make(experiment.load(nothing.experiment(folder, cells)))
     cell.record = lambda *_: None  # MLflow has a price of its own: `benchmarks.overhead`
 
@@ -79,7 +77,8 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
             timed(f"flow, {devices} devices", cells, began)
 
-    scale()
+    with temporary.server():
+        scale()
 
 
 def ray(folder: Path, cells: int = 2_000, count: int = 8, gpus: int = 8) -> None:

@@ -25,7 +25,7 @@ def take_turns(
         for variant, runs in found.items():
             command = [sys.executable, "-m", module, "measure", json.dumps([variant, *arguments])]
             done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=os.environ | (environment or {}))
-            runs.append(json.loads(done.stdout))
+            runs.append(json.loads(done.stdout.splitlines()[-1]))  # Ray says things before it
     return found
 
 

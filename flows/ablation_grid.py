@@ -23,6 +23,7 @@ from contrastive import estimate, experiment, store
 from contrastive import plan as plans
 from contrastive.plan import Plan
 from contrastive.status import Status
+from flows.backlog import catch_up
 from flows.events import grid_ended
 from flows.progress import Progress
 from reports.tables import plain
@@ -100,6 +101,7 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
     with Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress, shown(plan, len(to_do)) as show:
         try:
             while True:
+                catch_up()
                 for status in islice(waiting, devices.width() - in_flight):
                     cell.submit(job(plan, status), devices).add_done_callback(ended.put)
                     in_flight += 1

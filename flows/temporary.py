@@ -26,6 +26,8 @@ def server() -> Iterator[None]:
     """Where a server is configured already, that one is used."""
     from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
+    from flows import backlog
+
     if get_current_settings().api.url:
         yield
         return
@@ -39,7 +41,10 @@ def server() -> Iterator[None]:
         try:
             wait_for(f"http://127.0.0.1:{port}/api/health", process, Path(log.name))
             with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-                yield
+                try:
+                    yield
+                finally:
+                    backlog.close()
         finally:
             for number in (signal.SIGTERM, signal.SIGKILL):
                 watcher.end([], [process.pid], number)

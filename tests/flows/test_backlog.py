@@ -1,0 +1,38 @@
+"""What waits for Prefect's server: it is sent before a temporary server goes, and given up with a dead one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys, time
+from pathlib import Path
+from prefect.events import emit_event
+from flows import backlog, temporary
+
+def servers():
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")
+            if "prefect\\0server" in (path / "cmdline").read_text() and f"PREFECT_HOME={os.environ['PREFECT_HOME']}"
+            in (path / "environ").read_text()]
+
+with temporary.server():
+    for number in range(600):
+        emit_event(f"test.{number}", {"prefect.resource.id": "test"})
+    if "kill" in sys.argv:
+        for server in servers():
+            os.kill(server, signal.SIGKILL)
+    print("caught up" if backlog.catch_up(100) else "gave up", backlog.EventsWorker.instance()._queue.qsize() <= 100)
+print("left", backlog.EventsWorker.instance()._queue.qsize())
+"""
+
+
+@pytest.mark.parametrize("how, said", [("serve", "caught up True"), ("kill", "gave up False")])
+def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
+    how: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [said, "left 0"]
