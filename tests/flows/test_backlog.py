@@ -18,13 +18,16 @@ def servers():
             in (path / "environ").read_text()]
 
 with temporary.server():
-    for number in range(600):
-        emit_event(f"test.{number}", {"prefect.resource.id": "test"})
+    worker = backlog.EventsWorker.instance()
+    emit_event("test.first", {"prefect.resource.id": "test"})
+    assert backlog.catch_up(0)  # connected
     if "kill" in sys.argv:
         for server in servers():
             os.kill(server, signal.SIGKILL)
-    print("caught up" if backlog.catch_up(100) else "gave up", backlog.EventsWorker.instance()._queue.qsize() <= 100)
-print("left", backlog.EventsWorker.instance()._queue.qsize())
+    for number in range(600):
+        emit_event(f"test.{number}", {"prefect.resource.id": "test"})
+    print("caught up" if backlog.catch_up(100) else "gave up", worker._queue.qsize() <= 100)
+print("left", worker._queue.qsize())
 """
 
 
