@@ -6,7 +6,7 @@ import random
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Soak:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.hit: dict[tuple[str, int], str] = {}  # the attempts that a kill ended
+        self.begun_with: dict[Path, int] = {}  # log of an attempt → bytes, when it was seen first
 
     def kill(self, kind: str) -> None:
         """A process of this kind, at a random moment while the grid is at work; what it began must end too."""
@@ -93,11 +94,14 @@ class Soak:
         time.sleep(0.1)  # each look reads the environment of every process
 
     def _trains(self) -> bool:
-        """Whether a cell is in the middle of its steps."""
-        return any(
-            (path.parent / "attempts" / f"{claim._read(path.parent).get('number', 0):04}" / "metrics.jsonl").exists()
-            for path in self.way.home.glob("runs/*/claim.json")
-        )
+        """Whether a cell is in the middle of its steps: its log, at first that of an earlier attempt, has grown."""
+        for path in self.way.home.glob("runs/*/claim.json"):
+            number = claim._read(path.parent).get("number", 0)
+            log = path.parent / "attempts" / f"{number:04}" / "metrics.jsonl"
+            with suppress(FileNotFoundError):  # not there yet, or just moved to the run folder
+                if (size := log.stat().st_size) > self.begun_with.setdefault(log, size):
+                    return True
+        return False
 
     def _note(self, kind: str, family: set[int]) -> None:
         for path in self.way.home.glob("runs/*/claim.json"):
@@ -131,6 +135,7 @@ class Soak:
         if set(found) != set(self.truth):
             self.faults.append(f"cells {sorted(found)}, and without a kill {sorted(self.truth)}")
         self.hit.clear()
+        self.begun_with.clear()
 
 
 def table(soaks: list[Soak]) -> str:
