@@ -64,7 +64,7 @@ def plan(folder: Path, cells: int = 50_000) -> None:
 def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
-    from flows import ablation_grid, temporary
+    from flows import ablation_grid, backlog, temporary
     from tasks import cell
 
     made = plans.make(experiment.load(nothing.experiment(folder, cells)))
@@ -75,6 +75,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
         with permit.granted(folder) as leave:
             began = time.perf_counter()
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
+            assert backlog.catch_up(0)
             timed(f"flow, {devices} devices", cells, began)
 
     with temporary.server():

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from flows.ports import any_free_port
 
 PASSWORD = "a-password-nobody-may-see"
 NOBODY = 65534  # the server refuses to run as root
@@ -36,9 +37,7 @@ def server() -> Iterator[str]:
     if as_nobody:
         os.chown(folder, NOBODY, NOBODY)
     (folder / "password").write_text(PASSWORD)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = any_free_port()
     settings = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
     where = programs(folder)
 
