@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from contrastive import store
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell
+from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
 
 EXPERIMENT = """

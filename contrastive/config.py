@@ -7,20 +7,11 @@ stays outside of it, so that changing it never trains again.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from contrastive import registry
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Weights = Annotated[str, StringConstraints(pattern=r"^(package|hf|file):.+")]
-
-
-class Settings(BaseModel):
-    """Base of every part of the schema: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from contrastive.evaluation import Evaluation
+from contrastive.settings import Name, Positive, Seed, Settings, Weights, known
 
 
 class Data(Settings):
@@ -142,7 +133,7 @@ class Objective(Settings):
     @classmethod
     def _known_loss(cls, value: str) -> str:
         for name in value.split("+"):
-            _known("loss", name, registry.entries("contrastive.losses", "LOSSES"))
+            known("loss", name, registry.entries("contrastive.losses", "LOSSES"))
         if {"ce", "rdrop"} <= set(value.split("+")):
             rest = "+".join(name for name in value.split("+") if name != "ce")
             raise ValueError(f"rdrop already contains the cross-entropy; write `{rest}`")
@@ -162,7 +153,7 @@ class Objective(Settings):
     @classmethod
     def _known_view(cls, value: str | None) -> str | None:
         if value is not None:
-            _known("view", value, registry.entries("contrastive.views", "VIEWS"))
+            known("view", value, registry.entries("contrastive.views", "VIEWS"))
         return value
 
     @model_validator(mode="after")
@@ -367,23 +358,6 @@ class Section(Settings):
     show: Show = Show()
 
 
-class Evaluation(Settings):
-    """How embeddings are measured. Changing it never trains again."""
-
-    splits: tuple[Literal["validation", "test"], ...] = Field(("test",), min_length=1)
-    metrics: tuple[str, ...] = Field(("accuracy", "macro_f1", "svm", "knn", "kmeans"), min_length=1)
-    folds: int = Field(5, ge=2)
-    tsne_points: int = Field(1000, ge=10, description="texts in a t-SNE picture")
-
-    @field_validator("metrics")
-    @classmethod
-    def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        known = registry.entries("contrastive.metrics", "METRICS")
-        if unknown := [name for name in value if name not in known]:
-            _known("metric", "`, `".join(unknown), known)
-        return value
-
-
 class Resources(Settings):
     """Where and how the cells run; decides no number."""
 
@@ -411,11 +385,6 @@ class Experiment(Settings):
 # Setting → the part of a cell that holds it: the names that `base`, `axes`, `include` and their like may use.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}
-
-
-def _known(kind: str, name: str, table: Mapping[str, Any]) -> None:
-    if name not in table:
-        raise ValueError(f"there is no {kind} `{name}`; there are {', '.join(sorted(table))}")
 
 
 def _unfit(loss: registry.Entry, view: str, level: str) -> str:

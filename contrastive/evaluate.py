@@ -1,7 +1,6 @@
 """Measure the embeddings of a trained cell: reads arrays, writes scores.json and tsne.npz; needs no model or GPU."""
 
 import io
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,10 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-from contrastive import store
-from contrastive.config import Evaluation
+from contrastive import metrics, store
 from contrastive.errors import UserError
+from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
-from contrastive.metrics import METRICS
 from contrastive.metrics.types import Inputs
 
 VERSION = 1
@@ -37,18 +35,16 @@ def measure(folder: Path, evaluation: Evaluation, into: Path) -> None:
                 f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
             )
         logits = predictions.get(f"{split}.logits")
-        if logits is not None and not np.isfinite(logits).all():
-            raise UserError(f"the {split} predictions hold NaN or infinity: the training diverged")
         inputs = Inputs(
             embeddings[split],
             embeddings[f"{split}.labels"],
-            None if logits is None else logits.argmax(1),
+            logits,
             evaluation.folds,
         )
         try:
             inputs.check()
-            for name in evaluation.metrics:
-                scores += [asdict(score) | {"name": f"{split}.{score.name}"} for score in METRICS[name](inputs)]
+            found = metrics.measure(evaluation.metrics, inputs)
+            scores += [score.described() | {"name": f"{split}.{score.name}"} for score in found]
         except UserError as error:
             raise UserError(f"{split}: {error}") from error
     write_tsne(into, embeddings, evaluation)
@@ -64,7 +60,7 @@ def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation)
     """Coordinates of the same texts for every cell: those with the smallest ids. None where there are too few."""
     split = "test" if "test" in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
-    chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.tsne_points])
+    chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
     vectors = embeddings[split][chosen]
     reason = why_not(vectors)
     if reason:

@@ -8,20 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from contrastive import grid, registry, schema, zero
-from contrastive.config import (
-    PARTS,
-    SETTINGS,
-    Encoder,
-    Evaluation,
-    Experiment,
-    Objective,
-    Scratch,
-    Section,
-    Training,
-    misfit,
-)
+from contrastive.config import PARTS, SETTINGS, Encoder, Experiment, Objective, Scratch, Section, Training, misfit
 from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
+from contrastive.evaluation import Evaluation
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
 from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, model_folder
 

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from contrastive import registry
-from contrastive.config import PARTS, SETTINGS, Cell, Experiment, Objective, Section, Settings, Tune
+from contrastive.config import PARTS, SETTINGS, Cell, Experiment, Objective, Section, Tune
+from contrastive.settings import Settings
 
 Overlay = dict[str, Any]  # setting → checked value
 

@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any
 
 from contrastive import data, locate, zero
-from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Settings, Training
+from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.evaluation import Evaluation
 from contrastive.registry import entries, literal, module_file, parse
+from contrastive.settings import Settings
 
 VERSION = 1
 
@@ -22,7 +24,8 @@ STAGES = ("contrastive.data.tokens", "contrastive.train", "contrastive.embed")  
 # Modules that describe, name or store a result but do not compute it.
 DESCRIPTIVE = {
     "contrastive",
-    *(f"contrastive.{name}" for name in ("config", "registry", "identity", "store", "errors", "status")),
+    *(f"contrastive.{name}" for name in ("config", "settings", "evaluation", "registry")),
+    *(f"contrastive.{name}" for name in ("identity", "store", "errors", "status")),
 }
 
 

@@ -15,12 +15,13 @@ import torch
 from contrastive import claim, gather, permit, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
-from contrastive.config import Cell, Evaluation, Training
+from contrastive.config import Cell, Training
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import collapsed_since
 from contrastive.embed import embed
 from contrastive.errors import UserError
+from contrastive.evaluation import Evaluation
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
 from contrastive.launch import JobFailed, Machines, launch
 from contrastive.status import up_to_date

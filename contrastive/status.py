@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrastive import store
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell
+from contrastive.evaluation import Evaluation
 from contrastive.identity import (
     STAGES,
     canonical_json,

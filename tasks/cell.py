@@ -7,7 +7,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from contrastive.config import Evaluation
+from contrastive.evaluation import Evaluation
 from contrastive.status import Status
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost

@@ -3,7 +3,7 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive.config import Evaluation
+from contrastive.evaluation import Evaluation
 from tasks import work
 from tasks.engines import Engine
 from tasks.failures import check, infrastructure

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import store
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell
+from contrastive.evaluation import Evaluation
 from contrastive.launch import Machines
 
 

@@ -1,6 +1,7 @@
-"""What a metric gets and gives."""
+"""What a measure gets and gives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Integer
@@ -10,21 +11,27 @@ from contrastive.errors import UserError
 
 @dataclass(frozen=True)
 class Inputs:
-    """One split of one cell: vectors, labels, and the head's predictions where there is a head."""
+    """One split of one cell: vectors, labels, and, beside the vectors that it trained, what its head says of them."""
 
     embeddings: Float[np.ndarray, "n d"]
     labels: Integer[np.ndarray, " n"]
-    predictions: Integer[np.ndarray, " n"] | None
+    logits: Float[np.ndarray, "n c"] | None
     folds: int
+    twice: Float[np.ndarray, "m 2 d"] | None = None  # some of the texts through two dropout masks each
+
+    @property
+    def predictions(self) -> Integer[np.ndarray, " n"] | None:
+        return None if self.logits is None else self.logits.argmax(1)
 
     def check(self) -> None:
         if len(self.embeddings) == 0:
             raise UserError(
                 "there are no embeddings to measure: set data.test, or evaluation.splits, to a split with texts"
             )
-        if not np.isfinite(self.embeddings).all():
-            bad = int((~np.isfinite(self.embeddings).all(1)).sum())
-            raise UserError(f"{bad} of {len(self.embeddings)} embeddings hold NaN or infinity: the training diverged")
+        for name, numbers in (("embeddings", self.embeddings), ("predictions", self.logits), ("dropped", self.twice)):
+            if numbers is not None and not np.isfinite(numbers).all():
+                bad = int((~np.isfinite(numbers).reshape(len(numbers), -1).all(1)).sum())
+                raise UserError(f"{bad} of {len(numbers)} {name} hold NaN or infinity: the training diverged")
 
     def check_folds(self) -> None:
         counts = np.unique(self.labels, return_counts=True)[1]
@@ -39,15 +46,29 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Score:
+    """One number of a measure. One that describes, and by which nothing is better or worse, has no direction."""
+
     name: str
     value: float
-    higher_is_better: bool
+    higher_is_better: bool | None
     count: int  # examples it rests on
     unit: str = ""
     standard_error: float | None = None
+    each: Any = field(default=None, repr=False, compare=False)  # what each example adds to it, for paired tests
+
+    def described(self) -> dict[str, Any]:
+        """What scores.json keeps of it; `each` has a file of its own."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "each"}
 
 
 def proportion(name: str, right: Bool[np.ndarray, " n"]) -> Score:
     """The share of right answers, with its standard error √(p(1 − p)/n)."""
     value, count = float(np.mean(right)), len(right)
-    return Score(name, value, True, count, standard_error=(value * (1 - value) / count) ** 0.5)
+    return Score(name, value, True, count, "", (value * (1 - value) / count) ** 0.5, right)
+
+
+def average(name: str, values: Float[np.ndarray, " n"], higher_is_better: bool | None, unit: str = "") -> Score:
+    """The mean of a number that each example has, with its standard error s/√n; of one example there is none."""
+    count = len(values)
+    error = float(values.std(ddof=1)) / count**0.5 if count > 1 else None
+    return Score(name, float(values.mean(dtype=np.float64)), higher_is_better, count, unit, error, values)

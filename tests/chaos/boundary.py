@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import store
-from contrastive.config import Cell, Evaluation
+from contrastive.config import Cell
+from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
 from tasks import work
 from tests.chaos import grid, soak

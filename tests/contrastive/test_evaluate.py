@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive.config import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluate import evaluate, tsne
+from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
 
 TEXTS = 60
@@ -81,7 +81,7 @@ def test_two_evaluations_are_equal_to_the_byte(tmp_path):
 
 
 def test_the_picture_shows_the_texts_with_the_smallest_ids(folder):
-    in_place(folder, Evaluation(tsne_points=20))
+    in_place(folder, Evaluation(picture_points=20))
     picture, given = np.load(folder / "tsne.npz"), np.load(folder / "embeddings.npz")
     assert picture["x"].shape == (20, 2) and picture["x"].dtype == np.float32 and np.isfinite(picture["x"]).all()
     assert sorted(picture["ids"]) == sorted(given["test.ids"])[:20]

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from contrastive import experiment, grid, registry
-from contrastive.config import Data, Encoder, Evaluation, Experiment, Objective, Resources, Section, Training
+from contrastive.config import Data, Encoder, Experiment, Objective, Resources, Section, Training
+from contrastive.evaluation import Evaluation
 from contrastive.experiment import ExperimentError, load, parse
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"

@@ -9,8 +9,9 @@ from pydantic import BaseModel
 
 from contrastive import identity as identities
 from contrastive import locate
-from contrastive.config import Cell, Data, Encoder, Evaluation, Experiment, Objective, Training
+from contrastive.config import Cell, Data, Encoder, Experiment, Objective, Training
 from contrastive.errors import UserError
+from contrastive.evaluation import Evaluation
 from contrastive.identity import canonical_json, cell_id, identity, module_digest
 from contrastive.registry import entries
 

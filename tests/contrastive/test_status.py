@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from contrastive import stages, store
-from contrastive.config import Cell, Data, Encoder, Evaluation, Objective, Training
+from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
 from contrastive.status import Status, statuses
 

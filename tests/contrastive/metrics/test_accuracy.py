@@ -8,7 +8,7 @@ from contrastive.metrics.types import Inputs
 
 
 def inputs(labels: list[int], predictions: list[int] | None) -> Inputs:
-    guesses = None if predictions is None else np.array(predictions)
+    guesses = None if predictions is None else np.eye(3, dtype=np.float32)[predictions]
     return Inputs(np.zeros((len(labels), 2), np.float32), np.array(labels), guesses, folds=5)
 
 

@@ -21,7 +21,12 @@ def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0)
     labels = np.arange(texts) % classes
     vectors = 2 * np.eye(classes, size)[labels] + noise * generator.normal(size=(texts, size))
     guesses = np.where(generator.random(texts) < 0.8, labels, generator.integers(0, classes, texts))
-    return Inputs(vectors.astype(np.float32), labels, guesses, folds=5)
+    return Inputs(vectors.astype(np.float32), labels, certain(guesses, classes), folds=5)
+
+
+def certain(guesses: np.ndarray, classes: int) -> np.ndarray:
+    """Logits of a head that makes these guesses."""
+    return np.eye(classes, dtype=np.float32)[guesses] * 5
 
 
 @every_metric
@@ -55,7 +60,7 @@ def test_inputs_are_left_as_they_were(name):
 @every_metric
 def test_separated_classes_are_worth_more_than_mixed_ones(name):
     clear, mixed = clouds(noise=0.05), clouds(noise=50.0)
-    clear = Inputs(clear.embeddings, clear.labels, clear.labels, 5)
+    clear = Inputs(clear.embeddings, clear.labels, certain(clear.labels, 3), 5)
     for good, bad in zip(METRICS[name](clear), METRICS[name](mixed), strict=True):
         assert good.value > bad.value if good.higher_is_better else good.value < bad.value
 
@@ -63,7 +68,7 @@ def test_separated_classes_are_worth_more_than_mixed_ones(name):
 @every_metric
 def test_collapsed_embeddings_are_measured_without_a_crash(name):
     inputs = clouds()
-    collapsed = Inputs(np.ones_like(inputs.embeddings), inputs.labels, inputs.predictions, 5)
+    collapsed = Inputs(np.ones_like(inputs.embeddings), inputs.labels, inputs.logits, 5)
     assert all(math.isfinite(score.value) for score in METRICS[name](collapsed))
 
 
@@ -71,7 +76,7 @@ def test_collapsed_embeddings_are_measured_without_a_crash(name):
 def test_labels_need_not_start_at_zero_nor_be_dense(name):
     inputs = clouds()
     names = np.array([3, 10, 7])
-    renamed = Inputs(inputs.embeddings, names[inputs.labels], names[inputs.predictions], 5)
+    renamed = Inputs(inputs.embeddings, names[inputs.labels], certain(names[inputs.predictions], 11), 5)
     plain, other = METRICS[name](inputs), METRICS[name](renamed)
     assert [score.value for score in plain] == pytest.approx([score.value for score in other])
 
