@@ -20,28 +20,32 @@ from contrastive import parallel
 ROWS = 1024  # of a block: it stays in cache while it is used
 STEPS = 100  # of Newton; twenty are many
 PRODUCTS = 300  # of conjugate gradients in one step
-TOLERANCE = 1e-4  # by how much of their size the next step would still move the scores
+TOLERANCE = 1e-8  # share of the objective by which the next step would still lower it
 
-Curve = Callable[[Any, Any], tuple[Any, Any]]
+TRACE = []
+Curve = Callable[[Any, Any], tuple[Any, Any, Any]]  # scores, what is wanted → loss, its derivative and curvature
 
 
-def hinge(scores: Any, signs: Any) -> tuple[Any, Any]:
-    """Derivative and curvature of max(0, 1 − sign · score)²."""
+def hinge(scores: Any, signs: Any) -> tuple[Any, Any, Any]:
+    """max(0, 1 − sign · score)²"""
     gap = np.maximum(1 - signs * scores, 0)
-    return -2 * signs * gap, np.float32(2) * (gap > 0)
+    return gap**2, -2 * signs * gap, np.float32(2) * (gap > 0)
 
 
-def logistic(scores: Any, signs: Any) -> tuple[Any, Any]:
-    """… of log(1 + exp(−sign · score))."""
-    wrong = expit(-signs * scores)
-    return -signs * wrong, wrong * (1 - wrong)
+def logistic(scores: Any, signs: Any) -> tuple[Any, Any, Any]:
+    """log(1 + exp(−sign · score))"""
+    away = -signs * scores
+    wrong = expit(away)
+    return np.logaddexp(away, np.float32(0)), -signs * wrong, wrong * (1 - wrong)
 
 
-def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any]:
-    """… of −log softmax; for the curvature, diag(p) − ppᵀ, p is enough."""
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    shares = powers / powers.sum(-1, keepdims=True)
-    return shares - one_hot, shares
+def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any, Any]:
+    """−log softmax of the class that is wanted. For the curvature, diag(p) − ppᵀ, p is enough."""
+    below = scores - scores.max(-1, keepdims=True)
+    powers = np.exp(below)
+    total = powers.sum(-1, keepdims=True)
+    shares = powers / total
+    return one_hot * (np.log(total) - below), shares - one_hot, shares
 
 
 CURVES = {"hinge": hinge, "logistic": logistic, "softmax": softmax}
@@ -99,17 +103,18 @@ class Problems:
             total += part.reshape(like.shape)
         return total * self.strengths[:, None, None]
 
-    def bent(self, scores: Any) -> tuple[Any, Any]:
+    def bent(self, scores: Any) -> tuple[Any, Any, Any]:
+        """The losses of each problem, and each row's derivatives and curvatures."""
         slopes, bends = np.empty_like(scores), np.empty_like(scores)
 
-        def fill(rows: slice) -> None:
-            slope, bend = self.curve(scores[rows], self.wanted[rows])
+        def fill(rows: slice) -> Any:
+            loss, slope, bend = self.curve(scores[rows], self.wanted[rows])
             inside = self.inside[rows, :, None]
             np.multiply(slope, inside, out=slopes[rows])
             np.multiply(bend, inside, out=bends[rows])
+            return (loss * inside).sum((0, 2), dtype=np.float64)
 
-        parallel.each(fill, self.blocks())
-        return slopes, bends
+        return self.strengths * sum(parallel.each(fill, self.blocks())), slopes, bends
 
     def penalised(self, weights: Any) -> Any:
         """The gradient of what is penalised."""
@@ -165,18 +170,20 @@ def eigenvectors(problems: Problems) -> tuple[Any, Any]:
 def step(part: Problems, weights: Any, basis: Any) -> tuple[Any, Any]:
     """Weights after a step, and of which problems it was the last."""
     scores = part.scores(weights)
-    slopes, bends = part.bent(scores)
-    gradient = part.gathered(lambda rows: part.pull(rows, slopes[rows]), weights) + part.penalised(weights)
+    losses, slopes, bends = part.bent(scores)
+    penalised = part.penalised(weights)
+    gradient = part.gathered(lambda rows: part.pull(rows, slopes[rows]), weights) + penalised
     own = bends * (1 - bends) if part.curve is softmax else bends
-    curvature = own.sum(0, dtype=np.float64)
-    condition = conditioner(part, curvature, basis)
-    size = (np.where(part.inside[:, :, None], scores, 0).astype(np.float64) ** 2).sum(0)
-    expected = (gradient * condition(gradient)).sum((1, 2))
-    done = expected <= TOLERANCE**2 * part.strengths * (curvature * size).sum(1) / part.inside.sum(0)
-    if done.all():
-        return weights, done
+    condition = conditioner(part, own.sum(0, dtype=np.float64), basis)
     direction = conjugate(part, bends, gradient, condition)
+    gain, objective = -dots(gradient, direction) / 2, losses + dots(weights, penalised) / 2
+    TRACE.append((len(gain), float((gain/objective).max())))
+    done = gain <= TOLERANCE * objective
     return weights + length(part, scores, weights, direction)[:, None, None] * direction, done
+
+
+def dots(one: Any, other: Any) -> Any:
+    return (one * other).sum((1, 2))
 
 
 def conditioner(part: Problems, curvature: Any, basis: Any) -> Callable[[Any], Any]:
@@ -207,11 +214,12 @@ def conjugate(part: Problems, bends: Any, gradient: Any, condition: Callable[[An
     """The step of Newton, to a tenth."""
     direction, rest = np.zeros_like(gradient), -gradient
     along = condition(rest)
-    size = (rest * along).sum((1, 2))
+    size = dots(rest, along)
     enough = 0.01 * size
     for _ in range(PRODUCTS):
         product = part.product(bends, along)
-        bent = (along * product).sum((1, 2))
+        TRACE.append('.')
+        bent = dots(along, product)
         going = (size > enough) & (bent > 0)
         if not going.any():
             break
@@ -219,7 +227,7 @@ def conjugate(part: Problems, bends: Any, gradient: Any, condition: Callable[[An
         direction += share * along
         rest -= share * product
         conditioned = condition(rest)
-        before, size = size, (rest * conditioned).sum((1, 2))
+        before, size = size, dots(rest, conditioned)
         along = conditioned + (size / np.where(before > 0, before, 1))[:, None, None] * along
     return direction
 
@@ -228,12 +236,12 @@ def length(part: Problems, scores: Any, weights: Any, direction: Any) -> Any:
     """How far to go: where each convex problem's slope along the direction is a tenth of what it was."""
     moved = part.scores(direction)
     penalised = part.penalised(direction)
-    first, growth = ((penalised * other).sum((1, 2)) for other in (weights, direction))
+    first, growth = (dots(penalised, other) for other in (weights, direction))
 
     def slope(lengths: Any) -> Any:
         def work(rows: slice) -> Any:
             there = scores[rows] + lengths.astype(np.float32)[:, None] * moved[rows]
-            slopes = part.curve(there, part.wanted[rows])[0] * part.inside[rows, :, None]
+            slopes = part.curve(there, part.wanted[rows])[1] * part.inside[rows, :, None]
             return (slopes * moved[rows]).sum((0, 2), dtype=np.float64)
 
         return part.strengths * sum(parallel.each(work, part.blocks())) + first + lengths * growth
