@@ -177,7 +177,7 @@ def step(part: Problems, weights: Any, basis: Any) -> tuple[Any, Any]:
     condition = conditioner(part, own.sum(0, dtype=np.float64), basis)
     direction = conjugate(part, bends, gradient, condition)
     gain, objective = -dots(gradient, direction) / 2, losses + dots(weights, penalised) / 2
-    TRACE.append((len(gain), float((gain/objective).max())))
+    TRACE.append((len(gain), float((gain / objective).max())))
     done = gain <= TOLERANCE * objective
     return weights + length(part, scores, weights, direction)[:, None, None] * direction, done
 
@@ -218,7 +218,7 @@ def conjugate(part: Problems, bends: Any, gradient: Any, condition: Callable[[An
     enough = 0.01 * size
     for _ in range(PRODUCTS):
         product = part.product(bends, along)
-        TRACE.append('.')
+        TRACE.append(".")
         bent = dots(along, product)
         going = (size > enough) & (bent > 0)
         if not going.any():
