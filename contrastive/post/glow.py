@@ -1,0 +1,158 @@
+"""Glow on vectors: an invertible map whose log-determinant is exact and cheap. Kingma and Dhariwal, 2018.
+
+Levels of steps. A step is an affine map by dimension (actnorm), an invertible matrix (Glow's 1×1 convolution) and an
+additive coupling. After a level half of the dimensions are done, and the rest goes through the next. All maps but the
+couplings are linear, and couplings keep volumes, so the log-determinant is the same everywhere.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+FLAT = 1e-3  # of a dimension that hardly varies, the standard deviation that actnorm starts with
+
+
+class ActNorm(nn.Module):
+    """(x + shift) · exp(log_scale), by dimension."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(size))
+        self.log_scale = nn.Parameter(torch.zeros(size))
+
+    @torch.no_grad()
+    def start(self, vectors: Float[Tensor, "n d"]) -> None:
+        """Makes these vectors have mean 0 and standard deviation 1 in each dimension."""
+        self.shift.copy_(-vectors.mean(0))
+        self.log_scale.copy_(-vectors.std(0).clamp(min=FLAT).log())
+
+    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return (vectors + self.shift) * self.log_scale.exp()
+
+    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return vectors * (-self.log_scale).exp() - self.shift
+
+    def log_det(self) -> Float[Tensor, ""]:
+        return self.log_scale.sum()
+
+
+class Mixing(nn.Module):
+    """An invertible matrix as P · L · (U + diag(s)), from a random rotation; its log-determinant is Σ log|s|."""
+
+    order: Tensor
+    sign: Tensor
+
+    def __init__(self, size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        rotation = torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
+        permutation, lower, upper = torch.linalg.lu(rotation)
+        diagonal = upper.diagonal()
+        self.register_buffer("order", permutation.argmax(1))
+        self.register_buffer("sign", diagonal.sign())
+        self.lower = nn.Parameter(lower.tril(-1))
+        self.upper = nn.Parameter(upper.triu(1))
+        self.log_diagonal = nn.Parameter(diagonal.abs().log())
+
+    def triangles(self) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]:
+        lower = self.lower.tril(-1) + torch.eye(len(self.order))
+        return lower, self.upper.triu(1) + (self.sign * self.log_diagonal.exp()).diag()
+
+    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        lower, upper = self.triangles()
+        return (vectors @ upper.T @ lower.T)[:, self.order]
+
+    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        lower, upper = self.triangles()
+        columns = vectors[:, self.order.argsort()].T
+        columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)
+        return torch.linalg.solve_triangular(upper, columns, upper=True).T
+
+    def log_det(self) -> Float[Tensor, ""]:
+        return self.log_diagonal.sum()
+
+
+class Coupling(nn.Module):
+    """Adds to one half of the dimensions what a small network says of the other; it starts by adding nothing."""
+
+    def __init__(self, size: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.kept = size // 2
+        widths = (self.kept, hidden, hidden, size - self.kept)
+        self.weights = nn.ParameterList(
+            torch.randn(wide, narrow, generator=generator) / math.sqrt(narrow) for narrow, wide in pairwise(widths)
+        )
+        self.biases = nn.ParameterList(torch.zeros(wide) for wide in widths[1:])
+        nn.init.zeros_(self.weights[-1])
+
+    def added(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
+        first, second, last = zip(self.weights, self.biases, strict=True)
+        hidden = nn.functional.linear(vectors[:, : self.kept], *first).relu()
+        return nn.functional.linear(nn.functional.linear(hidden, *second).relu(), *last)
+
+    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return torch.cat([vectors[:, : self.kept], vectors[:, self.kept :] + self.added(vectors)], 1)
+
+    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return torch.cat([vectors[:, : self.kept], vectors[:, self.kept :] - self.added(vectors)], 1)
+
+    def log_det(self) -> Float[Tensor, ""]:
+        return torch.zeros(())
+
+
+class Glow(nn.Module):
+    """Vectors → latents of the same size, that of the first level first."""
+
+    def __init__(self, size: int, *, levels: int, depth: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.sizes = [size]  # what enters each level; the last one may be narrow, never narrower than a coupling
+        while len(self.sizes) < levels and self.sizes[-1] // 2 >= 2:
+            self.sizes.append(self.sizes[-1] // 2)
+        self.levels: Any = nn.ModuleList(
+            nn.ModuleList(
+                layer
+                for _ in range(depth)
+                for layer in (ActNorm(width), Mixing(width, generator), Coupling(width, hidden, generator))
+            )
+            for width in self.sizes
+        )
+
+    @torch.no_grad()
+    def start(self, vectors: Float[Tensor, "n d"]) -> None:
+        """Each actnorm takes its start from these vectors, as the layers before it leave them."""
+        for level, after in zip(self.levels, [*self.sizes[1:], 0], strict=True):
+            for layer in level:
+                if isinstance(layer, ActNorm):
+                    layer.start(vectors)
+                vectors = layer(vectors)
+            vectors = vectors[:, vectors.shape[1] - after :]
+
+    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        done = []
+        for level, after in zip(self.levels, [*self.sizes[1:], 0], strict=True):
+            for layer in level:
+                vectors = layer(vectors)
+            finished = vectors.shape[1] - after
+            done.append(vectors[:, :finished])
+            vectors = vectors[:, finished:]
+        return torch.cat(done, 1)
+
+    def inverse(self, latents: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        vectors = latents[:, latents.shape[1] :]
+        for level, size in zip(reversed(self.levels), reversed(self.sizes), strict=True):
+            begin = latents.shape[1] - size
+            vectors = torch.cat([latents[:, begin : begin + size - vectors.shape[1]], vectors], 1)
+            for layer in reversed(level):
+                vectors = layer.inverse(vectors)
+        return vectors
+
+    def log_det(self) -> Float[Tensor, ""]:
+        return torch.stack([layer.log_det() for level in self.levels for layer in level]).sum()
+
+    def log_likelihood(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Log-density where the latents are N(0, I)."""
+        latents = self(vectors)
+        return self.log_det() - (latents.square().sum(1) + latents.shape[1] * math.log(2 * math.pi)) / 2
