@@ -18,8 +18,10 @@ help: ## say what each target does
 run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); finished cells are reused
 	$(BIN)/ablate run $(QUICKSTART)
 
+# much of a test is to wait for servers, so that two at once take two thirds of the time
+TESTS_AT_ONCE ?= 2
 test: $(INSTALLED) ## all tests; PYTEST_ARGS="-k grid" for some of them
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile $(PYTEST_ARGS)
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
 KILLS ?= 200

@@ -59,4 +59,4 @@ def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path) -> None:
     store.write_json(into / "scores.json", {"version": 1, "key": evaluation_key(evaluation), "scores": scores})
     content = io.BytesIO()
     np.savez(content, x=np.zeros((0, 2), np.float32))
-    store.write_atomic(into / "tsne.npz", content.getvalue())
+    store.write_atomic(into / "picture.npz", content.getvalue())

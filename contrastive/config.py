@@ -341,8 +341,9 @@ class Table(Settings):
 
 class Show(Settings):
     table: Table = Table()
-    tsne: bool = Field(False, description="a grid of t-SNE pictures, one a cell, at the first seed")
+    tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
+    transfer: bool = Field(False, description="a table of further data, each by what it is known for, and their mean")
 
 
 class Section(Settings):

@@ -1,93 +1,137 @@
-"""Measure the embeddings of a trained cell: reads arrays, writes scores.json and tsne.npz; needs no model or GPU."""
+"""Measure the embeddings of a trained cell: reads arrays, writes scores, what each text adds to them, and a picture.
+
+Needs no model and no GPU. What is measured are the vectors that trained, with what the head says of them; and, each a
+row of its own, further vectors, and what post-processing makes of either: `mean/whiten:256/test.svm_accuracy`.
+"""
 
 import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
-from threadpoolctl import threadpool_limits
 
-from contrastive import metrics, store
+from contrastive import metrics, parallel, post, store
+from contrastive import transfer as transfers
 from contrastive.errors import UserError
-from contrastive.evaluation import Evaluation
-from contrastive.identity import evaluation_key
-from contrastive.metrics.types import Inputs
+from contrastive.evaluation import Evaluation, Transfer
+from contrastive.identity import EVALUATION_VERSION, evaluation_key
+from contrastive.metrics.types import Inputs, Score
+from contrastive.picture import picture
 
-VERSION = 1
-PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
-FEWEST = 4  # texts, for a perplexity of 1
-COLLAPSED = 1e-6  # spread over size: what float32 rounds to nothing
-
-
-def evaluate(folder: Path, evaluation: Evaluation, *, into: Path) -> None:
-    """Scores and t-SNE of a run folder, left in another. One thread: sums split over several differ in last bits."""
-    with threadpool_limits(1):
-        measure(folder, evaluation, into)
+Arrays: TypeAlias = Mapping[str, Any]  # read from their file when they are asked for
+Change: TypeAlias = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n k"]]
 
 
-def measure(folder: Path, evaluation: Evaluation, into: Path) -> None:
-    embeddings, predictions = arrays(folder / "embeddings.npz"), arrays(folder / "predictions.npz")
-    scores = []
+def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
+    """Scores and picture of a run folder, left in another; the number of threads changes no bit of them."""
+    with (
+        parallel.threads(threads),
+        np.load(folder / "embeddings.npz") as embeddings,
+        np.load(folder / "predictions.npz") as predictions,
+    ):
+        with about(folder.name):
+            scores = dict(measured(embeddings, predictions, evaluation))
+        write_arrays(into / "picture.npz", picture(embeddings, evaluation))
+        each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
+        ids = {f"{split}.ids": embeddings[f"{split}.ids"] for split in evaluation.splits}
+    write_arrays(into / "examples.npz", each | ids)
+    named = [score.described() | {"name": name} for name, score in scores.items()]
+    key = evaluation_key(evaluation)
+    store.write_json(into / "scores.json", {"version": EVALUATION_VERSION, "key": key, "scores": named})
+
+
+def measured(embeddings: Arrays, predictions: Arrays, evaluation: Evaluation) -> Iterator[tuple[str, Score]]:
+    """Name and score, row by row: first of the vectors that trained as they are."""
     for split in evaluation.splits:
         if split not in embeddings:
             raise UserError(
                 f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
             )
-        logits = predictions.get(f"{split}.logits")
-        inputs = Inputs(
-            embeddings[split],
-            embeddings[f"{split}.labels"],
-            logits,
-            evaluation.folds,
-        )
-        try:
+    for other in ("", *evaluation.vectors):
+        for how in ("", *evaluation.post):
+            row = "".join(f"{part}/" for part in (other, how) if part)
+            with about(row.rstrip("/")):
+                change = fitted(how, embeddings, other)
+                found = [
+                    *of_splits(embeddings, predictions if not row else {}, evaluation, other, change),
+                    *of_transfer(embeddings, evaluation, other, change),
+                ]
+            yield from ((f"{row}{name}", score) for name, score in found)
+
+
+def of_splits(
+    embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, other: str, change: Change
+) -> Iterator[tuple[str, Score]]:
+    for split in evaluation.splits:
+        with about(split):
+            vectors, labels = embeddings[array(split, other)], embeddings[f"{split}.labels"]
+            inputs = Inputs(vectors, labels, predictions.get(f"{split}.logits"), evaluation.folds)
             inputs.check()
-            found = metrics.measure(evaluation.metrics, inputs)
-            scores += [score.described() | {"name": f"{split}.{score.name}"} for score in found]
-        except UserError as error:
-            raise UserError(f"{split}: {error}") from error
-    write_tsne(into, embeddings, evaluation)
-    store.write_json(into / "scores.json", {"version": VERSION, "key": evaluation_key(evaluation), "scores": scores})
+            twice = embeddings.get(f"{split}.twice") if not other else None
+            inputs = Inputs(
+                change(vectors), labels, inputs.logits, evaluation.folds, None if twice is None else both(change, twice)
+            )
+            for score in metrics.measure(evaluation.metrics, inputs):
+                yield f"{split}.{score.name}", score
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    with np.load(path) as stored:
-        return dict(stored)
+def of_transfer(embeddings: Arrays, evaluation: Evaluation, other: str, change: Change) -> Iterator[tuple[str, Score]]:
+    """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
+    found = []
+    for transfer in evaluation.transfer:
+        scores = transfers.score(transfer, further(embeddings, transfer, other, change))
+        found.append(scores[0])
+        yield from ((score.name, score) for score in scores)
+    if len(found) > 1:
+        score = transfers.mean(found)
+        yield score.name, score
 
 
-def write_tsne(folder: Path, embeddings: dict[str, Any], evaluation: Evaluation) -> None:
-    """Coordinates of the same texts for every cell: those with the smallest ids. None where there are too few."""
-    split = "test" if "test" in embeddings else evaluation.splits[0]
-    ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
-    chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
-    vectors = embeddings[split][chosen]
-    reason = why_not(vectors)
-    if reason:
-        chosen, coordinates = chosen[:0], np.zeros((0, 2), np.float32)
-    else:
-        coordinates = tsne(vectors)
+def further(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
+    """The arrays of further data without their prefix; vectors as this row has them."""
+    prefix = next(name for name in embeddings if name.startswith(f"transfer.{transfer.name}@")).partition(".test")[0]
+    prefix = prefix.partition(".train")[0] + "."
+    found = {}
+    for name in embeddings:
+        place, _, kind = name.removeprefix(prefix).partition("/")
+        if not name.startswith(prefix) or kind != (other if is_vectors(place) else ""):
+            continue
+        found[place] = change(embeddings[name]) if is_vectors(place) else embeddings[name]
+    return found
+
+
+def is_vectors(place: str) -> bool:
+    return place in ("train", "test", "train.other", "test.other")
+
+
+def fitted(how: str, embeddings: Arrays, other: str) -> Change:
+    """What post-processing does, learned from the training texts."""
+    if not how:
+        return lambda vectors: vectors
+    return post.fit(how, embeddings[array("train", other)])
+
+
+def both(change: Change, twice: Float[np.ndarray, "m 2 d"]) -> Float[np.ndarray, "m 2 k"]:
+    return np.stack([change(np.ascontiguousarray(twice[:, side])) for side in range(2)], 1)
+
+
+def array(split: str, other: str) -> str:
+    return f"{split}/{other}" if other else split
+
+
+@contextmanager
+def about(place: str) -> Iterator[None]:
+    """Say in an error for people what it is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") if place else error from error
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     content = io.BytesIO()
-    np.savez(content, x=coordinates, labels=labels[chosen], ids=ids[chosen], reason=np.array(reason))
-    store.write_atomic(folder / "tsne.npz", content.getvalue())
-
-
-def why_not(vectors: Float[np.ndarray, "n d"]) -> str:
-    """Why these vectors have no picture, or nothing. On a single point scikit-learn's t-SNE dies by a segfault."""
-    texts, dimensions = vectors.shape
-    if texts < FEWEST or dimensions < 2:
-        return f"t-SNE needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"
-    exact = vectors.astype(np.float64)
-    if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
-        return f"the embeddings of all {texts} texts are the same: they have collapsed"
-    return ""
-
-
-def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    from sklearn.manifold import TSNE
-
-    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
-    scaled = (centred / centred.std(0).max()).astype(np.float32)  # the picture is the same, and no square overflows
-    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    found = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(scaled)
-    return found.astype(np.float32)
+    np.savez_compressed(content, **arrays)
+    store.write_atomic(path, content.getvalue())

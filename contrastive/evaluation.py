@@ -58,6 +58,15 @@ class Transfer(Settings):
         task = self.source.partition("@")[0].rsplit("/", 1)[-1]
         return KNOWN_FOR.get(task, "accuracy" if self.score is None else "spearman")
 
+    def scores(self) -> tuple[str, ...]:
+        """Names of the scores there will be; first the one that the task is known for, over all its texts."""
+        known = self.known_for()
+        if self.score is None:
+            return (f"transfer.{self.name}.{known}",)
+        kinds = (known, *({"spearman", "pearson"} - {known}))
+        over = ("all", "mean") if self.subset is not None else ("all",)
+        return tuple(f"transfer.{self.name}.{kind}_{how}" for how in over for kind in kinds)
+
 
 class Evaluation(Settings):
     """How embeddings are measured. Changing it never trains again."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
-from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, model_folder
+from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, check_block, model_folder
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -191,7 +192,8 @@ def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[
             yield ("seeds", position), f"{seed} is given twice"
     if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
         yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
-    for name in ("metrics", "splits"):
+    yield from _evaluation(experiment)
+    for name in ("metrics", "splits", "vectors", "post"):
         values = getattr(experiment.evaluation, name)
         for position, value in enumerate(values):
             if value in values[:position]:
@@ -203,6 +205,25 @@ def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[
         if section.title != PLACEHOLDERS["title"] and section.title in titles[:number]:
             yield (*place, "title"), f"another section has the title {shown(section.title)} too"
         yield from _table(place, section, experiment.evaluation if evaluation_is_sound else None)
+
+
+def _evaluation(experiment: Experiment) -> Iterator[Finding]:
+    """What is not there to be measured with: blocks of the encoder, a package, further data of that name."""
+    place: Place = ("evaluation",)
+    evaluation = experiment.evaluation
+    if evaluation.picture == "umap" and find_spec("umap") is None:
+        yield (*place, "picture"), "umap is not installed: `pip install umap-learn`"
+    for position, name in enumerate(evaluation.vectors):
+        if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
+            try:
+                check_block(experiment.encoder, name)
+            except UserError as error:
+                yield (*place, "vectors", position), str(error)
+    names = [transfer.name for transfer in evaluation.transfer]
+    for position, transfer in enumerate(evaluation.transfer):
+        if transfer.name in names[:position]:
+            yield (*place, "transfer", position, "name"), f"other further data has the name {transfer.name} too"
+        yield from (((*place, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
 
 def _has_validation(experiment: Experiment) -> bool:
@@ -223,6 +244,10 @@ def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Ite
         return
     scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
     there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
+    there += ["transfer.mean"] if len(evaluation.transfer) > 1 else []
+    if section.show.transfer and not evaluation.transfer:
+        yield (*place[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
     for position, value in enumerate(table.values):
         if value not in there:
             yield (*place, "values", position), f"`{value}` is not evaluated" + nearest(value, there)

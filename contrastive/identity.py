@@ -19,12 +19,13 @@ from contrastive.registry import entries, literal, module_file, parse
 from contrastive.settings import Settings
 
 VERSION = 1
+EVALUATION_VERSION = 2  # of scores.json; scores of another version are measured again, never mixed
 
 STAGES = ("contrastive.data.tokens", "contrastive.train", "contrastive.embed")  # what computes a cell's result
 # Modules that describe, name or store a result but do not compute it.
 DESCRIPTIVE = {
     "contrastive",
-    *(f"contrastive.{name}" for name in ("config", "settings", "evaluation", "registry")),
+    *(f"contrastive.{name}" for name in ("config", "settings", "evaluation", "wanted", "data.further", "registry")),
     *(f"contrastive.{name}" for name in ("identity", "store", "errors", "status")),
 }
 
@@ -118,12 +119,21 @@ def code_of(cell: Cell) -> str:
 
 
 def evaluation_key(evaluation: Evaluation) -> str:
-    """Digest of how embeddings are measured: the settings, and the code of the metrics that they name."""
-    code = code_digest(
-        ("contrastive.evaluate",), (("contrastive.metrics", "METRICS", tuple(sorted(evaluation.metrics))),)
+    """Digest of how embeddings are measured: the settings, the code of what they name, and further data's content."""
+    from contrastive.data import further  # which reads the code's digest here
+
+    posts = {how.partition(":")[0] for how in evaluation.post}
+    named = (
+        ("contrastive.metrics", "METRICS", tuple(sorted(evaluation.metrics))),
+        ("contrastive.post", "POSTS", tuple(sorted(posts))),
     )
-    settings = evaluation.model_dump(mode="json", exclude_defaults=True)
-    return hashlib.sha256(canonical_json({"code": code, "settings": settings}).encode()).hexdigest()[:16]
+    content = {
+        "version": EVALUATION_VERSION,
+        "code": code_digest(("contrastive.evaluate",), named),
+        "settings": evaluation.model_dump(mode="json", exclude_defaults=True),
+        "transfer": [further.content_digest(transfer) for transfer in evaluation.transfer],
+    }
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
 
 
 def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

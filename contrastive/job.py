@@ -27,16 +27,18 @@ def main() -> None:
 def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
     from contrastive import gather, stages, store
     from contrastive.config import Cell
-    from contrastive.data import tokens as token_store
+    from contrastive.evaluation import Evaluation
 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    cell = Cell.model_validate(store.read_json(config)["cell"])
+    said = store.read_json(config)
+    cell, evaluation = Cell.model_validate(said["cell"]), Evaluation.model_validate(said["evaluation"])
     how = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        tokens = token_store.open(stages.prepare(cell))
-        trained = stages.train_here(cell, how, folder, tokens, checkpoint_every)
+        prepared = stages.prepare(cell)
+        wanted = stages.prepare_further(cell, evaluation, prepared)
+        trained = stages.train_here(cell, how, folder, prepared, wanted, checkpoint_every)
         store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", stages.report(error))

@@ -141,6 +141,18 @@ def content_digest(model: str, files: tuple[str, ...]) -> str:
     return pinned(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
 
 
+def check_block(encoder: Encoder, vectors: str) -> None:
+    """That the encoder has the block of which an evaluation asks for vectors, such as layer:8:mean."""
+    if not vectors.startswith("layer:"):
+        return
+    if encoder.model.startswith("scratch:"):
+        blocks = scratch_sizes(encoder)["layers"]
+    else:
+        blocks = json.loads((model_folder(encoder.model) / "config.json").read_text("utf-8"))["num_hidden_layers"]
+    if int(vectors.split(":")[1]) >= blocks:
+        raise UserError(f"{vectors} is asked for, and the blocks of {encoder.model} are 0 to {blocks - 1}")
+
+
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:
     return (encoder.scratch or Scratch()).model_dump()
 

@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from contrastive import encoder as encoders
-from contrastive import registry, tuning
+from contrastive import registry, tuning, vectors
 from contrastive.batches import Batch
 from contrastive.config import Cell, Objective
 from contrastive.data.tokens import Tokens
@@ -23,6 +24,13 @@ from contrastive.masked import Masked
 from contrastive.translate import Rephrase
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
+
+
+@dataclass(frozen=True)
+class Predicted:
+    embedding: Float[Tensor, "n d"]
+    logits: Float[Tensor, "n c"] | None
+    others: dict[str, Tensor]
 
 
 class Model(nn.Module):
@@ -70,14 +78,25 @@ class Model(nn.Module):
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()
-    def predict(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n c"] | None]:
-        """Embedding and logits of each text, without dropout; leaves the mode as it was."""
+    def predict(self, batch: Batch, others: Sequence[str] = ()) -> Predicted:
+        """Embedding and logits of each text, without dropout, and other vectors of it; leaves the mode as it was."""
         training = self.training
         self.eval()
-        embedding = self.encode(batch).pooled()
+        encoded = self.encode(batch)
+        embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
+        found = Predicted(embedding, logits, {name: vectors.of(name, encoded) for name in others})
         self.train(training)
-        return embedding, logits
+        return found
+
+    @torch.no_grad()
+    def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:
+        """The embedding of each text with two masks of dropout; leaves the mode as it was."""
+        training = self.training
+        self.train()
+        pair = torch.stack([self.encode(batch).pooled() for _ in range(2)], 1)
+        self.train(training)
+        return pair
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:

@@ -36,3 +36,8 @@ def each(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
 def blocks(count: int, size: int) -> list[slice]:
     """Slices of at most `size` rows, the same for any number of threads."""
     return [slice(begin, min(begin + size, count)) for begin in range(0, count, size)]
+
+
+def count() -> int:
+    """How many threads there are, for a library that starts its own and is known to give the same bits with any."""
+    return _count.get()

@@ -45,9 +45,13 @@ def json_schema() -> dict[str, Any]:
     objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
     parts["Evaluation"]["properties"]["metrics"]["items"] = {"enum": list(names("metrics"))}
     scores = [
-        f"{split}.{score}" for split in ("test", "validation") for m in names("metrics") for score in score_names(m)
+        f"{split}.{score}"
+        for split in ("test", "validation", "train")
+        for m in names("metrics")
+        for score in score_names(m)
     ]
-    parts["Table"]["properties"]["values"]["items"] = {"enum": scores}
+    further = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
+    parts["Table"]["properties"]["values"]["items"] = {"anyOf": [{"enum": scores}, further]}
     parts["TuneSettings"] = parts["Tune"]
     parts["Tune"] = {"anyOf": [{"const": "full"}, {"$ref": "#/$defs/TuneSettings"}]}
     parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": _settings(parts)}

@@ -56,8 +56,9 @@ class Whole:
         """How to ask for the gradient of one term alone, and whether that is the parameters' (else the vectors')."""
         return gather.averaged(encoded.gradients), True
 
-    def predict(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        return self.model.predict(batch)
+    def read(self, look: Callable[[Model], Any]) -> Any:
+        """What is seen of the model where its weights are whole."""
+        return look(self.model)
 
     def held(self, parameter: nn.Parameter) -> Tensor:
         """What this process holds of it."""
@@ -115,9 +116,9 @@ class Zero:
 
         return given, False
 
-    def predict(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def read(self, look: Callable[[Model], Any]) -> Any:
         with torch.no_grad():
-            self.engine(predicting(self.model, batch))
+            self.engine(reading(self.model, look))
         return self.around.seen
 
     def held(self, parameter: nn.Parameter) -> Tensor:
@@ -184,9 +185,9 @@ class Fsdp:
     def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
         return by_vectors(output), False
 
-    def predict(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def read(self, look: Callable[[Model], Any]) -> Any:
         with torch.no_grad():
-            self.around(predicting(self.model, batch))
+            self.around(reading(self.model, look))
         return self.around.seen
 
     def held(self, parameter: Any) -> Tensor:
@@ -308,11 +309,10 @@ def counted_once(module: nn.Module) -> Iterator[None]:
         setattr(part, name, count)
 
 
-def predicting(model: Model, batch: Batch) -> Work:
+def reading(model: Model, look: Callable[[Model], Any]) -> Work:
     def work(encode: Callable[[Batch], Any]) -> tuple[Tensor, Any]:
-        with torch.autocast(batch.input_ids.device.type, enabled=False):
-            found = model.predict(batch)
-        return found[0], found
+        with torch.autocast(next(model.parameters()).device.type, enabled=False):
+            return torch.zeros(()), look(model)
 
     return work
 

@@ -12,20 +12,23 @@ from typing import Any
 
 import torch
 
-from contrastive import claim, gather, permit, provenance, store
+from contrastive import claim, gather, locate, permit, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Training
+from contrastive.data import further
 from contrastive.data import tokens as token_store
-from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import collapsed_since
-from contrastive.embed import embed
+from contrastive.embed import Embedder, embed, restore
 from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
 from contrastive.launch import JobFailed, Machines, launch
 from contrastive.status import up_to_date
 from contrastive.train import Diverged, train
+from contrastive.wanted import Wanted, cell_of, lacking, wanted_by
+
+USUAL = Evaluation()
 
 
 def prepare(cell: Cell) -> Path:
@@ -33,15 +36,26 @@ def prepare(cell: Cell) -> Path:
     return token_store.prepare(cell.data, cell.encoder, store.home())
 
 
+def prepare_further(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:
+    """What an evaluation reads, after making sure, before anything is trained, that it can be made."""
+    for vectors in evaluation.vectors:
+        locate.check_block(cell.encoder, vectors)
+    for transfer in evaluation.transfer:
+        further.prepare(transfer, prepared, store.home())
+    return wanted_by(evaluation, prepared.name)
+
+
 def train_cell(
     folder: Path,
     cell: Cell,
     name: str,
     checkpoint_every: int,
+    evaluation: Evaluation = USUAL,
     devices: str = "",
     machines: Machines | None = None,
 ) -> None:
-    """From tokens to TRAINED: weights, embeddings, predictions, provenance. Whoever is at it already is waited for.
+    """From tokens to TRAINED: weights, predictions, the embeddings that an evaluation reads, provenance. Whoever is at
+    it already is waited for.
 
     `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
     machine shares it with others, which `assist` it.
@@ -61,11 +75,12 @@ def train_cell(
                 "name": name,
                 "cell": cell.model_dump(mode="json"),
                 "identity": document,
+                "evaluation": evaluation.model_dump(mode="json"),
                 "files": code_files(STAGES, chosen_entries(cell)),
             },
         )
         prepared = prepare(cell)
-        tokens = token_store.open(prepared)
+        wanted = prepare_further(cell, evaluation, prepared)
         at_a_time = cell.training.micro_batch
         while True:
             how = cell.training.model_copy(update={"micro_batch": at_a_time})
@@ -73,7 +88,7 @@ def train_cell(
                 if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
                     trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
                 else:
-                    trained = train_here(cell, how, work.folder, tokens, checkpoint_every, work.check)
+                    trained = train_here(cell, how, work.folder, prepared, wanted, checkpoint_every, work.check)
                 break
             except Exception as error:
                 now = at_a_time or how.batch_size
@@ -109,16 +124,20 @@ def train_here(
     cell: Cell,
     how: Training,
     folder: Path,
-    tokens: Tokens,
+    prepared: Path,
+    wanted: Wanted,
     checkpoint_every: int,
     each_step: Callable[[], None] = lambda: None,
 ) -> int:
     """Train in this very process, or this process's share; gives the number of trained parameters."""
-    cell = cell.model_copy(update={"training": how})
+    cell, tokens = cell.model_copy(update={"training": how}), token_store.open(prepared)
     shared = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
     first = gather.rank() == 0
     if first or how.sharding is not None:
-        embed(shared.predict, folder if first else None, tokens, shared.device)
+        for path in folder.glob("*.npz") if first else ():  # of an earlier try in the same folder
+            path.unlink()
+        embedder = Embedder(shared.read, tokens, shared.device, cell.seed)
+        embed(embedder, folder if first else None, wanted, store.home(), prepared)
     return shared.count
 
 
@@ -131,13 +150,41 @@ def go_on(folder: Path, into: Path) -> None:
         os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # replaced by writers, never changed
 
 
+def embed_cell(folder: Path, evaluation: Evaluation) -> None:
+    """Add what an evaluation reads to the embeddings of a trained cell, which stays trained."""
+    with claim.attempt(folder, "embed", lambda: not lacking(folder, evaluation)) as work:
+        if work is None:
+            return
+        cell = cell_of(folder)
+        prepared = prepare(cell)
+        wanted = prepare_further(cell, evaluation, prepared)
+        for path in store.covered(folder, "TRAINED"):
+            copy = work.folder / path.relative_to(folder)
+            copy.parent.mkdir(exist_ok=True)
+            os.link(path, copy)  # replaced by writers, never changed
+        tokens = token_store.open(prepared)
+        torch.set_num_threads(cell.training.threads)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model = restore(cell, folder, tokens).to(device)
+        embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
+        embed(embedder, work.folder, wanted, store.home(), prepared)
+        work.publish("TRAINED")
+
+
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
-    """From TRAINED to DONE: scores and t-SNE. Other settings than last time measure again, and never train."""
+    """From TRAINED to DONE: scores and picture. Other settings than last time measure again, and never train."""
+    if store.damage(folder, "TRAINED") is None and lacking(folder, evaluation):
+        embed_cell(folder, evaluation)
     with claim.attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
         if work is not None:
             torch.set_num_threads(1)
-            evaluation_stage.evaluate(folder, evaluation, into=work.folder)
+            evaluation_stage.evaluate(folder, evaluation, into=work.folder, threads=threads())
             work.publish("DONE")
+
+
+def threads() -> int:
+    """How many an engine gives to its worker, as it tells all libraries."""
+    return int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
 def attempt(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from contrastive.errors import UserError
 
-EVALUATED = ("scores.json", "tsne.npz")  # what evaluation leaves; everything else comes from training
+EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "claim.json", "attempt.json", "resume")
 
 

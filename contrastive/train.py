@@ -169,7 +169,7 @@ def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
             texts = tokens.splits["train"]
             parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
             batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
-            loss.begin(torch.cat([model.predict(batch)[0] for batch in batches]))
+            loss.begin(torch.cat([model.predict(batch).embedding for batch in batches]))
 
 
 def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:

@@ -96,6 +96,7 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
         "missing": missing(section, results),
         "collapsed": collapsed(section, results),
         "tables": tables.section_tables(section, results),
+        "redundant": redundant(section, results),
         "figures": [{"path": path, "alt": alt} for path, alt in drawn if alt],
     }
 
@@ -117,12 +118,25 @@ def missing(section: dict[str, Any], results: Results) -> list[str]:
 def collapsed(section: dict[str, Any], results: Results) -> list[str]:
     """Cells whose training ended with all sentence vectors in one direction; their scores measure nothing."""
     since = {cell: (p or {}).get("collapsed_since") for cell, p in results.cells["provenance"].items()}
+    alarms = [name for name in results.scores.columns if re.fullmatch(r"[a-z]+\.collapsed", name)]
     return [
+        f"{row['label']}, seed {seed}: the {name.partition('.')[0]} embeddings lie in one direction"
+        for name in alarms
+        for row in section["rows"]
+        for cell, seed in zip(row["cells"], row["seeds"], strict=True)
+        if results.scores[name].get(cell) == 1
+    ] + [
         f"{row['label']}, seed {seed}: all sentence vectors lie in one direction, since step {since[cell]}"
         for row in section["rows"]
         for cell, seed in zip(row["cells"], row["seeds"], strict=True)
         if since.get(cell) is not None
     ]
+
+
+def redundant(section: dict[str, Any], results: Results) -> bool:
+    """Whether a table shows ARI and NMI side by side where both follow from one accuracy."""
+    shown = [value for value in section["show"]["table"]["values"] if value.endswith((".ari", ".nmi"))]
+    return len(shown) > 1 and all(results.directions.get(value, {}).get("unit") for value in shown)
 
 
 def problems(results: Results) -> list[str]:

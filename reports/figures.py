@@ -8,6 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
@@ -40,13 +41,15 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
     slots = [row for row in ordered if row not in pivot] + first_line + pivot
     height = -(-len(slots) // width)
     names = class_names(panels, results)
+    drawn_texts = [results.tsne[row["cells"][0]] for row in ordered]
+    first = next((arrays for arrays in drawn_texts if len(arrays["x"])), drawn_texts[0])
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(height, width, figsize=(2.6 * width, 2.6 * height + 0.4), squeeze=False)
         for axis in axes.flat:
             axis.set_axis_off()
         for axis, row in zip(axes.flat, slots, strict=False):
             if row is not None:
-                panel(axis, row, results)
+                panel(axis, row, results, first)
         handles = [
             plt.Line2D([], [], marker="o", linestyle="", markersize=5, color=COLOURS[i % len(COLOURS)], label=name)
             for i, name in enumerate(drawable(names))
@@ -57,18 +60,35 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
         save(figure, path)
     seed = section["rows"][0]["seeds"][0]
     classes = ", ".join(f"{drawn} {name}" for drawn, name in zip(drawable(names), names, strict=True) if drawn != name)
-    caption = f"t-SNE of the embeddings, seed {seed}: {', '.join(row['label'] for row in ordered)}; colour is the class"
+    labels = ", ".join(row["label"] for row in ordered)
+    caption = (
+        f"{first['method']} of the embeddings, seed {seed}, each turned to agree with the first: {labels}; "
+        "colour is the class"
+    )
     return f"{caption} ({classes})" if classes else caption
 
 
-def panel(axis: Any, row: dict[str, Any], results: Results) -> None:
+def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
+    """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
+
+    t-SNE and UMAP know distances only: to turn what they began from would give the same picture, turned.
+    """
+    _, here, there = np.intersect1d(arrays["ids"], first["ids"], return_indices=True)
+    if len(here) < 2:
+        return arrays["x"]
+    own, other = (points - points.mean(0) for points in (arrays["x"][here], first["x"][there]))
+    left, _, right = np.linalg.svd(own.T.astype(np.float64) @ other)
+    return (arrays["x"] - arrays["x"][here].mean(0)) @ left @ right
+
+
+def panel(axis: Any, row: dict[str, Any], results: Results, first: dict[str, Any]) -> None:
     arrays = results.tsne[row["cells"][0]]
     if len(arrays["x"]) == 0:  # too few texts, or collapsed embeddings
         axis.text(0.5, 0.5, str(arrays["reason"]), ha="center", va="center", wrap=True, fontsize=7)
         axis.set_title(row["label"], fontsize=8)
         return
     colours = [COLOURS[label % len(COLOURS)] for label in arrays["labels"]]
-    axis.scatter(*arrays["x"].T, c=colours, s=3, alpha=0.7, linewidths=0)
+    axis.scatter(*turned(arrays, first).T, c=colours, s=3, alpha=0.7, linewidths=0)
     axis.set_title(row["label"], fontsize=8)
 
 

@@ -101,7 +101,7 @@ def pictures(client: MlflowClient, grid: dict[str, Any], runs: dict[str, Run]) -
     firsts = {row["cells"][0] for section in grid["sections"] if section["show"]["tsne"] for row in section["rows"]}
     found = {}
     for cell in sorted(firsts & runs.keys()):
-        if (content := artifact(client, runs[cell], "tsne.npz")) is not None:
+        if (content := artifact(client, runs[cell], "picture.npz")) is not None:
             with np.load(io.BytesIO(content)) as arrays:
                 found[cell] = dict(arrays)
     return found

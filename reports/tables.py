@@ -4,6 +4,7 @@ import html
 import re
 from typing import Any
 
+from contrastive.evaluation import Transfer
 from reports.load import Results
 from reports.statistics import Summary, summarise
 
@@ -11,15 +12,50 @@ MISSING = "–"
 
 
 def section_tables(section: dict[str, Any], results: Results) -> list[str]:
-    """One list table, or one pivot for each value that the section shows."""
+    """One list table, or one pivot for each value that the section shows; and one of further data, where asked."""
     table = section["show"]["table"]
     if table["columns"] is None:
-        return [list_table(section, results)]
-    return [pivot_table(section, value, results) for value in table["values"]]
+        found = [list_table(section, table["values"], results)]
+    else:
+        found = [pivot_table(section, value, results) for value in table["values"]]
+    if section["show"]["transfer"]:
+        found.append(list_table(section, transfer_values(results), results))
+    return found
 
 
-def list_table(section: dict[str, Any], results: Results) -> str:
-    values, rows = section["show"]["table"]["values"], section["rows"]
+def transfer_values(results: Results) -> list[str]:
+    """What each further data set is known for, and their mean, as tables of GLUE have it."""
+    tasks = [Transfer.model_validate(task) for task in results.grid["experiment"]["evaluation"]["transfer"]]
+    return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
+
+
+def variants(values: list[str], results: Results) -> list[str]:
+    """What is put before these scores: nothing, and the further vectors and post-processing of which they are known."""
+    evaluation = results.grid["experiment"]["evaluation"]
+    prefixes = [
+        "".join(f"{part}/" for part in (other, how) if part)
+        for other in ("", *evaluation["vectors"])
+        for how in ("", *evaluation["post"])
+    ]
+    return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
+
+
+def rows_of(section: dict[str, Any], values: list[str], results: Results) -> list[dict[str, Any]]:
+    """The rows of a table of these values: each configuration, and a row of its own for each variant of its vectors."""
+    known = variants(values, results)
+    if known == [""]:
+        return [row | {"variant": ""} for row in section["rows"]]
+    return [
+        row
+        | {"variant": variant, "axes": row["axes"] | {"embedding": variant.rstrip("/") or "as trained"}}
+        | ({"label": f"{row['label']} · {variant.rstrip('/')}"} if variant else {})
+        for row in section["rows"]
+        for variant in known
+    ]
+
+
+def list_table(section: dict[str, Any], values: list[str], results: Results) -> str:
+    rows = rows_of(section, values, results)
     cells = {(i, value): summary(row, value, results) for i, row in enumerate(rows) for value in values}
     best = {value: best_of([cells[i, value] for i in range(len(rows))], value, results) for value in values}
     lines = [["Configuration", *(heading(value) for value in values)]]
@@ -36,18 +72,19 @@ def list_table(section: dict[str, Any], results: Results) -> str:
 def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
     table = section["show"]["table"]
     across, down = table["columns"], table["rows"] or next(n for n in axis_names(section) if n != table["columns"])
-    inside = [row for row in section["rows"] if across in row["axes"] and down in row["axes"]]
-    outside = [row for row in section["rows"] if row not in inside]
+    rows = rows_of(section, [value], results)
+    inside = [row for row in rows if across in row["axes"] and down in row["axes"]]
+    outside = [row for row in rows if row not in inside]
     columns, names = unique(row["axes"][across] for row in inside), unique(row["axes"][down] for row in inside)
-    cells = {id(row): summary(row, value, results) for row in section["rows"]}
+    cells = {id(row): summary(row, value, results) for row in rows}
     best = best_of(list(cells.values()), value, results)
     lines = [[f"{plain(symbol(down))} \\ {plain(symbol(across))}", *(plain(column) for column in columns)]]
     for name in names:
         line = [plain(name)]
         for column in columns:
-            rows = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
-            rest = [further(r, (down, across)) if len(rows) > 1 else "" for r in rows]
-            texts = [text + shown(cells[id(r)], best) for text, r in zip(rest, rows, strict=True)]
+            here = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
+            rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
+            texts = [text + shown(cells[id(r)], best) for text, r in zip(rest, here, strict=True)]
             line.append("<br>".join(texts) or MISSING)
         lines.append(line)
     for row in outside:
@@ -79,9 +116,10 @@ def references(section: dict[str, Any], results: Results) -> dict[str, dict[str,
 
 
 def summary(row: dict[str, Any], value: str, results: Results) -> Summary | None:
-    if value not in results.scores.columns:
+    name = f"{row['variant']}{value}"
+    if name not in results.scores.columns:
         return None
-    return summarise([results.scores[value].get(cell, float("nan")) for cell in row["cells"]])
+    return summarise([results.scores[name].get(cell, float("nan")) for cell in row["cells"]])
 
 
 def best_of(summaries: list[Summary | None], value: str, results: Results) -> str | None:
@@ -90,6 +128,8 @@ def best_of(summaries: list[Summary | None], value: str, results: Results) -> st
     if len(means) < 2:
         return None
     higher = results.directions.get(value, {}).get("higher_is_better", True)
+    if higher is None:  # it describes, and nothing is better
+        return None
     return number(max(means) if higher else min(means))
 
 
@@ -107,7 +147,7 @@ def number(value: float) -> str:
 
 def heading(value: str) -> str:
     split, _, name = value.partition(".")
-    return plain(f"{name.replace('_', ' ')} ({split})")
+    return plain(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
 
 
 def symbol(name: str) -> str:

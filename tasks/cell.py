@@ -52,7 +52,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
     try:
         if status.action != "evaluate":
             curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
-            train(job.name, status, engine, curves, job.checkpoint_every, job.hung_after)
+            train(job.name, status, engine, curves, job.checkpoint_every, job.hung_after, job.evaluation)
         evaluate(job.name, status.id, engine, job.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")

@@ -3,7 +3,9 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from contrastive import store
 from contrastive.evaluation import Evaluation
+from contrastive.wanted import lacking
 from tasks import work
 from tasks.engines import Engine
 from tasks.failures import check, infrastructure
@@ -18,4 +20,6 @@ from tasks.failures import check, infrastructure
     persist_result=False,
 )
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
-    check(engine.run("evaluate", work.evaluate, cell_id, evaluation))
+    """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
+    needs_model = lacking(store.run_folder(cell_id), evaluation)
+    check(engine.run("train" if needs_model else "evaluate", work.evaluate, cell_id, evaluation))

@@ -6,6 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import claim, store
+from contrastive.evaluation import Evaluation
 from contrastive.status import Status
 from tasks import work
 from tasks.curves import CurveWriter
@@ -22,9 +23,15 @@ from tasks.failures import check, infrastructure
     persist_result=False,
 )
 def train(
-    name: str, status: Status, engine: Engine, curves: CurveWriter, checkpoint_every: int, hung_after: int
+    name: str,
+    status: Status,
+    engine: Engine,
+    curves: CurveWriter,
+    checkpoint_every: int,
+    hung_after: int,
+    evaluation: Evaluation,
 ) -> None:
-    asked = (status.cell, status.id, name, checkpoint_every)
+    asked = (status.cell, status.id, name, checkpoint_every, evaluation)
     assist = partial(work.assist, status.id, claim.latest(store.run_folder(status.id)))
     processes = status.cell.training.processes
     report = engine.run(

@@ -8,6 +8,8 @@ from contrastive.config import Cell
 from contrastive.evaluation import Evaluation
 from contrastive.launch import Machines
 
+USUAL = Evaluation()
+
 
 def prepare(cell: Cell) -> Path:
     from contrastive import stages
@@ -22,12 +24,19 @@ def reference(tokens: Path) -> None:
 
 
 def train(
-    cell: Cell, cell_id: str, name: str, checkpoint_every: int, devices: str = "", machines: Machines | None = None
+    cell: Cell,
+    cell_id: str,
+    name: str,
+    checkpoint_every: int,
+    evaluation: Evaluation = USUAL,
+    devices: str = "",
+    machines: Machines | None = None,
 ) -> dict[str, Any] | None:
     from contrastive import stages
 
     folder = store.run_folder(cell_id)
-    return stages.attempt(stages.train_cell, folder, folder, cell, name, checkpoint_every, devices, machines)
+    asked = (folder, cell, name, checkpoint_every, evaluation, devices, machines)
+    return stages.attempt(stages.train_cell, folder, *asked)
 
 
 def assist(cell_id: str, earlier: str, index: int) -> str:

@@ -32,14 +32,14 @@ def cell_folder(cell_id: str, label: str, seed: int, accuracy: float, steps: int
     store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": [score]})
     store.write_json(folder / "provenance.json", provenance())
     places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
-    np.savez(folder / "tsne.npz", x=places, labels=np.arange(40) % 2, ids=np.arange(40, dtype=np.uint64))
+    np.savez(folder / "picture.npz", x=places, labels=np.arange(40) % 2, ids=np.arange(40, dtype=np.uint64))
     store.mark(folder, "DONE")
     return folder
 
 
 def failed_folder(cell_id: str, label: str, seed: int, error: str, kind: str = "code") -> Path:
     folder = cell_folder(cell_id, label, seed, 0.5)
-    for name in ("DONE", "scores.json", "tsne.npz", "provenance.json"):
+    for name in ("DONE", "scores.json", "picture.npz", "provenance.json"):
         (folder / name).unlink()
     store.write_json(folder / "FAILED.json", {"kind": kind, "error": error})
     return folder

@@ -44,9 +44,9 @@ def test_arrays_that_run_something_are_refused(tmp_path: Path):
     held[0] = Runs(tmp_path / "ran")
     content = io.BytesIO()
     np.savez(content, x=held)
-    (tmp_path / "tsne.npz").write_bytes(content.getvalue())
+    (tmp_path / "picture.npz").write_bytes(content.getvalue())
     with pytest.raises(ValueError, match="allow_pickle"):
-        evaluate.arrays(tmp_path / "tsne.npz")
+        evaluate.arrays(tmp_path / "picture.npz")
     assert not (tmp_path / "ran").exists()
 
 

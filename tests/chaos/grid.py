@@ -16,7 +16,7 @@ FILES = (
     "embeddings.npz",
     "predictions.npz",
     "scores.json",
-    "tsne.npz",
+    "picture.npz",
 )
 CLOCK = ("examples_per_second", "tokens_per_second", "memory_mib")
 

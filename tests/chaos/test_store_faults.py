@@ -24,7 +24,7 @@ pytestmark = pytest.mark.chaos
 
 TRAINED = ("config.json", "metrics.jsonl", "provenance.json", "checkpoint/weights.safetensors")
 TRAINED += ("embeddings.npz", "predictions.npz")
-EVALUATED = ("scores.json", "tsne.npz", "DONE")
+EVALUATED = ("scores.json", "picture.npz", "DONE")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def marked(run: Path) -> bool:
     return (run / "TRAINED").exists()
 
 
-@pytest.mark.parametrize("name", [*TRAINED, "scores.json", "tsne.npz"])
+@pytest.mark.parametrize("name", [*TRAINED, "scores.json", "picture.npz"])
 def test_a_flipped_bit_that_keeps_size_and_time_is_found_by_an_audit(name: str, home: Path):
     (run,) = home.glob("runs/*")
     before = (run / name).stat()

@@ -62,7 +62,7 @@ CE = entries("contrastive.losses", "LOSSES")["ce"]
 
 
 def nearest_of_the_topic(trained: model.Model, batch: Batch) -> float:
-    vectors = torch.nn.functional.normalize(trained.predict(batch)[0], dim=-1)
+    vectors = torch.nn.functional.normalize(trained.predict(batch).embedding, dim=-1)
     nearest = (vectors @ vectors.T).fill_diagonal_(-1).argmax(1)
     return float((batch.labels[nearest] == batch.labels).float().mean())
 

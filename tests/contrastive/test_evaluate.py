@@ -76,13 +76,13 @@ def test_a_cell_without_a_head_has_no_accuracy(tmp_path):
 def test_two_evaluations_are_equal_to_the_byte(tmp_path):
     for name in ("one", "other"):
         in_place(filled(tmp_path / name), Evaluation())
-    for file in ("scores.json", "tsne.npz"):
+    for file in ("scores.json", "picture.npz"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
 
 def test_the_picture_shows_the_texts_with_the_smallest_ids(folder):
     in_place(folder, Evaluation(picture_points=20))
-    picture, given = np.load(folder / "tsne.npz"), np.load(folder / "embeddings.npz")
+    picture, given = np.load(folder / "picture.npz"), np.load(folder / "embeddings.npz")
     assert picture["x"].shape == (20, 2) and picture["x"].dtype == np.float32 and np.isfinite(picture["x"]).all()
     assert sorted(picture["ids"]) == sorted(given["test.ids"])[:20]
     label_of = dict(zip(given["test.ids"].tolist(), given["test.labels"].tolist(), strict=True))
@@ -101,13 +101,13 @@ def test_the_picture_keeps_clouds_apart():
 @pytest.mark.parametrize("texts", [4, 7, 31])
 def test_few_texts_have_a_picture(tmp_path, texts):
     in_place(filled(tmp_path, texts), Evaluation(metrics=("accuracy",)))
-    assert np.load(tmp_path / "tsne.npz")["x"].shape == (texts, 2)
+    assert np.load(tmp_path / "picture.npz")["x"].shape == (texts, 2)
 
 
 @pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5)])
 def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
     in_place(filled(tmp_path, texts, size), Evaluation(metrics=("accuracy",)))
-    picture = np.load(tmp_path / "tsne.npz")
+    picture = np.load(tmp_path / "picture.npz")
     assert picture["x"].shape == (0, 2) and len(picture["labels"]) == len(picture["ids"]) == 0
     assert f"there are {texts} texts of {size}" in str(picture["reason"])
     assert "test.accuracy" in scores(tmp_path)
@@ -118,7 +118,7 @@ def test_collapsed_embeddings_are_said_to_be_so(folder, rounding):
     noise = rounding * np.random.default_rng(0).normal(size=(TEXTS, 5))
     change(folder / "embeddings.npz", test=(3 + noise).astype(np.float32))
     in_place(folder, Evaluation())
-    picture = np.load(folder / "tsne.npz")
+    picture = np.load(folder / "picture.npz")
     assert picture["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(picture["reason"])
     assert scores(folder)["test.ari"] == pytest.approx(0.0, abs=0.1)
 
@@ -141,7 +141,7 @@ def test_numbers_that_are_none_leave_no_scores(folder, file, array):
     change(folder / f"{file}.npz", **{array: spoiled})
     with pytest.raises(UserError, match=f"{file} hold NaN or infinity: the training diverged"):
         in_place(folder, Evaluation())
-    assert not (folder / "scores.json").exists() and not (folder / "tsne.npz").exists()
+    assert not (folder / "scores.json").exists() and not (folder / "picture.npz").exists()
 
 
 def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
@@ -152,7 +152,7 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
     for it in (folder, other):
         in_place(it, Evaluation(metrics=("accuracy", "macro_f1", "kmeans")))
     assert scores(folder) == pytest.approx(scores(other))
-    assert set(np.load(folder / "tsne.npz")["ids"]) == set(np.load(other / "tsne.npz")["ids"])
+    assert set(np.load(folder / "picture.npz")["ids"]) == set(np.load(other / "picture.npz")["ids"])
 
 
 def test_a_split_with_too_few_texts_a_class_is_named(folder):
