@@ -35,8 +35,14 @@ class Transfer(Settings):
 
     @model_validator(mode="after")
     def _fitting(self) -> "Transfer":
-        if self.score is None and self.test is None:
+        if self.test is None and (self.score is None or self.source.startswith("hf:")):
             raise ValueError("`test` is missing: number of texts, or the name of a split or file of its own")
+        if isinstance(self.test, str) and self.source.startswith("package:"):
+            raise ValueError(f"`test` is a number of texts, not `{self.test}`: {self.source} has no split of its own")
+        if self.score is not None and self.train is not None:
+            raise ValueError("`train` does not fit: nothing is trained on pairs with a `score`")
+        if self.score is not None and self.source.startswith("hf:") and not isinstance(self.test, str):
+            raise ValueError(f"`test` is the name of a split of {self.source}, not {self.test}: all its pairs count")
         if self.score is None and self.subset is not None:
             raise ValueError("`subset` divides scored pairs; name the column of the `score` too")
         if self.score is not None and self.other is None:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from contrastive.errors import UserError
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
 SURROGATE = re.compile("[\ud800-\udfff]")
 
-# Setting → the column that it names: `text`, `label`, and `positive` and `negative` where the data has pairs.
+# Setting → the column that it names: `text`, then `label` or `score`, then the others, `positive`, `other`, `subset` …
 Columns = Mapping[str, str]
 Cells = Iterator[tuple[Any, ...]]  # row number from 1 (a header is none), and what stands in each of the columns
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Texts with the name of their label, as they stand in one source. `partners` are its positive and negative."""
+    """Texts with the name of their label, or their score, as they stand in one source. `partners` are what else belongs
+    to a text: its positive and negative, or the other text of its pair, and the subset."""
 
     name: str
     texts: list[str]
@@ -38,23 +39,24 @@ def read(path: Path, columns: Columns) -> Rows:
         raise UserError(f"{path}: cannot read `{path.suffix}` files; give one of {', '.join(READERS)}")
     if not path.is_file():
         raise UserError(not_there(path))
-    return checked(str(path), reader(path, columns), tuple(columns)[2:])
+    return checked(str(path), reader(path, columns), tuple(columns))
 
 
-def checked(name: str, cells: Iterable[tuple[Any, ...]], partners: tuple[str, ...] = ()) -> Rows:
+def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ...] = ("text", "label")) -> Rows:
     """Rows in which nothing is missing; otherwise one error that names the rows."""
     rows = Rows(name, [], [])
-    absent: dict[str, list[int]] = {what: [] for what in ("text", "label", *partners)}
-    for number, text, label, *others in cells:
-        label_name = _label_name(name, number, label)
-        gone = {what for what, value in zip(("text", *partners), (text, *others), strict=True) if _missing(value)}
-        gone |= {"label"} if label_name is None else set()
-        for what in gone:
-            absent[what].append(number)
-        if label_name is not None and not gone:
-            rows.texts.append(_characters(name, number, text))
-            rows.labels.append(label_name)
-            rows.partners.append(tuple(_characters(name, number, other) for other in others))
+    absent: dict[str, list[int]] = {what: [] for what in settings}
+    for number, *values in cells:
+        read = [MEANING.get(what, _text)(name, number, value) for what, value in zip(settings, values, strict=True)]
+        present = [value for value in read if value is not None]
+        if len(present) == len(settings):
+            rows.texts.append(present[0])
+            rows.labels.append(present[1])
+            rows.partners.append(tuple(present[2:]))
+            continue
+        for what, value in zip(settings, read, strict=True):
+            if value is None:
+                absent[what].append(number)
     problems = [f"{_listed(numbers)} no {what}" for what, numbers in absent.items() if numbers]
     if problems:
         raise UserError(f"{name}: {'; '.join(problems)}. Fill or remove these rows")
@@ -187,6 +189,31 @@ def _label_name(name: str, number: int, label: Any) -> str | None:
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     return _characters(name, number, str(label).strip())
+
+
+def _score(name: str, number: int, score: Any) -> str | None:
+    """A number as the text that stands for it, and for no other."""
+    if _missing(score) or (isinstance(score, str) and score.strip().lower() == "nan"):
+        return None
+    try:
+        value = float(score)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise UserError(f"{name}, row {number}: the score is {score!r}; give a number")
+    return repr(value)
+
+
+def _text(name: str, number: int, value: Any) -> str | None:
+    return None if _missing(value) else _characters(name, number, value)
+
+
+# What stands in the columns that hold no text.
+MEANING: Mapping[str, Callable[[str, int, Any], str | None]] = {
+    "label": _label_name,
+    "subset": _label_name,
+    "score": _score,
+}
 
 
 def _characters(name: str, number: int, value: Any) -> str:

@@ -11,7 +11,7 @@ from contrastive.errors import UserError
 
 
 def read(source: str, split: str, columns: Columns) -> Rows:
-    """The rows of a split: of all data files whose path has the split's name as one of its words."""
+    """The rows of a split: of all data files that its name names."""
     repository = locate.pinned(source)
     root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
     folder = root / repository.folder
@@ -33,9 +33,20 @@ def read(source: str, split: str, columns: Columns) -> Rows:
 
 
 def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) -> list[Path]:
-    """The files of one split, complete and of one configuration."""
-    paths = list(paths)
-    chosen = [path for path in paths if split.lower() in re.split(r"[^a-z0-9]+", path.as_posix().lower())]
+    """The files of one split, complete and of one configuration.
+
+    The split is the whole name of a folder or file (`validation_matched-00000-of-00001`), else a word of it
+    (`imdb-train`, `train_data`), where only one can be meant.
+    """
+    paths, wanted = list(paths), split.lower()
+    named = {path: [*path.parent.as_posix().lower().split("/"), _unnumbered(path).lower()] for path in paths}
+    chosen = [path for path in paths if wanted in named[path]]
+    if not chosen:
+        worded = {path: [part for part in named[path] if wanted in re.split("[^a-z0-9]+", part)] for path in paths}
+        chosen = [path for path in paths if worded[path]]
+        meant = sorted({re.sub("[0-9]+", "", worded[path][-1]) for path in chosen})
+        if len(meant) > 1:
+            raise UserError(f"{source}: the split `{split}` could be {' or '.join(meant)}; name one of them")
     if not chosen:
         raise UserError(f"{source} has no split `{split}`; its files are {', '.join(map(str, paths[:10]))}")
     folders = sorted({path.parent.as_posix() for path in chosen})
@@ -50,3 +61,8 @@ def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) ->
             f"{source}: {len(chosen)} of {max(expected)} files of the split `{split}` are there; connect and retry"
         )
     return [folder / path for path in chosen]
+
+
+def _unnumbered(path: Path) -> str:
+    """The name of a file without its ending and its number among the parts of a split."""
+    return re.sub(r"-\d{5}-of-\d{5}(-\w+)?$", "", path.name.removesuffix(path.suffix))

@@ -15,6 +15,7 @@ from contrastive.data.files import Rows
 from contrastive.errors import UserError
 
 SPLITS = ("train", "validation", "test")
+UNKNOWN = "-1"  # what stands for the labels of test sets that are kept secret, as GLUE's
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...
             f"{name}: all texts have the label `{labels.pop()}`; classes are compared, so give at least two"
         )
     for split in ("test", "validation"):
+        if set(counts[split]) == {UNKNOWN} and UNKNOWN not in counts["train"]:
+            raise UserError(
+                f"{name}: all {counts[split].total()} labels of {split} are {UNKNOWN}, so they are not public. Name a "
+                "split that has them, such as `validation`"
+            )
         unseen = [
             f"`{label}` ({count} texts)"
             for label, count in sorted(counts[split].items())

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +60,11 @@ class Tokens:
 def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
     folder = home / "cache" / "tokens" / digest(data, encoder)
+    return once(folder, lambda unfinished: _make(data, encoder, unfinished))
+
+
+def once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` fills, if it is not there whole. One process makes it."""
     if store.finished(folder):
         return folder
     with store.locked(folder.with_suffix(".lock")):
@@ -68,7 +73,7 @@ def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
             for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
                 shutil.rmtree(rest, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            _make(data, encoder, unfinished)
+            make(unfinished)
             store.mark(unfinished, "DONE")
             os.replace(unfinished, folder)
     return folder
@@ -90,7 +95,7 @@ def digest(data: Data, encoder: Encoder) -> str:
 
 def open(folder: Path) -> Tokens:
     meta = store.read_json(folder / "meta.json")
-    splits = {name: _split(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
+    splits = {name: stored(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
     return Tokens(
         tuple(meta["labels"]),
         meta["pad_id"],
@@ -102,10 +107,11 @@ def open(folder: Path) -> Tokens:
     )
 
 
-def _split(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
+def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
+    """What `write` left."""
     parts = ("ids", "offsets", "labels", "digests")
     ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts)
-    others = tuple(_split(folder, f"{name}.{partner}") for partner in partners)
+    others = tuple(stored(folder, f"{name}.{partner}") for partner in partners)
     return TokenSplit(ids, offsets, labels, digests, others)
 
 
@@ -116,32 +122,38 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
         )
-    unknown = fast.unk_token_id  # a word, only not a known one
-    special = sorted(number for number in set(fast.all_special_ids) if number != unknown)
     notes = list(splits.notes)
     for name, split in splits.named().items():
-        ids, offsets = _tokenised(fast, split.texts, data.max_length)
-        bare = _without_words(ids, offsets, special)
-        if bare:
-            notes.append(f"{name}: {bare} texts without any token of their own")
-        _save(folder, name, split, ids, offsets)
+        notes += write(folder, name, split, fast, data.max_length)
     for number, partner in enumerate(data.partners()):
-        train = splits.train
-        others = Split([partners[number] for partners in train.partners], train.labels)
-        _save(folder, f"train.{partner}", others, *_tokenised(fast, others.texts, data.max_length))
+        others = Split([partners[number] for partners in splits.train.partners], splits.train.labels)
+        write(folder, f"train.{partner}", others, fast, data.max_length)
     fast.save_pretrained(folder / "tokenizer")
     meta = {
         "labels": splits.labels,
         "pad_id": fast.pad_token_id,
         "mask_id": fast.mask_token_id,
         "partners": list(data.partners()),
-        "special_ids": special,
+        "special_ids": special_ids(fast),
         "vocab_size": len(fast),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
         "notes": notes,
     }
     store.write_json(folder / "meta.json", meta)
+
+
+def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
+    unknown = fast.unk_token_id  # a word, only not a known one
+    return sorted(number for number in set(fast.all_special_ids) if number != unknown)
+
+
+def write(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> list[str]:
+    """Leaves the tokens of a split, and gives notes about them."""
+    ids, offsets = _tokenised(fast, split.texts, max_length)
+    _save(folder, name, split, ids, offsets)
+    bare = _without_words(ids, offsets, special_ids(fast))
+    return [f"{name}: {bare} texts without any token of their own"] if bare else []
 
 
 def _tokenised(
