@@ -24,23 +24,11 @@ DIGITS = 11  # of a cosine: beyond them is what float32 vectors round
 UNDEFINED = "undefined: constant"
 
 
-def names(transfer: Transfer) -> tuple[str, ...]:
-    """The scores there will be, first what the task is known for."""
-    first = transfer.known_for()
-    if transfer.score is None:
-        found = dict.fromkeys((first, "accuracy"))
-    else:
-        kinds = dict.fromkeys((first, "spearman", "pearson"))
-        over = ("all", "mean") if transfer.subset is not None else ("all",)
-        found = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
-    return tuple(f"transfer.{transfer.name}.{name}" for name in found)
-
-
 def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
-    """The scores of `names`, in that order."""
+    """The scores of `Transfer.scores`, in that order."""
     _check(transfer, vectors)
     found = _labelled(transfer, vectors) if transfer.score is None else _scored(transfer, vectors)
-    assert tuple(one.name for one in found) == names(transfer)
+    assert tuple(one.name for one in found) == transfer.scores()
     return found
 
 
@@ -84,7 +72,7 @@ def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     fitted = linear.fit(train, classes, everything, np.array([strength]), loss="logistic", scaled=False)
     guesses, labels = known[fitted.predict(test, 0)], vectors["test.labels"]
     found = []
-    for name in names(transfer):
+    for name in transfer.scores():
         metric = name.rpartition(".")[2]
         if metric == "accuracy":
             right = proportion(name, guesses == labels)
@@ -154,7 +142,7 @@ def _scored(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     whole = np.ones(len(scores), bool)
     subsets = [vectors["test.subsets"] == subset for subset in np.unique(vectors.get("test.subsets", []))]
     found = []
-    for name in names(transfer):
+    for name in transfer.scores():
         kind, _, over = name.rpartition(".")[2].partition("_")
         parts = [whole] if over == "all" else subsets
         values = [_correlation(kind, cosines[part], scores[part]) for part in parts]

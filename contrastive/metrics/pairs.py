@@ -9,7 +9,7 @@ never made: near 1 it has lost what |u − v|² still tells.
 from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Integer
@@ -21,6 +21,7 @@ from contrastive.metrics.types import Inputs, Score
 BYTES = 2**24  # of a block of distances: more rows multiply little faster, and leave the processor's cache
 
 
+@runtime_checkable
 class Measure(Protocol):
     """A measure that compares all pairs, as METRICS holds it: made of the inputs, shown every block, then asked."""
 
