@@ -1,10 +1,11 @@
 """Scores of further data from vectors alone: SentEval's classification, and how pairs go along with scores.
 
-Conneau and Kiela, "SentEval", 2018. Given are arrays under the names of `Further.given` and `test`, `train` (vectors of
-the texts), and for pairs `test.other`, `train.other` (vectors of the other texts).
+Conneau and Kiela, "SentEval", 2018. Given are vectors of texts, `train` and `test`, of the other texts of pairs,
+`train.other` and `test.other`, and what `Further.truth` tells of them: `test.labels`, `test.scores` …
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,16 @@ from contrastive.metrics import linear
 from contrastive.metrics.types import Score, proportion
 
 FOLDS = 5
-STRENGTHS = tuple(
-    2.0**power for power in range(-2, 4)
-)  # C of the logistic regression: small ones bind the weights more
+STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small ones bind the weights
 WITHOUT_CHOICE = 1.0  # where a class has one example only, which cannot be held out
 DIGITS = 11  # of a cosine: beyond them is what float32 vectors round
 UNDEFINED = "undefined: constant"
 
 
 def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
-    """The scores of `Transfer.scores`, in that order."""
+    """The scores that `transfer.scores()` names, in that order."""
     _check(transfer, vectors)
-    found = _labelled(transfer, vectors) if transfer.score is None else _scored(transfer, vectors)
-    assert tuple(one.name for one in found) == transfer.scores()
-    return found
+    return _labelled(transfer, vectors) if transfer.score is None else _scored(transfer, vectors)
 
 
 def mean(scores: Iterable[Score]) -> Score:
@@ -52,9 +49,9 @@ def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
                 raise UserError(f"transfer.{transfer.name}: {bad} of {len(found)} embeddings of {name} hold NaN or "
                                 "infinity: the training diverged")  # fmt: skip
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
-        raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class, "
-                        "which nothing can be separated from: give it more texts, or another label")  # fmt: skip
-    if transfer.known_for() == "f1" and len(vectors["classes"]) != 2:
+        raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class,"
+                        " which nothing can be separated from: give it more texts, or another label")  # fmt: skip
+    if transfer.known_for() == "f1" and len(vectors["test.classes"]) != 2:
         raise UserError(f"transfer.{transfer.name}: f1 is that of one class of two, and there are "
                         f"{len(vectors['classes'])}: set metric to accuracy or matthews")  # fmt: skip
 
@@ -75,8 +72,7 @@ def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     for name in transfer.scores():
         metric = name.rpartition(".")[2]
         if metric == "accuracy":
-            right = proportion(name, guesses == labels)
-            found.append(Score(name, right.value, True, right.count, unit, right.standard_error, right.each))
+            found.append(replace(proportion(name, guesses == labels), unit=unit))
         else:
             value = matthews(labels, guesses) if metric == "matthews" else f1(labels, guesses, _positive(vectors))
             found.append(Score(name, value, True, len(labels), unit))
@@ -111,7 +107,7 @@ def _strength(train: Float[np.ndarray, "n k"], classes: Integer[np.ndarray, " n"
 
 def _positive(vectors: Mapping[str, Any]) -> int:
     """The number of the class that F1 is about: the one named 1, else the second in order."""
-    classes = [str(name) for name in vectors["classes"]]
+    classes = [str(name) for name in vectors["test.classes"]]
     return classes.index("1") if "1" in classes else 1
 
 

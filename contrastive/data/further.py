@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from contrastive import data as datasets
-from contrastive import identity, store, tokenizer
+from contrastive import identity, locate, store, tokenizer
 from contrastive.config import Data
 from contrastive.data import splits, tokens
 from contrastive.data.files import Rows
@@ -40,37 +40,35 @@ class Further:
     scores: Float[np.ndarray, " n"] | None
     subsets: tuple[str, ...]  # of each scored pair, where there are any
 
-    def given(self) -> dict[str, Any]:
-        """What contrastive.transfer needs beside vectors, under the names that it expects."""
+    def truth(self, side: str) -> dict[str, Any]:
+        """What is known of the texts of a side, which contrastive.transfer compares with what vectors say."""
         if self.scores is None:
-            labels = {f"{name}.labels": np.asarray(side.labels) for name, side in self.sides.items()}
-            return labels | {"classes": np.array(self.classes)}
-        subsets = {"test.subsets": np.array(self.subsets)} if self.subsets else {}
-        return {"test.scores": self.scores} | subsets
+            return {"labels": np.asarray(self.sides[side].labels), "classes": np.array(self.classes)}
+        return {"scores": self.scores} | ({"subsets": np.array(self.subsets)} if self.subsets else {})
 
 
-def prepare(transfer: Transfer, of_cell: Path, home: Path) -> Path:
-    """The folder with the tokens of `transfer` by the tokenizer of `of_cell`, a cell's own prepared tokens."""
+def prepare(transfer: Transfer, prepared: Path, home: Path) -> Path:
+    """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
+    folder = home / "cache" / "tokens" / digest(transfer, prepared.name)
     with told(transfer):
-        folder = home / "cache" / "tokens" / digest(transfer, of_cell)
-        return tokens.once(folder, lambda unfinished: _make(transfer, of_cell, unfinished))
+        return tokens.once(folder, lambda unfinished: _make(transfer, prepared, unfinished))
 
 
-def digest(transfer: Transfer, of_cell: Path) -> str:
-    """`of_cell` has in its name the tokenizer and the number of tokens kept of a text."""
+def digest(transfer: Transfer, own: str) -> str:
+    """`own` is the digest of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
     kind, _, name = transfer.source.partition(":")
-    own = _own(transfer)
-    source = own.get("test", transfer.source) if transfer.score is not None and kind == "file" else transfer.source
-    content = {
-        "content": datasets.content(source, own),
-        "settings": transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
-        | {"test": "own" if own else transfer.test},
-        "tokens": of_cell.name,
-        "code": identity.code_digest(
-            ("contrastive.data.further",), (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
-        ),
-    }
-    return hashlib.sha256(identity.canonical_json(content).encode()).hexdigest()[:16]
+    chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
+    code = identity.code_digest(("contrastive.data.further",), chosen)
+    decides = {"content": content_digest(transfer), "tokens": own, "code": code}
+    return hashlib.sha256(identity.canonical_json(decides).encode()).hexdigest()[:16]
+
+
+def content_digest(transfer: Transfer) -> str:
+    """Digest of what the texts, their division and their truth follow from, wherever they lie."""
+    with told(transfer):
+        content = datasets.content(*_sources(transfer))
+    settings = transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
+    return locate.digest([content, settings | ({"test": "own"} if isinstance(transfer.test, str) else {})])
 
 
 def open(folder: Path) -> Further:
@@ -90,13 +88,17 @@ def told(transfer: Transfer) -> Iterator[None]:
         raise UserError(f"evaluation.transfer {transfer.name}: {mended}") from error
 
 
-def _own(transfer: Transfer) -> dict[str, str]:
-    return {"test": transfer.test} if isinstance(transfer.test, str) else {}
+def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
+    """What is read: the source, and a split or file of its own, which of scored pairs is all that is read."""
+    own = {"test": transfer.test} if isinstance(transfer.test, str) else {}
+    if transfer.score is not None and transfer.source.startswith("file:"):
+        return own.get("test", transfer.source), {}
+    return transfer.source, own
 
 
-def _make(transfer: Transfer, of_cell: Path, folder: Path) -> None:
-    meta = store.read_json(of_cell / "meta.json")
-    fast = tokenizer.read("the prepared tokens", of_cell / "tokenizer")
+def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
+    meta = store.read_json(prepared / "meta.json")
+    fast = tokenizer.read("the prepared tokens", prepared / "tokenizer")
     notes: list[str] = []
     scores: list[float] = []
     subsets: list[str] = []
@@ -131,7 +133,7 @@ def _labelled(transfer: Transfer) -> tuple[tuple[str, ...], dict[str, Split], li
         return divided.labels, {"train": divided.train, "test": divided.test}, list(divided.notes)
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
     pool = datasets.read(transfer.source, columns)
-    own = {name: datasets.read(transfer.source, columns, split) for name, split in _own(transfer).items()}
+    own = {name: datasets.read(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
     pairs: dict[str, tuple[str, str]] = {}
     divided = splits.divide(_as_one(pool, pairs), {name: _as_one(rows, pairs) for name, rows in own.items()}, data)
     sides = {"train": divided.train, "test": divided.test}
@@ -159,11 +161,12 @@ def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
     if transfer.subset is not None:
         columns |= {"subset": transfer.subset}
-    rows = datasets.read(transfer.source, columns, _own(transfer).get("test"))
+    source, own = _sources(transfer)
+    rows = datasets.read(source, columns, own.get("test"))
     if len(set(rows.labels)) == 1:
         raise UserError(
-            f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, which nothing can go along with. "
-            "Where they are kept secret, name a split that has them, such as `validation`"
+            f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, and nothing goes along with a "
+            "constant. Where they are kept secret, name a split that has them, such as `validation`"
         )
     chosen = list(range(len(rows.texts)))
     if isinstance(transfer.test, int):

@@ -35,14 +35,15 @@ def read(source: str, split: str, columns: Columns) -> Rows:
 def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) -> list[Path]:
     """The files of one split, complete and of one configuration.
 
-    The split is the whole name of a folder or file (`validation_matched-00000-of-00001`), else a word of it
-    (`imdb-train`, `train_data`), where only one can be meant.
+    The split is the whole name of a folder or file, else a word of it (`imdb-train`, `train_data`) where only one can be
+    meant. Before a number, `validation_matched-00000-of-00001`, what underscores join is one word.
     """
     paths, wanted = list(paths), split.lower()
     named = {path: [*path.parent.as_posix().lower().split("/"), _unnumbered(path).lower()] for path in paths}
     chosen = [path for path in paths if wanted in named[path]]
     if not chosen:
-        worded = {path: [part for part in named[path] if wanted in re.split("[^a-z0-9]+", part)] for path in paths}
+        between = {path: "[^a-z0-9]+" if _unnumbered(path) == path.stem else "[^a-z0-9_]+" for path in paths}
+        worded = {path: [part for part in named[path] if wanted in re.split(between[path], part)] for path in paths}
         chosen = [path for path in paths if worded[path]]
         meant = sorted({re.sub("[0-9]+", "", worded[path][-1]) for path in chosen})
         if len(meant) > 1:
@@ -65,4 +66,4 @@ def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) ->
 
 def _unnumbered(path: Path) -> str:
     """The name of a file without its ending and its number among the parts of a split."""
-    return re.sub(r"-\d{5}-of-\d{5}(-\w+)?$", "", path.name.removesuffix(path.suffix))
+    return re.sub(r"-\d{5}-of-\d{5}(-\w+)?$", "", path.stem)

@@ -46,6 +46,41 @@ def test_a_folder_of_the_repository(cached):
         hub.read(SOURCE, "train", COLUMNS)
 
 
+def test_a_split_whose_name_begins_another(cached):
+    """As GLUE's MNLI has them: `validation_matched` is no `validation`, and is found by its whole name."""
+    for name, count in {"train": 8, "validation_matched": 4, "validation_mismatched": 6}.items():
+        write(cached, f"mnli/{name}-00000-of-00001.csv", count)
+    for name, count in {"train": 8, "validation": 5, "validation_matched": 7}.items():
+        write(cached, f"both/{name}.csv", count)
+    for split, count in {"validation_matched": 4, "validation_mismatched": 6}.items():
+        assert len(hub.read(f"hf:owner/books/mnli@{COMMIT}", split, COLUMNS).texts) == count
+    with pytest.raises(
+        UserError, match="has no split `validation`; its files are train-00000.*validation_matched-00000"
+    ):
+        hub.read(f"hf:owner/books/mnli@{COMMIT}", "validation", COLUMNS)
+    assert len(hub.read(f"hf:owner/books/both@{COMMIT}", "validation", COLUMNS).texts) == 5
+    for name in ("validation_matched", "validation_mismatched"):
+        write(cached, f"plain/{name}.csv", 4)
+    with pytest.raises(UserError, match="`validation` could be validation_matched or validation_mismatched; name one"):
+        hub.read(f"hf:owner/books/plain@{COMMIT}", "validation", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train_1.csv", "train_2.csv"],
+        ["imdb-train.csv"],
+        ["train_data.csv", "test_data.csv"],
+        ["default/train/0000.csv", "default/train/0001.csv", "default/partial-test/0000.csv"],
+        ["data-train/a.csv", "data-train/b.csv"],
+    ],
+)
+def test_a_split_whose_name_is_a_word_of_the_names_of_files(cached, names):
+    for name in names:
+        write(cached, name, 3)
+    assert len(hub.read(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names)
+
+
 def test_a_split_that_came_only_in_part(cached):
     write(cached, "train-00000-of-00003.csv", 4)
     with pytest.raises(UserError, match="1 of 3 files of the split `train` are there"):
