@@ -6,6 +6,7 @@ from typing import Any
 from contrastive.metrics.accuracy import accuracy
 from contrastive.metrics.kmeans import kmeans
 from contrastive.metrics.knn import knn
+from contrastive.metrics.logistic import logistic
 from contrastive.metrics.macro_f1 import macro_f1
 from contrastive.metrics.svm import svm
 from contrastive.metrics.types import Inputs, Score
@@ -14,6 +15,7 @@ METRICS = {
     "accuracy": accuracy,
     "macro_f1": macro_f1,
     "svm": svm,
+    "logistic": logistic,
     "knn": knn,
     "kmeans": kmeans,
 }
