@@ -124,5 +124,5 @@ def scalers(rows: Any, mean: Any, unit: Any, members: Any, scaled: bool) -> tupl
 
     own_mean, square = sum(parallel.each(moments, parallel.blocks(len(rows), ROWS))) / members.sum(1)[:, None]
     variance = square - own_mean**2
-    constant = variance <= 1e-10 * square  # among these rows: its weight is 0, whatever the scale
+    constant = variance <= 1e-10 * square  # to float32, among these rows: its weight is 0, whatever the scale
     return np.sqrt(np.where(constant, 1, variance)), own_mean
