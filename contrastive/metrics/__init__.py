@@ -9,6 +9,7 @@ from contrastive.metrics.anisotropy import anisotropy
 from contrastive.metrics.ece import ece
 from contrastive.metrics.kmeans import kmeans
 from contrastive.metrics.knn import Knn
+from contrastive.metrics.logistic import logistic
 from contrastive.metrics.macro_f1 import macro_f1
 from contrastive.metrics.retrieval import Retrieval
 from contrastive.metrics.silhouette import Silhouette
@@ -21,6 +22,7 @@ METRICS: dict[str, Callable[[Inputs], list[Score]] | type[pairs.Measure]] = {
     "macro_f1": macro_f1,
     "ece": ece,
     "svm": svm,
+    "logistic": logistic,
     "knn": Knn,
     "kmeans": kmeans,
     "silhouette": Silhouette,
