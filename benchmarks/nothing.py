@@ -54,7 +54,7 @@ def _train_here(cell: Cell, how: Any, folder: Path, *_: Any) -> int:
     return 1
 
 
-def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path) -> None:
+def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int) -> None:
     scores = [{"name": f"test.{name}", "value": 0.5} for name in ("accuracy", "macro_f1")]
     store.write_json(into / "scores.json", {"version": 1, "key": evaluation_key(evaluation), "scores": scores})
     content = io.BytesIO()

@@ -80,20 +80,19 @@ def of_splits(
 
 def of_transfer(embeddings: Arrays, evaluation: Evaluation, other: str, change: Change) -> Iterator[tuple[str, Score]]:
     """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
-    found = []
+    found: list[Score] = []
     for transfer in evaluation.transfer:
-        scores = transfers.score(transfer, further(embeddings, transfer, other, change))
-        found.append(scores[0])
-        yield from ((score.name, score) for score in scores)
-    if len(found) > 1:
-        score = transfers.mean(found)
-        yield score.name, score
+        found += transfers.score(transfer, further(embeddings, transfer, other, change))
+    if len(evaluation.transfer) > 1:
+        found.append(transfers.mean(found))
+    return ((score.name, score) for score in found)
 
 
 def further(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
     """The arrays of further data without their prefix; vectors as this row has them."""
-    prefix = next(name for name in embeddings if name.startswith(f"transfer.{transfer.name}@")).partition(".test")[0]
-    prefix = prefix.partition(".train")[0] + "."
+    prefix = f"transfer.{transfer.name}@"
+    held = next(name for name in embeddings if name.startswith(prefix))
+    prefix += held.removeprefix(prefix).partition(".")[0] + "."  # with the digest of its content
     found = {}
     for name in embeddings:
         place, _, kind = name.removeprefix(prefix).partition("/")

@@ -59,13 +59,15 @@ class Transfer(Settings):
         return KNOWN_FOR.get(task, "accuracy" if self.score is None else "spearman")
 
     def scores(self) -> tuple[str, ...]:
-        """Names of the scores there will be; first the one that the task is known for, over all its texts."""
-        known = self.known_for()
+        """Names of the scores there will be, first what the task is known for."""
+        first = self.known_for()
         if self.score is None:
-            return (f"transfer.{self.name}.{known}",)
-        kinds = (known, *({"spearman", "pearson"} - {known}))
-        over = ("all", "mean") if self.subset is not None else ("all",)
-        return tuple(f"transfer.{self.name}.{kind}_{how}" for how in over for kind in kinds)
+            found = dict.fromkeys((first, "accuracy"))
+        else:
+            over = ("all", "mean") if self.subset is not None else ("all",)
+            kinds = dict.fromkeys((first, "spearman", "pearson"))
+            found = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
+        return tuple(f"transfer.{self.name}.{name}" for name in found)
 
 
 class Evaluation(Settings):

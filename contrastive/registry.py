@@ -85,8 +85,8 @@ def _entry(name: str, module: str, function: str) -> Entry:
             return Entry(name, module, function, *_first(node.args.args[0]), *_keywords([node]), False)
         if isinstance(node, ast.ClassDef) and node.name == function:
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-            called = [methods[m] for m in ("__init__", "forward") if m in methods]
-            return Entry(name, module, function, *_first(methods["forward"].args.args[1]), *_keywords(called), True)
+            called = [methods[m] for m in ("__init__", "forward") if m in methods]  # what compares pairs has no forward
+            return Entry(name, module, function, *_first(called[-1].args.args[1]), *_keywords(called), True)
     raise LookupError(f"{module} defines no {function}")
 
 

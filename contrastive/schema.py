@@ -20,10 +20,12 @@ def names(setting: str) -> tuple[str, ...]:
 
 
 def score_names(metric: str) -> tuple[str, ...]:
-    """Names of the scores that a metric computes, from the `Score("x", …)` and `proportion("x", …)` in its file."""
+    """Names of the scores that a metric computes, from `Score("x", …)`, `proportion` and `average` in its file."""
     entry = registry.entries(*REGISTRIES["metrics"])[metric]
     calls = [node for node in ast.walk(registry.parse(entry.module)) if isinstance(node, ast.Call)]
-    made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Score", "proportion")]
+    made = [
+        call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Score", "proportion", "average")
+    ]
     values = [
         value for call in made for value in [*call.args[:1], *(k.value for k in call.keywords if k.arg == "name")]
     ]

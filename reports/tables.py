@@ -18,7 +18,7 @@ def section_tables(section: dict[str, Any], results: Results) -> list[str]:
         found = [list_table(section, table["values"], results)]
     else:
         found = [pivot_table(section, value, results) for value in table["values"]]
-    if section["show"]["transfer"]:
+    if section["show"].get("transfer"):
         found.append(list_table(section, transfer_values(results), results))
     return found
 
@@ -34,8 +34,8 @@ def variants(values: list[str], results: Results) -> list[str]:
     evaluation = results.grid["experiment"]["evaluation"]
     prefixes = [
         "".join(f"{part}/" for part in (other, how) if part)
-        for other in ("", *evaluation["vectors"])
-        for how in ("", *evaluation["post"])
+        for other in ("", *evaluation.get("vectors", ()))  # a grid of before there were any has none
+        for how in ("", *evaluation.get("post", ()))
     ]
     return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
 

@@ -32,7 +32,8 @@ def cell_folder(cell_id: str, label: str, seed: int, accuracy: float, steps: int
     store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": [score]})
     store.write_json(folder / "provenance.json", provenance())
     places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
-    np.savez(folder / "picture.npz", x=places, labels=np.arange(40) % 2, ids=np.arange(40, dtype=np.uint64))
+    texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": np.array("t-SNE")}
+    np.savez(folder / "picture.npz", x=places, **texts)
     store.mark(folder, "DONE")
     return folder
 

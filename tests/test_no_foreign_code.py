@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from contrastive import evaluate, train
+from contrastive.evaluation import Evaluation
 
 CHECKOUT = Path(__file__).parents[1]
 PACKAGES = ("contrastive", "flows", "reports", "tasks")
@@ -43,10 +44,11 @@ def test_arrays_that_run_something_are_refused(tmp_path: Path):
     held = np.empty(1, dtype=object)
     held[0] = Runs(tmp_path / "ran")
     content = io.BytesIO()
-    np.savez(content, x=held)
-    (tmp_path / "picture.npz").write_bytes(content.getvalue())
+    np.savez(content, **dict.fromkeys(("test", "test.labels", "test.ids"), held))
+    for name in ("embeddings.npz", "predictions.npz"):
+        (tmp_path / name).write_bytes(content.getvalue())
     with pytest.raises(ValueError, match="allow_pickle"):
-        evaluate.arrays(tmp_path / "picture.npz")
+        evaluate.evaluate(tmp_path, Evaluation(), into=tmp_path)
     assert not (tmp_path / "ran").exists()
 
 

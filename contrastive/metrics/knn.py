@@ -4,25 +4,68 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from contrastive.metrics.folds import folds
+from contrastive.metrics.pairs import Block
 from contrastive.metrics.types import Inputs, Score, proportion
 
-ROWS = 1024  # texts compared at a time: 25 000 texts at once would need 4 GB
+FEW = 100  # candidates of a text, up to which one by one is faster than a product in float64
 
 
-def knn(inputs: Inputs) -> list[Score]:
-    """Share of texts whose Euclidean nearest neighbour in the other folds has their class."""
-    vectors = inputs.embeddings.astype(np.float64)
-    vectors -= vectors.mean(0)  # distances stay, and collapsed embeddings keep their digits
-    right = np.zeros(len(inputs.labels), bool)
-    for train, test in folds(inputs):
-        for rows in np.array_split(test, -(-len(test) // ROWS)):
-            right[rows] = inputs.labels[train[nearest(vectors[rows], vectors[train])]] == inputs.labels[rows]
-    return [proportion("knn_accuracy", right)]
+class Knn:
+    """Share of texts whose nearest neighbour in the other folds has their class: Euclidean, and by the cosine.
+
+    Float32 finds the candidates, float64 decides among them. Of equally near texts the first wins; texts whose
+    distances float64 cannot tell apart are equally near.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.labels = inputs.labels
+        self.fold = np.empty(len(self.labels), np.int64)
+        for number, (_, test) in enumerate(folds(inputs)):
+            self.fold[test] = number
+        self.barred = np.where(np.arange(inputs.folds)[:, None] == self.fold, np.inf, 0).astype(np.float32)
+        self.euclidean, self.cosine = np.empty((2, len(self.labels)), np.int64)
+
+    def look(self, block: Block) -> None:
+        barred = self.barred[self.fold[block.rows]]
+        self.euclidean[block.rows] = nearest(block, barred, normalised=False)
+        self.cosine[block.rows] = nearest(block, barred, normalised=True)
+
+    def scores(self) -> list[Score]:
+        return [
+            proportion("knn_accuracy", self.labels[self.euclidean] == self.labels),
+            proportion("knn_cosine_accuracy", self.labels[self.cosine] == self.labels),
+        ]
 
 
-def nearest(queries: Float[np.ndarray, "m d"], points: Float[np.ndarray, "n d"]) -> Integer[np.ndarray, " m"]:
-    """The index of the nearest point of each query; of equally near ones the first, whatever the rounding."""
-    squares = (points**2).sum(1)
-    distances = squares - 2 * queries @ points.T  # |x − y|² up to |x|², the same for all y
-    tied = distances <= distances.min(1, keepdims=True) + 1e-12 * squares.max()
-    return tied.argmax(1)
+def nearest(block: Block, barred: Float[np.ndarray, "m n"], *, normalised: bool) -> Integer[np.ndarray, " m"]:
+    """The nearest text of each row; `barred` is infinite where a text may not be it."""
+    distances, error = (block.chords, block.chord_error) if normalised else (block.squares, block.square_error)
+    distances = distances + barred
+    every = np.arange(len(distances))
+    found = distances.argmin(1)
+    least = distances[every, found]
+    limit = np.nextafter((least + 2 * error).astype(distances.dtype), np.inf)
+    distances[every, found] = np.inf
+    unsure = np.flatnonzero(distances[every, distances.argmin(1)] <= limit)
+    distances[every, found] = least
+    close = distances[unsure] <= limit[unsure, None]
+    few = np.count_nonzero(close, axis=1) <= FEW
+    found[unsure[few]] = first_of_nearest(block, unsure[few], close[few], normalised)
+    many = unsure[~few]
+    if len(many):
+        exact = Block(block.texts.exact, block.indices[many])
+        distances, error = (exact.chords, exact.chord_error) if normalised else (exact.squares, exact.square_error)
+        distances = distances + barred[many]
+        found[many] = (distances <= distances.min(1, keepdims=True) + 2 * error[:, None]).argmax(1)
+    return found
+
+
+def first_of_nearest(
+    block: Block, rows: Integer[np.ndarray, " r"], close: Float[np.ndarray, "r n"], normalised: bool
+) -> Integer[np.ndarray, " r"]:
+    """Of the texts close to each row the nearest, by exact differences."""
+    row, other = close.nonzero()
+    apart = block.texts.apart(block.indices[rows][row], other, normalised=normalised)
+    least = np.minimum.reduceat(apart, np.searchsorted(row, np.arange(len(rows)))) if len(rows) else apart
+    tied = np.flatnonzero(apart == least[row])
+    return other[tied[np.searchsorted(row[tied], np.arange(len(rows)))]]

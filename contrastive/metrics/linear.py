@@ -11,9 +11,25 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from contrastive import parallel
+from contrastive.metrics.folds import folds
 from contrastive.metrics.newton import CURVES, ROWS, Problems, minimise
+from contrastive.metrics.types import Inputs
 
 EPSILON = np.finfo(np.float64).eps
+Loss = Literal["hinge", "logistic"]
+
+
+def cross_validated(inputs: Inputs, loss: Loss) -> Bool[np.ndarray, " n"]:
+    """Which texts a classifier with C = 1 gets right that was trained on the other folds, its scaler too."""
+    classes, parts = np.unique(inputs.labels, return_inverse=True)[1], [test for _, test in folds(inputs)]
+    members = np.ones((len(parts), len(classes)), bool)
+    for fold, test in enumerate(parts):
+        members[fold, test] = False
+    found = fit(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
+    right = np.zeros(len(classes), bool)
+    for fold, test in enumerate(parts):
+        right[test] = found.predict(inputs.embeddings[test], fold) == classes[test]
+    return right
 
 
 @dataclass(frozen=True)
@@ -44,14 +60,14 @@ def fit(
     members: Bool[np.ndarray, "r n"],
     strengths: Float[np.ndarray, " r"],
     *,
-    loss: Literal["hinge", "logistic"],
+    loss: Loss,
     scaled: bool,
 ) -> Classifiers:
     """Classifiers of classes 0 … k − 1; problem p trains on the rows `members[p]` with C = `strengths[p]`.
 
     hinge: squared hinge, one class against the rest, the intercept penalised like a weight (LinearSVC). logistic:
-    softmax, of two classes the plain logistic, the intercept free (LogisticRegression). Both add |w|² / 2 to C times the
-    sum of losses. `scaled` standardises by mean and deviation of the problem's own rows.
+    softmax, of two classes the plain logistic, the intercept free (LogisticRegression). Both add |w|² / 2 to C
+    times the sum of losses. `scaled` standardises by mean and deviation of the problem's own rows.
     """
     count = int(classes.max()) + 1
     assert count > 1, "all rows are of one class"
@@ -108,5 +124,5 @@ def scalers(rows: Any, mean: Any, unit: Any, members: Any, scaled: bool) -> tupl
 
     own_mean, square = sum(parallel.each(moments, parallel.blocks(len(rows), ROWS))) / members.sum(1)[:, None]
     variance = square - own_mean**2
-    constant = variance <= 1e-10 * square  # among these rows: its weight is 0, whatever the scale
+    constant = variance <= 1e-10 * square  # to float32, among these rows: its weight is 0, whatever the scale
     return np.sqrt(np.where(constant, 1, variance)), own_mean

@@ -22,7 +22,6 @@ STEPS = 100  # of Newton; twenty are many
 PRODUCTS = 300  # of conjugate gradients in one step
 TOLERANCE = 1e-8  # share of the objective by which the next step would still lower it
 
-TRACE = []
 Curve = Callable[[Any, Any], tuple[Any, Any, Any]]  # scores, what is wanted → loss, its derivative and curvature
 
 
@@ -177,7 +176,6 @@ def step(part: Problems, weights: Any, basis: Any) -> tuple[Any, Any]:
     condition = conditioner(part, own.sum(0, dtype=np.float64), basis)
     direction = conjugate(part, bends, gradient, condition)
     gain, objective = -dots(gradient, direction) / 2, losses + dots(weights, penalised) / 2
-    TRACE.append((len(gain), float((gain / objective).max())))
     done = gain <= TOLERANCE * objective
     return weights + length(part, scores, weights, direction)[:, None, None] * direction, done
 
@@ -195,7 +193,10 @@ def conditioner(part: Problems, curvature: Any, basis: Any) -> Callable[[Any], A
 
     def plain(gradient: Any) -> Any:
         turned = gradient[..., :-1] @ vectors / divisor
-        return np.concatenate([turned @ vectors.T, gradient[..., -1:] / curved[..., None]], -1)
+        made = np.concatenate([turned @ vectors.T, gradient[..., -1:] / curved[..., None]], -1)
+        if part.curve is softmax:  # what all classes share moves no probability, and is 0 at the optimum
+            made -= made.mean(1, keepdims=True)
+        return made
 
     if not part.penalty:
         return plain
@@ -218,7 +219,6 @@ def conjugate(part: Problems, bends: Any, gradient: Any, condition: Callable[[An
     enough = 0.01 * size
     for _ in range(PRODUCTS):
         product = part.product(bends, along)
-        TRACE.append(".")
         bent = dots(along, product)
         going = (size > enough) & (bent > 0)
         if not going.any():

