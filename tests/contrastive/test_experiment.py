@@ -303,7 +303,7 @@ def test_a_good_file_is_read_with_its_types():
         ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
         ("[test.accuracy]", "[validation.accuracy]", 14, "`validation.accuracy` is not evaluated"),
         ("[test.accuracy]", "[test.svm_accuracy]", 14, "`test.svm_accuracy` is not evaluated"),
-        ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "there is no metric `kmean`; there are accuracy, kmeans, "),
+        ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "there is no metric `kmean`; there are accuracy, alignment, "),
         ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "did you mean `kmeans`?"),
         ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section has the title "K by alpha" too'),
         ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
