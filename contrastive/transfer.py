@@ -53,7 +53,7 @@ def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
                         " which nothing can be separated from: give it more texts, or another label")  # fmt: skip
     if transfer.known_for() == "f1" and len(vectors["test.classes"]) != 2:
         raise UserError(f"transfer.{transfer.name}: f1 is that of one class of two, and there are "
-                        f"{len(vectors["test.classes"])}: set metric to accuracy or matthews")  # fmt: skip
+                        f"{len(vectors['test.classes'])}: set metric to accuracy or matthews")  # fmt: skip
 
 
 def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:

@@ -35,8 +35,8 @@ def read(source: str, split: str, columns: Columns) -> Rows:
 def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) -> list[Path]:
     """The files of one split, complete and of one configuration.
 
-    The split is the whole name of a folder or file, else a word of it (`imdb-train`, `train_data`) where only one can be
-    meant. Before a number, `validation_matched-00000-of-00001`, what underscores join is one word.
+    The split is the whole name of a folder or file, else a word of it (`imdb-train`, `train_data`) where only one can
+    be meant. Before a number, `validation_matched-00000-of-00001`, what underscores join is one word.
     """
     paths, wanted = list(paths), split.lower()
     named = {path: [*path.parent.as_posix().lower().split("/"), _unnumbered(path).lower()] for path in paths}
