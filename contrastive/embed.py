@@ -93,7 +93,8 @@ def embed_further(embedder: Embedder, name: str, data: Further, others: tuple[st
         found |= named(f"{name}.{side}", embedder.vectors(texts, others)[0])
         for partner in texts.partners:
             found |= named(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
-    return found | {f"{name}.{given}": values for given, values in data.given().items()}
+        found |= {f"{name}.{side}.{known}": values for known, values in data.truth(side).items()}
+    return found
 
 
 def named(name: str, found: Arrays) -> Arrays:

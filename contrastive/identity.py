@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from contrastive import data, locate, zero
@@ -132,7 +131,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
         "version": EVALUATION_VERSION,
         "code": code_digest(("contrastive.evaluate",), named),
         "settings": evaluation.model_dump(mode="json", exclude_defaults=True),
-        "transfer": [further.digest(transfer, Path()) for transfer in evaluation.transfer],
+        "transfer": [further.content_digest(transfer) for transfer in evaluation.transfer],
     }
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
 

@@ -36,7 +36,7 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
 
     `own` is the digest of the cell's own tokens.
     """
-    transfer = tuple((transfer, further.digest(transfer, Path(own))) for transfer in evaluation.transfer)
+    transfer = tuple((transfer, further.digest(transfer, own)) for transfer in evaluation.transfer)
     train = ("train",) if "train" in evaluation.splits or evaluation.post else ()
     return Wanted((*train, "validation", "test"), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
 

@@ -26,7 +26,8 @@ def alignment(inputs: Inputs) -> list[Score]:
     scores = [Score("alignment_class", float(apart / pairs.sum()), False, int(sizes[sizes > 1].sum()))]
     if inputs.twice is not None:
         first, second = normalised(inputs.twice[:, 0]), normalised(inputs.twice[:, 1])
-        scores.append(average("alignment_dropout", np.square(first - second).sum(1), False))
+        apart_of_each = np.square(first - second).sum(1).astype(np.float32)
+        scores.append(average("alignment_dropout", apart_of_each, False))
     return scores
 
 

@@ -9,8 +9,9 @@ BINS = 15
 
 
 def ece(inputs: Inputs) -> list[Score]:
-    """Expected calibration error: the gap between confidence and accuracy in each of 15 bins of equal width, weighted by
-    its texts; a confidence on a border belongs to the lower bin. Nothing for a cell without a head."""
+    """Expected calibration error: over 15 bins of equal width, the gap between confidence and accuracy in a bin,
+    weighted by its texts. A confidence on a border belongs to the lower bin. Nothing for a cell without a head.
+    """
     if inputs.logits is None:
         return []
     confidence = softmax(inputs.logits.astype(np.float64), axis=1).max(1)

@@ -1,7 +1,7 @@
 """Local purity: accuracy of the nearest neighbour in cross-validation."""
 
 import numpy as np
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Integer
 
 from contrastive.metrics.folds import folds
 from contrastive.metrics.pairs import Block
@@ -61,7 +61,7 @@ def nearest(block: Block, barred: Float[np.ndarray, "m n"], *, normalised: bool)
 
 
 def first_of_nearest(
-    block: Block, rows: Integer[np.ndarray, " r"], close: Float[np.ndarray, "r n"], normalised: bool
+    block: Block, rows: Integer[np.ndarray, " r"], close: Bool[np.ndarray, "r n"], normalised: bool
 ) -> Integer[np.ndarray, " r"]:
     """Of the texts close to each row the nearest, by exact differences."""
     row, other = close.nonzero()

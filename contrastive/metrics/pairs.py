@@ -67,9 +67,14 @@ class Texts:
         vectors -= vectors[0].copy()  # before the mean is taken: equal vectors become exact zeros
         vectors -= vectors.mean(0)
         squares = np.einsum("nd,nd->n", vectors, vectors)
-        self.left, self.right = np.empty((2, len(vectors), vectors.shape[1] + 2), precision)
+        place: dict[bytes, int] = {}
+        rows = (row.tobytes() for row in embeddings + np.float32(0))  # −0 becomes 0
+        self.copy_of = np.array([place.setdefault(row, len(place)) for row in rows])
+        single = np.unique(self.copy_of, return_index=True)[1]  # copies are to be equally far, to the last bit
+        self.left = np.empty((len(vectors), vectors.shape[1] + 2), precision)
         self.left[:, :-2], self.left[:, -2], self.left[:, -1] = -2 * vectors, squares, 1
-        self.right[:, :-2], self.right[:, -2], self.right[:, -1] = vectors, 1, squares
+        self.right = np.empty((len(single), vectors.shape[1] + 2), precision)
+        self.right[:, :-2], self.right[:, -2], self.right[:, -1] = vectors[single], 1, squares[single]
         self.radii = np.sqrt(squares)
         unit = lengths.max() or 1.0  # of `Block.squares`, so that none over- or underflows
         self.relative = (lengths / unit).astype(precision)
@@ -115,7 +120,11 @@ class Block:
         """Squared distances of the normalised vectors, 2 − 2·cosine."""
         found = self.texts.left[self.rows] @ self.texts.right.T
         np.maximum(found, 0, out=found)
-        return self._finished(found)
+        found[np.arange(len(found)), self.texts.copy_of[self.rows]] = 0
+        if found.shape[1] < len(self.texts.copy_of):
+            found = np.take(found, self.texts.copy_of, axis=1)
+        found.flags.writeable = False
+        return found
 
     @cached_property
     def squares(self) -> Float[np.ndarray, "m n"]:
@@ -126,10 +135,6 @@ class Block:
         found = self.chords * texts.relative
         found *= texts.relative[self.rows, None]
         found += apart
-        return self._finished(found)
-
-    def _finished(self, found: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m n"]:
-        found[np.arange(len(found)), self.indices] = 0
         found.flags.writeable = False
         return found
 

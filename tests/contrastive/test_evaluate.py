@@ -54,7 +54,8 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     in_place(folder, evaluation)
     document = json.loads((folder / "scores.json").read_text())
     assert (document["version"], document["key"]) == (2, evaluation_key(evaluation))
-    metrics = ("accuracy", "macro_f1", "svm_accuracy", "knn_accuracy", "ari", "nmi", "kmeans_accuracy")
+    knn = ("knn_accuracy", "knn_cosine_accuracy")
+    metrics = ("accuracy", "macro_f1", "svm_accuracy", *knn, "ari", "nmi", "kmeans_accuracy")
     assert list(scores(folder)) == [f"{split}.{metric}" for split in evaluation.splits for metric in metrics]
     assert scores(folder)["test.accuracy"] == 55 / 60
     assert scores(folder)["test.knn_accuracy"] == scores(folder)["test.ari"] == 1.0
@@ -66,12 +67,12 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
 
 def test_only_what_is_asked_for(folder):
     in_place(folder, Evaluation(metrics=("knn",)))
-    assert list(scores(folder)) == ["test.knn_accuracy"]
+    assert list(scores(folder)) == ["test.knn_accuracy", "test.knn_cosine_accuracy"]
 
 
 def test_a_cell_without_a_head_has_no_accuracy(tmp_path):
     in_place(filled(tmp_path, head=False), Evaluation(metrics=("accuracy", "knn")))
-    assert list(scores(tmp_path)) == ["test.knn_accuracy"]
+    assert list(scores(tmp_path)) == ["test.knn_accuracy", "test.knn_cosine_accuracy"]
 
 
 def test_two_evaluations_are_equal_to_the_byte(tmp_path):

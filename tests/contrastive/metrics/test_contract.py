@@ -6,13 +6,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
+from contrastive import parallel, registry
 from contrastive.errors import UserError
-from contrastive.metrics import METRICS
+from contrastive.metrics import METRICS, measure
 from contrastive.metrics.types import Inputs, Score, proportion
 
 every_metric = pytest.mark.parametrize("name", METRICS)
+knows_classes = pytest.mark.parametrize("name", sorted({*METRICS} - {"uniformity", "anisotropy"}))
 
 
 def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0) -> Inputs:
@@ -21,7 +22,8 @@ def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0)
     labels = np.arange(texts) % classes
     vectors = 2 * np.eye(classes, size)[labels] + noise * generator.normal(size=(texts, size))
     guesses = np.where(generator.random(texts) < 0.8, labels, generator.integers(0, classes, texts))
-    return Inputs(vectors.astype(np.float32), labels, certain(guesses, classes), folds=5)
+    twice = vectors[:, None] + 0.1 * noise * generator.normal(size=(texts, 2, size))
+    return Inputs(vectors.astype(np.float32), labels, certain(guesses, classes), 5, twice.astype(np.float32))
 
 
 def certain(guesses: np.ndarray, classes: int) -> np.ndarray:
@@ -31,37 +33,43 @@ def certain(guesses: np.ndarray, classes: int) -> np.ndarray:
 
 @every_metric
 def test_scores_are_numbers_with_a_direction_and_a_count(name):
-    scores = METRICS[name](clouds())
+    scores = measure([name], clouds())
     assert scores and len({score.name for score in scores}) == len(scores)
     for score in scores:
         assert type(score.value) is float and math.isfinite(score.value)
-        assert score.count == 90 and isinstance(score.higher_is_better, bool)
+        assert score.count == 90 and score.higher_is_better in (True, False, None)
+        assert score.standard_error is None or score.standard_error >= 0
         assert re.fullmatch(r"[a-z0-9_]+", score.name)
+        if score.each is not None and score.name != "top_singular_share":  # which has its spectrum there
+            assert score.each.shape == (90,) and score.each.dtype in (bool, np.float32)
+            assert score.each.mean() == pytest.approx(score.value, rel=1e-5)
 
 
 @every_metric
 def test_the_same_twice_and_with_one_thread_and_two(name):
     inputs = clouds(texts=600, size=32)
-    with threadpool_limits(1):
-        first, second = METRICS[name](inputs), METRICS[name](inputs)
-    with threadpool_limits(2):
-        third = METRICS[name](inputs)
+    with parallel.threads(1):
+        first, second = measure([name], inputs), measure([name], inputs)
+    with parallel.threads(2):
+        third = measure([name], inputs)
     assert first == second == third
+    for one, two, three in zip(first, second, third, strict=True):
+        assert np.array_equal(one.each, two.each) and np.array_equal(one.each, three.each)
 
 
 @every_metric
 def test_inputs_are_left_as_they_were(name):
     inputs = clouds()
     vectors, labels = inputs.embeddings.copy(), inputs.labels.copy()
-    METRICS[name](inputs)
+    measure([name], inputs)
     assert (inputs.embeddings == vectors).all() and (inputs.labels == labels).all()
 
 
-@every_metric
+@knows_classes
 def test_separated_classes_are_worth_more_than_mixed_ones(name):
     clear, mixed = clouds(noise=0.05), clouds(noise=50.0)
-    clear = Inputs(clear.embeddings, clear.labels, certain(clear.labels, 3), 5)
-    for good, bad in zip(METRICS[name](clear), METRICS[name](mixed), strict=True):
+    clear = Inputs(clear.embeddings, clear.labels, certain(clear.labels, 3), 5, clear.twice)
+    for good, bad in zip(measure([name], clear), measure([name], mixed), strict=True):
         assert good.value > bad.value if good.higher_is_better else good.value < bad.value
 
 
@@ -69,15 +77,17 @@ def test_separated_classes_are_worth_more_than_mixed_ones(name):
 def test_collapsed_embeddings_are_measured_without_a_crash(name):
     inputs = clouds()
     collapsed = Inputs(np.ones_like(inputs.embeddings), inputs.labels, inputs.logits, 5)
-    assert all(math.isfinite(score.value) for score in METRICS[name](collapsed))
+    assert all(math.isfinite(score.value) for score in measure([name], collapsed))
 
 
 @every_metric
 def test_labels_need_not_start_at_zero_nor_be_dense(name):
     inputs = clouds()
     names = np.array([3, 10, 7])
-    renamed = Inputs(inputs.embeddings, names[inputs.labels], certain(names[inputs.predictions], 11), 5)
-    plain, other = METRICS[name](inputs), METRICS[name](renamed)
+    logits = np.full((90, 11), -1e3, np.float32)  # of classes that there are not
+    logits[:, names] = inputs.logits
+    renamed = Inputs(inputs.embeddings, names[inputs.labels], logits, 5, inputs.twice)
+    plain, other = measure([name], inputs), measure([name], renamed)
     assert [score.value for score in plain] == pytest.approx([score.value for score in other])
 
 
@@ -85,7 +95,7 @@ def test_labels_need_not_start_at_zero_nor_be_dense(name):
 def test_memory_stays_far_below_a_square_of_the_texts(name):
     inputs = clouds(texts=8000, size=4)
     tracemalloc.start()
-    METRICS[name](inputs)
+    measure([name], inputs)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 8000**2 / 4
@@ -97,14 +107,26 @@ def test_too_few_texts_a_class_for_the_folds(name):
     with pytest.raises(
         UserError, match=r"5 folds need 5 texts a class; the smallest class has 3: set evaluation.folds"
     ):
-        METRICS[name](inputs)
+        measure([name], inputs)
 
 
 @pytest.mark.parametrize("name", ["svm", "knn"])
 def test_one_class_cannot_be_separated(name):
     inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5)
     with pytest.raises(UserError, match="all 9 texts are of one class"):
-        METRICS[name](inputs)
+        measure([name], inputs)
+
+
+def test_all_at_once_in_the_order_of_names_are_what_each_gives_alone():
+    inputs, names = clouds(), list(reversed(METRICS))
+    assert measure(names, inputs) == [score for name in names for score in measure([name], inputs)]
+
+
+def test_the_registry_reads_functions_and_what_compares_pairs():
+    entries = registry.entries("contrastive.metrics", "METRICS")
+    assert set(entries) == set(METRICS)
+    assert {entry.first for entry in entries.values()} == {"inputs"}
+    assert [entries[name].is_module for name in ("accuracy", "knn")] == [False, True]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
