@@ -66,8 +66,8 @@ def test_two_points_a_side_by_hand():
     (accuracy,) = transfer.score(labelled(), vectors)
     assert accuracy == Score("transfer.reviews.accuracy", 0.75, True, 4, "", (0.75 * 0.25 / 4) ** 0.5)
     assert accuracy.each.tolist() == [True, True, True, False]
-    assert values(labelled("f1"), vectors) == {"f1": pytest.approx(2 * 2 / (2 + 3))}  # 2 hits; 2 there, 3 guessed
-    assert values(labelled("matthews"), vectors) == {"matthews": pytest.approx(2 / 12**0.5)}  # (2·1 − 1·0) / √(3·2·2·1)
+    assert values(labelled("f1"), vectors) == {"f1": pytest.approx(0.8), "accuracy": 0.75}  # 2 hits; 2 there, 3 guessed
+    assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(2 / 12**0.5)  # (2·1 − 1·0) / √(3·2·2·1)
 
 
 def test_a_pair_is_told_by_differences_and_products():
@@ -227,7 +227,7 @@ def test_collapsed_embeddings_of_labelled_texts_are_all_one_class():
     same = {side: np.full_like(vectors[side], 0.3) for side in ("train", "test")}
     (score,) = transfer.score(labelled(), vectors | same)
     assert score.value == 0.5 and len(set(score.each[::2])) == 1
-    assert values(labelled("matthews"), vectors | same) == {"matthews": 0.0}
+    assert values(labelled("matthews"), vectors | same) == {"matthews": 0.0, "accuracy": 0.5}
     assert math.isfinite(values(labelled("f1"), vectors | same)["f1"])
 
 
