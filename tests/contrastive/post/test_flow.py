@@ -96,9 +96,9 @@ def test_latents_are_nearly_standard_normal():
 def test_few_vectors_are_not_learnt_by_heart():
     """600 vectors of 384 dimensions, in a few seconds; held-out ones gain."""
     train, other = (clouds(600, 384, seed) / 20 for seed in (0, 1))
-    begin = time.monotonic()
+    begin = time.process_time()
     gained = fitted(train)
-    assert time.monotonic() - begin < 10  # 1.5 s alone
+    assert time.process_time() - begin < 10  # 1.5 s alone on one core
     before, after = (
         glow.log_likelihood(torch.from_numpy(other)).mean().item() for glow in (fitted(train, steps=0), gained)
     )
