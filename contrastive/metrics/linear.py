@@ -89,8 +89,6 @@ def fit(
         CURVES["softmax" if together else loss],
     )
     found = minimise(problems).reshape(len(members), -1, rows.shape[1] + 1)
-    if together:
-        found[..., -1] -= found[..., -1].mean(1, keepdims=True)  # nothing else decides what all intercepts share
     return Classifiers(mean, unit, found[..., :-1], found[..., -1])
 
 
