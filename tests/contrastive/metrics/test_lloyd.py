@@ -70,6 +70,12 @@ def test_a_cluster_without_points_gets_the_farthest_one_by_hand():
     assert sums.tolist() == [[1.0], [8.0]] and sizes.tolist() == [2.0, 1.0]
 
 
+def test_where_all_points_lie_on_their_centre_none_is_moved_by_hand():
+    sums, sizes, centres = np.array([[6.0], [0.0]]), np.array([3.0, 0.0]), np.array([[2.0], [2.0]])
+    fill_empty(np.full((3, 1), 2.0, np.float32), np.array([0, 0, 0]), sums, sizes, centres)
+    assert sums.tolist() == [[6.0], [0.0]] and sizes.tolist() == [3.0, 0.0]
+
+
 @pytest.mark.parametrize("size", [1e-20, 1e20])
 def test_the_size_of_the_vectors_does_not_matter(size):
     vectors = clouds(1, 3)
