@@ -74,7 +74,9 @@ class Evaluation(Settings):
     """How embeddings are measured. Changing it never trains again."""
 
     splits: tuple[Literal["train", "validation", "test"], ...] = Field(("test",), min_length=1)
-    metrics: tuple[str, ...] = Field(("accuracy", "macro_f1", "svm", "knn", "kmeans"), min_length=1)
+    metrics: tuple[str, ...] = Field(
+        ("accuracy", "macro_f1", "ece", "svm", "knn", "kmeans", "uniformity", "anisotropy", "retrieval"), min_length=1
+    )
     folds: int = Field(5, ge=2)
     vectors: tuple[Vectors, ...] = Field(
         (), description="further vectors of a text, beside those that trained: cls, mean, first_last, layer:8:mean …"

@@ -72,7 +72,8 @@ def show(beginning: str) -> None:
     if scores := content(folder / "scores.json"):
         for score in scores.get("scores", []):
             error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
-            say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}")
+            unit = f"  {score['unit']}" if score.get("unit") else ""
+            say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}{unit}")
     if provenance := content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
 

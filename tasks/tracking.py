@@ -42,6 +42,7 @@ ARTIFACTS = (
 )
 RECORDED = "ablate.recorded"
 NOT_A_CURVE = ("step", "epoch")
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
 _open: dict[str, MlflowClient] = {}  # address → who speaks to it
 
@@ -163,7 +164,7 @@ def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run |
 
 def foreign_scores(run: Run, folder: Path) -> list[str]:
     """Scores that the run holds and the folder does not: of an earlier evaluation, and nothing deletes a metric."""
-    held = {name for name in run.data.metrics if name.startswith(("test.", "validation."))}
+    held = {name for name in run.data.metrics if SCORE.match(name)}
     path = folder / "scores.json"
     return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
 
@@ -207,7 +208,11 @@ def log_curves(
 ) -> None:
     """Lines of a log, and what else is to be said of a run, in as few calls as there can be."""
     now = int(time.time() * 1000)
-    batch = list(scores)
+    batch: list[Metric] = []
+    for begin in range(0, len(scores), BATCH):
+        if batch:
+            client.log_batch(run_id, metrics=batch)
+        batch = list(scores[begin : begin + BATCH])
     for row in rows:
         points = [
             Metric(key, value, now, row["step"])

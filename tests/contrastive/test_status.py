@@ -140,3 +140,13 @@ def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_fail
     stages.fail(folder, RuntimeError("the disk was full"))
     stages.evaluate_cell(folder, Evaluation())
     assert store.failure(folder) is None and only(make(source)).action == "reuse"
+
+
+def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
+    stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
+    stages.evaluate_cell(folder_of(make(source)), Evaluation())
+    (status,) = statuses([make(source)], Evaluation())
+    assert status.action == "reuse"
+    monkeypatch.setattr("contrastive.identity.EVALUATION_VERSION", 3)
+    (status,) = statuses([make(source)], Evaluation())
+    assert (status.action, status.why) == ("evaluate", "measured otherwise")

@@ -1,0 +1,205 @@
+"""Each measure, and the picture of all texts, beside the plain way with scikit-learn: seconds, memory and values.
+
+    python -m benchmarks.measures EMBEDDINGS.npz [--texts N] [--repeats 1]
+    python -m benchmarks.measures EMBEDDINGS.npz --sizes 5000 10000 20000 40000
+
+EMBEDDINGS.npz holds `test` and `test.labels`, see benchmarks/embeddings.py. Each is a process of its own with two
+threads, and they take turns. Both ways have the same folds. The head's logits and the vectors of a second dropout mask
+are made up. `--sizes` prints the seconds of ours for so many texts. Pictures are judged in benchmarks/pictures.py.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.turns import Run, start, take_turns, timed
+
+FOLDS, THREADS, TWICE = 5, 2, 1000
+ALL = "all of them"
+
+
+def measure(variant: str, path: str, texts: int, judged: bool) -> Run:
+    """Variants are the names of measures, `picture` and `all of them`, and with `plain ` before it scikit-learn's."""
+    with np.load(path) as stored:
+        vectors, labels = stored["test"][:texts], stored["test.labels"][:texts]
+    found: dict[str, Any] = {}
+    plain, name = variant.startswith("plain "), variant.removeprefix("plain ")
+    way = PLAIN[name](vectors, labels) if plain else ours(name, vectors, labels)
+    run = timed(lambda: found.update(way()))
+    points = found.pop("points", None)
+    if judged and points is not None and name == "picture":
+        from benchmarks.pictures import judge
+
+        found |= judge(vectors, points)
+    return run | found
+
+
+def ours(name: str, vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    from contrastive import metrics, parallel, picture
+    from contrastive.metrics.types import Inputs
+
+    generator = np.random.default_rng(0)
+    logits = 3 * np.eye(labels.max() + 1, dtype=np.float32)[labels]
+    logits += generator.normal(size=logits.shape).astype(np.float32)
+    first = vectors[:TWICE]
+    twice = np.stack([first, first + 0.1 * first.std() * generator.normal(size=first.shape).astype(np.float32)], 1)
+    names = metrics.METRICS if name == ALL else [] if name == "picture" else [name]
+    inputs = Inputs(vectors, labels, logits, FOLDS, twice)
+
+    def run() -> dict[str, Any]:
+        with parallel.threads(THREADS):
+            found: dict[str, Any] = {score.name: score.value for score in metrics.measure(names, inputs)}
+            if name in (ALL, "picture"):
+                found["points"] = picture.tsne(picture.scaled(vectors))
+        return found
+
+    return run
+
+
+def crossed(classifier: Any, name: str) -> Callable[[Any, Any], Callable[[], dict[str, Any]]]:
+    """The mean of cross_val_score of a scikit-learn classifier that `classifier()` makes."""
+
+    def prepared(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+        from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+        model, splitter = classifier(), StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+        return lambda: {name: float(cross_val_score(model, vectors, labels, cv=splitter).mean())}
+
+    return prepared
+
+
+def linear_svm() -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    return make_pipeline(StandardScaler(), LinearSVC())
+
+
+def probe() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def neighbour(metric: str) -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return KNeighborsClassifier(1, metric=metric)
+
+
+def knn(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    kinds = {"knn_accuracy": "euclidean", "knn_cosine_accuracy": "cosine"}
+    ways = [crossed(lambda kind=kind: neighbour(kind), name)(vectors, labels) for name, kind in kinds.items()]
+    return lambda: ways[0]() | ways[1]()
+
+
+def kmeans(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    def run() -> dict[str, Any]:
+        found = KMeans(labels.max() + 1, n_init=10, random_state=0).fit_predict(vectors)
+        return {"ari": adjusted_rand_score(labels, found), "nmi": float(normalized_mutual_info_score(labels, found))}
+
+    return run
+
+
+def silhouette(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    from sklearn.metrics import silhouette_score
+
+    return lambda: {"silhouette": float(silhouette_score(vectors, labels))}
+
+
+def tsne(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
+    from sklearn.manifold import TSNE
+
+    return lambda: {"points": TSNE(random_state=0, n_jobs=THREADS).fit_transform(vectors)}
+
+
+PLAIN = {
+    "svm": crossed(linear_svm, "svm_accuracy"),
+    "logistic": crossed(probe, "logistic_accuracy"),
+    "knn": knn,
+    "kmeans": kmeans,
+    "silhouette": silhouette,
+    "picture": tsne,
+}
+
+
+def main() -> None:
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("embeddings", type=Path)
+    command.add_argument("--texts", type=int, default=10**9, help="the first so many; left out: all")
+    command.add_argument("--repeats", type=int, default=1)
+    command.add_argument("--sizes", type=int, nargs="*", default=[])
+    command.add_argument("--only", nargs="*", help="these measures, or `picture`")
+    asked = command.parse_args()
+    names = asked.only or [*measured(), "picture", ALL]
+    if asked.sizes:
+        against_size(asked.embeddings, names, asked.sizes, asked.repeats)
+    else:
+        beside(asked.embeddings, names, asked.texts, asked.repeats)
+
+
+def measured() -> list[str]:
+    from contrastive import registry
+
+    return list(registry.entries("contrastive.metrics", "METRICS"))
+
+
+def turns(path: Path, variants: list[str], texts: int, repeats: int, judged: bool = False) -> dict[str, list[Run]]:
+    threads = {"OMP_NUM_THREADS": str(THREADS), "OPENBLAS_NUM_THREADS": str(THREADS), "PYTHONWARNINGS": "ignore"}
+    return take_turns("benchmarks.measures", variants, [str(path), texts, judged], repeats, threads)
+
+
+def beside(path: Path, names: list[str], texts: int, repeats: int) -> None:
+    variants = [variant for name in names for variant in (name, *([f"plain {name}"] if name in PLAIN else []))]
+    found = turns(path, variants, texts, repeats, judged=True)
+    with np.load(path) as stored:
+        shape = stored["test"][:texts].shape
+    print(f"{shape[0]} × {shape[1]}, {THREADS} threads, {repeats} runs each (median seconds, largest MiB)\n")
+    print("| measure | seconds | plain | × | MiB | plain | values | plain |\n|---|---|---|---|---|---|---|---|")
+    for name in names:
+        mine, others = found[name], found.get(f"plain {name}")
+        seconds, mib = typical(mine)
+        if others is None:
+            print(f"| {name} | {seconds:.2f} | | | {mib:.0f} | | {'' if name == ALL else values(mine[0])} | |")
+            continue
+        plain_seconds, plain_mib = typical(others)
+        print(f"| {name} | {seconds:.2f} | {plain_seconds:.2f} | {plain_seconds / seconds:.1f} | {mib:.0f} | "
+              f"{plain_mib:.0f} | {values(mine[0])} | {values(others[0])} |")  # fmt: skip
+    both = [name for name in names if name in PLAIN]
+    sums = [sum(typical(found[kind + name])[0] for name in both) for kind in ("", "plain ")]
+    print(f"| sum of {len(both)} | {sums[0]:.2f} | {sums[1]:.2f} | {sums[1] / sums[0]:.1f} | | | | |")
+
+
+def typical(runs: list[Run]) -> tuple[float, float]:
+    return statistics.median(run["seconds"] for run in runs), max(run["mib"] for run in runs)
+
+
+def values(run: Run) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in run.items() if name not in ("seconds", "mib"))
+
+
+def against_size(path: Path, names: list[str], sizes: list[int], repeats: int) -> None:
+    with np.load(path) as stored:
+        there, dimensions = stored["test"].shape
+    sizes = sorted({min(size, there) for size in sizes})
+    found = {size: turns(path, names, size, repeats) for size in sizes}
+    print(f"seconds (and MiB) of so many texts × {dimensions}, {THREADS} threads; the file holds {there}\n")
+    print("| measure | " + " | ".join(map(str, sizes)) + " |\n|---|" + "---|" * len(sizes))
+    for name in names:
+        cells = [typical(found[size][name]) for size in sizes]
+        print(f"| {name} | " + " | ".join(f"{seconds:.2f} ({mib:.0f})" for seconds, mib in cells) + " |")
+
+
+if __name__ == "__main__":
+    start(main, measure) if sys.argv[1:2] == ["measure"] else main()
