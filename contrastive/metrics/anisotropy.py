@@ -26,7 +26,6 @@ def anisotropy(inputs: Inputs) -> list[Score]:
     count, size = vectors.shape
     length = np.square(vectors.sum(0)).sum()
     cosine = (length - np.square(vectors).sum()) / (count * (count - 1))
-    vectors -= vectors[0].copy()  # before the mean is taken: equal vectors become exact zeros
     vectors -= vectors.mean(0)
     shares = singular_values(vectors)
     shares /= max(shares.sum(), 1e-6)

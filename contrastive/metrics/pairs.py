@@ -64,7 +64,6 @@ class Texts:
         lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
         self.lengths = np.where(lengths > 0, lengths, 1)
         vectors /= self.lengths[:, None]
-        vectors -= vectors[0].copy()  # before the mean is taken: equal vectors become exact zeros
         vectors -= vectors.mean(0)
         squares = np.einsum("nd,nd->n", vectors, vectors)
         place: dict[bytes, int] = {}

@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +152,32 @@ def test_a_collapse_is_said_above_the_numbers(home: Path):
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "> **Collapsed:** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
     assert text.count("Collapsed") == 1
+
+
+def rescored(names: list[str], *more: dict[str, Any]) -> None:
+    """Give cells further scores."""
+    for name in names:
+        folder = store.run_folder(name)
+        document = store.read_json(folder / "scores.json")
+        usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
+        scores = [*document["scores"], *(usual | score for score in more)]
+        store.write_json(folder / "scores.json", document | {"scores": scores})
+        store.mark(folder, "DONE")
+
+
+def test_the_alarm_of_an_evaluation_is_said_above_the_numbers(home: Path):
+    names = cells()
+    rescored(names, {"name": "test.collapsed", "value": 0.0})
+    rescored(["c1s0"], {"name": "train.collapsed", "value": 1.0}, {"name": "mean/test.collapsed", "value": 1.0})
+    text = build("small", record(home, grid(), names), home / "out").read_text()
+    assert "> **Collapsed:** ce+supcon, seed 0: the train embeddings lie in one direction" in text
+    assert text.count("Collapsed") == 1
+
+
+@pytest.mark.parametrize(("unit", "said"), [("= f(k-means accuracy)", True), ("", False)])
+def test_one_number_that_stands_there_twice_is_said_to_be_one(unit: str, said: bool, home: Path):
+    names, document = cells(), grid()
+    rescored(names, *({"name": f"test.{name}", "value": 0.5, "unit": unit} for name in ("ari", "nmi")))
+    document["sections"][0]["show"]["table"]["values"] = ["test.ari", "test.nmi"]
+    text = build("small", record(home, document, names), home / "out").read_text()
+    assert ("They are one number, not two." in text) == said

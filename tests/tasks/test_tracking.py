@@ -96,6 +96,17 @@ def test_more_points_than_a_call_takes_values_that_are_no_numbers_and_long_setti
     assert "excess.supcon" not in run.data.metrics and len(run.data.params["data.source"]) == 6000
 
 
+def test_more_scores_than_a_call_takes(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    many = [{"name": f"layer:{i}:cls/test.ari", "value": i, "higher_is_better": True, "count": 9} for i in range(2100)]
+    store.write_json(folder / "scores.json", {"version": 2, "key": "k", "scores": many})
+    store.mark(folder, "DONE")
+    tracking.record_cell(client, "small", folder, [])
+    (run,) = runs(client)
+    assert sum("test.ari" in name for name in run.data.metrics) == 2100 and steps(client, run, "loss") == [*range(30)]
+    assert list(tracking.differences(client, run, folder)) == []
+
+
 def test_an_address_with_a_password_is_never_quoted_whole(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
@@ -153,19 +164,20 @@ def test_two_processes_that_record_at_once_make_one_run(home: Path):
     assert [p.exitcode for p in processes] == [0, 0] and steps(client, run, "loss") == list(range(30))
 
 
-def test_scores_of_an_earlier_evaluation_do_not_stay(home: Path):
+@pytest.mark.parametrize("name", ["test.ari", "mean/whiten:8/train.ari", "transfer.reviews.accuracy"])
+def test_scores_of_an_earlier_evaluation_do_not_stay(name: str, home: Path):
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
     scores = store.read_json(folder / "scores.json")
-    more = {"name": "test.ari", "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
+    more = {"name": name, "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
     store.write_json(folder / "scores.json", scores | {"scores": [*scores["scores"], more]})
     store.mark(folder, "DONE")
     tracking.record_cell(client, "small", folder, [])
     store.write_json(folder / "scores.json", scores)
     store.mark(folder, "DONE")
-    assert "MLflow holds test.ari" in " ".join(tracking.differences(client, runs(client)[0], folder))
+    assert f"MLflow holds {name}" in " ".join(tracking.differences(client, runs(client)[0], folder))
     tracking.record_cell(client, "small", folder, [])
     (run,) = runs(client)
-    assert "test.ari" not in run.data.metrics and not list(tracking.differences(client, run, folder))
+    assert name not in run.data.metrics and not list(tracking.differences(client, run, folder))
 
 
 @pytest.mark.parametrize("uri", ["nonsense://there", "postgresqlx://me:hush-hush@there/db", "http://127.0.0.1:1"])

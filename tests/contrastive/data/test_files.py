@@ -189,3 +189,25 @@ def test_pairs_are_read_and_a_row_without_one_is_named(tmp_path, ending):
         files.read(path, PAIRS)
     with pytest.raises(UserError, match=r"no column `some`; did you mean `same`\?.*Set data.positive"):
         files.read(path, PAIRS | {"positive": "some"})
+
+
+SCORED = {"text": "a", "score": "alike", "other": "b", "subset": "year"}
+
+
+def test_scores_are_numbers_and_subsets_are_named_like_labels(tmp_path):
+    path = tmp_path / "scored.jsonl"
+    lines = [
+        {"a": "x", "b": "y", "alike": score, "year": year} for score, year in ((1, 2012), ("0.5", 2012.0), (2e-7, "s"))
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    rows = files.read(path, SCORED)
+    assert [float(score) for score in rows.labels] == [1, 0.5, 2e-7]
+    assert rows.partners == [("y", "2012"), ("y", "2012"), ("y", "s")]
+    path.write_text(
+        "\n".join(json.dumps(line | {"alike": score}) for line, score in zip(lines, (1, "nan", None), strict=True))
+    )
+    with pytest.raises(UserError, match="rows 2, 3 have no score"):
+        files.read(path, SCORED)
+    path.write_text(json.dumps(lines[0] | {"alike": "very"}))
+    with pytest.raises(UserError, match="row 1: the score is 'very'; give a number"):
+        files.read(path, SCORED)

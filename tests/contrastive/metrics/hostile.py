@@ -23,6 +23,7 @@ EMBEDDINGS = {
     "in one direction": 1 + GENERATOR.uniform(size=(TEXTS, 1)) * np.ones(SIZE),
     "duplicates": CLOUDS[PLACES],
     "duplicates, far": CLOUDS[PLACES] + 1000,
+    "nearly duplicates": CLOUDS[PLACES] + 1e-6 * GENERATOR.normal(size=(TEXTS, SIZE)),
     "a point a class": CENTRES + 0.1,
     "nearly a point a class": CENTRES + 1e-4 * CLOUDS,
     "one point": np.full((TEXTS, SIZE), 0.1),

@@ -56,6 +56,14 @@ def test_it_is_the_svd_and_what_training_logs(name, texts):
     assert found["collapsed"].value == float(found["spread"].value < 0.1)
 
 
+def test_dimensions_that_nothing_uses_add_nothing():
+    generator = np.random.default_rng(0)
+    vectors = generator.integers(-50, 50, (1000, 2)) @ generator.integers(-9, 10, (2, 200))  # exact in float32
+    found = scores(vectors)["effective_rank"].value
+    exact = diagnostics.geometry(torch.tensor(vectors.astype(np.float32)))["effective_rank"]
+    assert found == pytest.approx(exact, rel=1e-6)
+
+
 def test_the_alarm_is_that_of_training():
     assert COLLAPSED == diagnostics.COLLAPSED
     generator = np.random.default_rng(0)

@@ -36,6 +36,13 @@ def test_it_is_the_loop_over_bins():
     assert ece(probabilities, labels) == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_head_that_is_certain_shares_the_last_bin():
+    """1 and wrong, .95 and right: one bin of 1.95 against 1, not two with gaps of 1 and .05."""
+    logits = np.array([[1e4, 0], [np.log(19), 0]], np.float32)
+    (score,) = measure(["ece"], Inputs(np.zeros((2, 2), np.float32), np.array([1, 0]), logits, folds=5))
+    assert score.value == pytest.approx(0.95 / 2, rel=1e-5)
+
+
 def test_huge_logits_are_certain():
     logits = np.array([[3e38, -3e38], [-3e38, 3e38]], np.float32)
     (score,) = measure(["ece"], Inputs(np.zeros((2, 2), np.float32), np.array([0, 0]), logits, folds=5))

@@ -41,8 +41,8 @@ def test_distances_keep_to_their_bound(name, precision):
 @pytest.mark.parametrize("name", ["clouds", "far, and hardly spread", "tiny", "huge", "nearly a point a class"])
 def test_the_bound_is_narrow_enough_to_be_of_use(name):
     found = block(name)
-    assert np.median(found.squares / found.square_error[:, None]) > 1000
-    assert np.median(found.chords / found.chord_error[:, None]) > 1000
+    assert np.median(found.squares / found.square_error[:, None]) > 1e4
+    assert np.median(found.chords / found.chord_error[:, None]) > 1e4
 
 
 @every_one
@@ -103,14 +103,16 @@ def test_every_text_is_shown_once(bytes_, threads, monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted({*EMBEDDINGS} - {"some zeros"}))  # exactly 1 from all others, rounded anyhow
-def test_many_blocks_and_two_threads_measure_what_one_block_does(name, monkeypatch):
+def test_many_blocks_measure_what_one_does_and_two_threads_what_one_does(name, monkeypatch):
     names = ("retrieval", "knn", "uniformity", "silhouette")
     whole = measure(names, inputs(name))
     monkeypatch.setattr(pairs, "BYTES", 4 * 120 * 7)
-    with parallel.threads(2):
+    with parallel.threads(1):
         parts = measure(names, inputs(name))
+    with parallel.threads(2):
+        assert measure(names, inputs(name)) == parts  # to the last bit
     assert [score.name for score in parts] == [score.name for score in whole]
-    assert [score.value for score in parts] == pytest.approx([score.value for score in whole], rel=1e-5, abs=1e-5)
+    assert [score.value for score in parts] == pytest.approx([score.value for score in whole], abs=1e-3)  # of ties
 
 
 @pytest.mark.parametrize("name", ["uniformity", "anisotropy"])

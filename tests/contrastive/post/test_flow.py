@@ -95,8 +95,8 @@ def test_held_out_vectors_become_likelier_the_longer_it_fits():
 
 def test_latents_are_nearly_standard_normal():
     made = fit("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
-    assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.15)
-    assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.25)
+    assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.2)
+    assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.3)
 
 
 def test_few_vectors_are_not_learnt_by_heart():

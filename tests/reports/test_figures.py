@@ -1,0 +1,27 @@
+"""Panels of one figure lie alike, so that the eye can follow a group from one to the next."""
+
+import numpy as np
+import pytest
+
+from reports.figures import turned
+
+IDS = np.arange(50, dtype=np.uint64)
+PLACES = np.random.default_rng(0).normal(size=(50, 2)) * [3, 1]
+
+
+@pytest.mark.parametrize("mirror", [1, -1])
+def test_a_picture_that_was_turned_mirrored_and_moved_lies_on_the_first(mirror: int):
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]]) @ np.diag([1, mirror])
+    other = {"x": (PLACES @ turn + [7, -4]).astype(np.float32), "ids": IDS}
+    np.testing.assert_allclose(turned(other, {"x": PLACES, "ids": IDS}), PLACES - PLACES.mean(0), atol=1e-5)
+
+
+def test_texts_are_found_by_their_ids_whatever_their_order_and_distances_stay():
+    order = np.random.default_rng(1).permutation(50)
+    other = {"x": PLACES[order] @ np.array([[0.0, 1], [1, 0]]) * 5, "ids": IDS[order]}
+    found = turned(other, {"x": PLACES, "ids": IDS})
+    np.testing.assert_allclose(found, 5 * (PLACES - PLACES.mean(0))[order], atol=1e-12)
+
+
+def test_of_other_texts_nothing_can_be_turned():
+    assert (turned({"x": PLACES, "ids": IDS}, {"x": PLACES[::-1], "ids": IDS + np.uint64(50)}) == PLACES).all()
