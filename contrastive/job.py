@@ -32,7 +32,7 @@ def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     said = store.read_json(config)
-    cell, evaluation = Cell.model_validate(said["cell"]), Evaluation.model_validate(said["evaluation"])
+    cell, evaluation = Cell.model_validate(said["cell"]), Evaluation.model_validate(said.get("evaluation", {}))
     how = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     folder.mkdir(parents=True, exist_ok=True)
     try:

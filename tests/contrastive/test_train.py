@@ -204,7 +204,8 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         restored = embed.restore(cell, folder, tokens)
         test = tokens.splits["test"]
         batch = batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids)
-        vectors, logits = restored.predict(batch)
+        found = restored.predict(batch)
+        vectors, logits = found.embedding, found.logits
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
             np.testing.assert_allclose(vectors.numpy(), arrays["test"], atol=1e-5)
             np.testing.assert_allclose(logits.numpy(), guesses["test.logits"], atol=1e-5)
