@@ -17,9 +17,10 @@ from contrastive.data import further
 from contrastive.data.further import Further
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.model import Model, Predicted
-from contrastive.wanted import DROPPED, Wanted, held, place
+from contrastive.wanted import Wanted, held, place
 
 BATCH = 64
+DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
 
 Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # shows the model, whose weights are whole there
 Arrays: TypeAlias = dict[str, Any]

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from contrastive import registry
 from contrastive.settings import Name, Positive, Settings, known
 
-Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:[0-9]{1,3}:(cls|mean))$")]
+Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^(whiten|whiten:[1-9][0-9]{0,5}|standardise|flow)$")]
 
 # What each task of GLUE is known for; the others are known for their accuracy.

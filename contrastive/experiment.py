@@ -14,7 +14,7 @@ from contrastive.document import Document, Problem, read
 from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
-from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, check_block, model_folder
+from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -219,6 +219,12 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
                 check_block(experiment.encoder, name)
             except UserError as error:
                 yield (*place, "vectors", position), str(error)
+    for position, how in enumerate(evaluation.post):
+        if not experiment.encoder.model.startswith("hf:"):
+            try:
+                check_width(experiment.encoder, how)
+            except UserError as error:
+                yield (*place, "post", position), str(error)
     names = [transfer.name for transfer in evaluation.transfer]
     for position, transfer in enumerate(evaluation.transfer):
         if transfer.name in names[:position]:

@@ -131,7 +131,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
         "version": EVALUATION_VERSION,
         "code": code_digest(("contrastive.evaluate",), named),
         "settings": evaluation.model_dump(mode="json", exclude_defaults=True),
-        "transfer": [further.content_digest(transfer) for transfer in evaluation.transfer],
+        "transfer": [[further.digest(transfer, ""), *transfer.scores()] for transfer in evaluation.transfer],
     }
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
 
@@ -161,7 +161,7 @@ def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, 
     waiting = list(roots)
     while waiting:
         module = waiting.pop()
-        if module in found or module in DESCRIPTIVE or module_file(module) is None:
+        if module in found or (module in DESCRIPTIVE and module not in roots) or module_file(module) is None:
             continue
         found[module] = module_digest(module, registry=module in registries)
         if module in registries:

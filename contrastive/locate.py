@@ -143,14 +143,25 @@ def content_digest(model: str, files: tuple[str, ...]) -> str:
 
 def check_block(encoder: Encoder, vectors: str) -> None:
     """That the encoder has the block of which an evaluation asks for vectors, such as layer:8:mean."""
-    if not vectors.startswith("layer:"):
-        return
-    if encoder.model.startswith("scratch:"):
-        blocks = scratch_sizes(encoder)["layers"]
-    else:
-        blocks = json.loads((model_folder(encoder.model) / "config.json").read_text("utf-8"))["num_hidden_layers"]
-    if int(vectors.split(":")[1]) >= blocks:
+    blocks = shape(encoder)[0] if vectors.startswith("layer:") else 0
+    if blocks and int(vectors.split(":")[1]) >= blocks:
         raise UserError(f"{vectors} is asked for, and the blocks of {encoder.model} are 0 to {blocks - 1}")
+
+
+def check_width(encoder: Encoder, post: str) -> None:
+    """That vectors have the columns that are to be kept of them, such as whiten:256."""
+    columns = int(post.partition(":")[2] or 0)
+    if columns and columns > (width := shape(encoder)[1]):
+        raise UserError(f"{post} keeps {columns} columns, and the vectors of {encoder.model} have {width}")
+
+
+def shape(encoder: Encoder) -> tuple[int, int]:
+    """Blocks, and the width of what they give."""
+    if encoder.model.startswith("scratch:"):
+        sizes = scratch_sizes(encoder)
+        return sizes["layers"], sizes["hidden"]
+    config = json.loads((model_folder(encoder.model) / "config.json").read_text(encoding="utf-8"))
+    return int(config["num_hidden_layers"]), int(config["hidden_size"])
 
 
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:

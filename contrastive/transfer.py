@@ -20,7 +20,7 @@ FOLDS = 5
 STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small ones bind the weights
 WITHOUT_CHOICE = 1.0  # where a class has one example only, which cannot be held out
 DIGITS = 11  # of a cosine: beyond them is what float32 vectors round
-UNDEFINED = "undefined: constant"
+UNDEFINED = "undefined: constant, or one pair"
 
 
 def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
@@ -51,9 +51,6 @@ def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
         raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class,"
                         " which nothing can be separated from: give it more texts, or another label")  # fmt: skip
-    if transfer.known_for() == "f1" and len(vectors["test.classes"]) != 2:
-        raise UserError(f"transfer.{transfer.name}: f1 is that of one class of two, and there are "
-                        f"{len(vectors['test.classes'])}: set metric to accuracy or matthews")  # fmt: skip
 
 
 def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:

@@ -9,8 +9,6 @@ from contrastive.config import Cell
 from contrastive.data import further, tokens
 from contrastive.evaluation import Evaluation, Transfer
 
-DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
-
 
 @dataclass(frozen=True)
 class Wanted:

@@ -118,10 +118,11 @@ def missing(section: dict[str, Any], results: Results) -> list[str]:
 def collapsed(section: dict[str, Any], results: Results) -> list[str]:
     """Cells whose training ended with all sentence vectors in one direction; their scores measure nothing."""
     since = {cell: (p or {}).get("collapsed_since") for cell, p in results.cells["provenance"].items()}
-    alarms = [name for name in results.scores.columns if re.fullmatch(r"[a-z]+\.collapsed", name)]
+    alarms = [name for name in results.scores.columns if re.fullmatch(r"(.+/)?[a-z]+\.collapsed", name)]
     return [
-        f"{row['label']}, seed {seed}: the {name.partition('.')[0]} embeddings lie in one direction"
+        f"{row['label']}, seed {seed}: the {split} embeddings{of and f' ({of})'} lie in one direction"
         for name in alarms
+        for of, _, split in [name.removesuffix(".collapsed").rpartition("/")]
         for row in section["rows"]
         for cell, seed in zip(row["cells"], row["seeds"], strict=True)
         if results.scores[name].get(cell) == 1
@@ -136,7 +137,8 @@ def collapsed(section: dict[str, Any], results: Results) -> list[str]:
 def redundant(section: dict[str, Any], results: Results) -> bool:
     """Whether a table shows ARI and NMI side by side where both follow from one accuracy."""
     shown = [value for value in section["show"]["table"]["values"] if value.endswith((".ari", ".nmi"))]
-    return len(shown) > 1 and all(results.directions.get(value, {}).get("unit") for value in shown)
+    units = [results.units[cell] for row in section["rows"] for cell in row["cells"] if results.units.get(cell)]
+    return len(shown) > 1 and bool(units) and all(known.get(value) for known in units for value in shown)
 
 
 def problems(results: Results) -> list[str]:

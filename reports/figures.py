@@ -71,7 +71,8 @@ def tsne_grid(section: dict[str, Any], results: Results, path: Path) -> str | No
 def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
     """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
 
-    t-SNE and UMAP know distances only: to turn what they began from would give the same picture, turned.
+    t-SNE and UMAP know distances only, and a turned start makes panels agree no better. Of other texts than the first's
+    nothing can be turned.
     """
     _, here, there = np.intersect1d(arrays["ids"], first["ids"], return_indices=True)
     if len(here) < 2:

@@ -31,6 +31,7 @@ class Results:
     curves: pd.DataFrame
     tsne: dict[str, dict[str, np.ndarray]]
     directions: dict[str, dict[str, Any]]  # score name → higher_is_better and count
+    units: dict[str, dict[str, str]]  # cell → score name → unit
 
 
 def load(experiment: str, uri: str) -> Results:
@@ -51,13 +52,15 @@ def load(experiment: str, uri: str) -> Results:
     wanted = {cell for section in grid["sections"] for row in section["rows"] for cell in row["cells"]}
     by_cell = {run.data.tags.get("ablate.cell", ""): run for run in runs}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
+    measured = {cell: scores_of(client, run) for cell, run in chosen.items()}
     return Results(
         grid,
         pd.DataFrame([describe(client, cell, run) for cell, run in chosen.items()], columns=COLUMNS).set_index("cell"),
         pd.DataFrame({cell: run.data.metrics for cell, run in chosen.items()}).T,
         curves(client, grid, chosen),
         pictures(client, grid, chosen),
-        directions(client, chosen),
+        {name: score for scores in measured.values() for name, score in scores.items()},
+        {cell: {name: score.get("unit", "") for name, score in scores.items()} for cell, scores in measured.items()},
     )
 
 
@@ -107,12 +110,12 @@ def pictures(client: MlflowClient, grid: dict[str, Any], runs: dict[str, Run]) -
     return found
 
 
-def directions(client: MlflowClient, runs: dict[str, Run]) -> dict[str, dict[str, Any]]:
-    for run in runs.values():
-        if run.data.tags.get("ablate.status") == "finished":
-            stored = json.loads(artifact(client, run, "scores.json") or '{"scores": []}')
-            return {score["name"]: score for score in stored["scores"]}
-    return {}
+def scores_of(client: MlflowClient, run: Run) -> dict[str, dict[str, Any]]:
+    """What is known of each score of a finished cell beside its value."""
+    if run.data.tags.get("ablate.status") != "finished":
+        return {}
+    stored = json.loads(artifact(client, run, "scores.json") or '{"scores": []}')
+    return {score["name"]: score for score in stored["scores"]}
 
 
 def cells_of(grid: dict[str, Any], shown: str) -> set[str]:

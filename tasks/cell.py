@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
 from contrastive.evaluation import Evaluation
+from contrastive.identity import evaluation_key
 from contrastive.status import Status
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost
@@ -63,7 +64,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
     try:
-        record(job.name, status.id, job.experiment, job.sections)
+        record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.evaluation))
     except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
         logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, failed, diverged)

@@ -12,9 +12,9 @@ logger = logging.getLogger(__name__)
 
 
 @task(name="record", task_run_name="record · {name}", cache_policy=NO_CACHE, persist_result=False)
-def record(name: str, cell_id: str, experiment: str, sections: list[str]) -> None:
+def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
     """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
-    record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections)
+    record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
 
 
 def close(cell_id: str, experiment: str) -> None:

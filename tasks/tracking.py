@@ -21,7 +21,9 @@ from mlflow.exceptions import MlflowException
 
 from contrastive import claim, store
 from contrastive.errors import UserError
+from contrastive.identity import evaluation_key
 from contrastive.plan import Plan
+from contrastive.status import up_to_date
 from reports.load import all_runs
 from tasks.address import is_database, tracking_uri
 from tasks.secrets import masked
@@ -41,6 +43,8 @@ ARTIFACTS = (
     "FAILED.json",
 )
 RECORDED = "ablate.recorded"
+EVALUATION = "ablate.evaluation"
+MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
 NOT_A_CURVE = ("step", "epoch")
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
@@ -99,17 +103,20 @@ def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run
     return found[0] if found else None
 
 
-def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str]) -> None:
-    """Bring the run of a cell up to its folder; a run that already agrees is left as it is."""
+def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str], key: str = "") -> None:
+    """Bring the run of a cell up to its folder; a run that already agrees is left as it is.
+
+    `key` tells the evaluation that the experiment asks for: scores of another one are none of its own.
+    """
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
-        status, reason = outcome(folder)
+        status, reason = outcome(folder, key)
         run = find_run(client, experiment, "ablate.cell", folder.name)
-        tags = wanted_tags(folder, sections)
+        tags = wanted_tags(folder, sections, key)
         if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
             tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
             if (folder / "provenance.json").exists():
                 tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
-            run_id = complete_run(client, experiment, folder, run, tags)
+            run_id = complete_run(client, experiment, folder, run, tags, status == "finished")
         else:
             run_id = run.info.run_id
             set_tags(client, run, tags)
@@ -119,54 +126,56 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
             client.set_terminated(run_id, "FAILED")
 
 
-def wanted_tags(folder: Path, sections: list[str]) -> dict[str, str]:
+def wanted_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
-    status, reason = outcome(folder)
+    status, reason = outcome(folder, key)
     mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
-    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark[:5000]}
+    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark[:5000], EVALUATION: key}
 
 
-def outcome(folder: Path) -> tuple[str, str]:
-    """finished, diverged, failed or unfinished, and why."""
-    if store.finished(folder):
+def outcome(folder: Path, key: str) -> tuple[str, str]:
+    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
+    whole = store.finished(folder)
+    if whole and (not key or up_to_date(folder, key)):
         return "finished", ""
     failure = store.failure(folder)
     if failure is None:
-        return "unfinished", "interrupted before it was finished"
+        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
     return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
 
 
-def complete_run(client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str]) -> str:
+def complete_run(
+    client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str], measured: bool
+) -> str:
     """Send what is missing of a run; one that holds other curves or scores is replaced.
 
     A run that says RUNNING is not complete, whatever its tags say: its end is what is sent last.
     """
     rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
     params: list[Param] = []
-    if run is None or foreign_scores(run, folder) or not is_prefix(client, run.info.run_id, rows):
+    scores = store.read_json(folder / "scores.json")["scores"] if measured else []
+    if run is None or foreign_scores(run, scores) or not is_prefix(client, run.info.run_id, rows):
         run_id, params = fresh_run(client, experiment, folder, name_of(folder), run, tags), params_of(folder)
         sent, tags = 0, {}
     else:
         run_id = run.info.run_id
         sent = len(client.get_metric_history(run_id, "loss"))
-    for name in ARTIFACTS:
+    for name in (name for name in ARTIFACTS if measured or name not in store.EVALUATED):
         path = (latest if name == "config.json" else folder) / name
         if path.exists():
             client.log_artifact(run_id, str(path))
     weights = folder / "checkpoint" / "weights.safetensors"
     if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
         client.log_artifact(run_id, str(weights), "checkpoint")
-    scores = store.read_json(folder / "scores.json")["scores"] if (folder / "scores.json").exists() else []
-    measured = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
-    log_curves(client, run_id, rows[sent:], measured, params, [RunTag(key, value) for key, value in tags.items()])
+    values = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
+    log_curves(client, run_id, rows[sent:], values, params, [RunTag(key, value) for key, value in tags.items()])
     return run_id
 
 
-def foreign_scores(run: Run, folder: Path) -> list[str]:
-    """Scores that the run holds and the folder does not: of an earlier evaluation, and nothing deletes a metric."""
+def foreign_scores(run: Run, scores: list[dict[str, Any]]) -> list[str]:
+    """Scores that the run holds besides these: of another evaluation, and nothing deletes a metric."""
     held = {name for name in run.data.metrics if SCORE.match(name)}
-    path = folder / "scores.json"
-    return sorted(held - {score["name"] for score in store.read_json(path)["scores"]} if path.exists() else held)
+    return sorted(held - {score["name"] for score in scores})
 
 
 def fresh_run(
@@ -277,7 +286,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
 @in_words()
 def sync(plan: Plan, document: dict[str, Any]) -> str:
     """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained."""
-    client, name = open_tracker(store.home()), plan.experiment.name
+    client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
     held = {run.data.tags.get("ablate.cell"): run for run in all_runs(client, experiment_id(client, name))}
     count = 0
     for cell, status in plan.statuses.items():
@@ -286,12 +295,15 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
             continue
         count += 1
         run = held.get(status.id)
+        own = run is not None and run.data.tags.get(EVALUATION) == key
+        if own and outcome(folder, key)[1] == MEASURED_OTHERWISE:
+            continue  # for another experiment since; what the run holds was measured for this one
         if (
             run is None
             or run.info.status == "RUNNING"
-            or not wanted_tags(folder, sections).items() <= run.data.tags.items()
+            or not wanted_tags(folder, sections, key).items() <= run.data.tags.items()
         ):
-            record_cell(client, name, folder, sections)
+            record_cell(client, name, folder, sections, key)
     record_grid(client, name, document)
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
@@ -299,23 +311,26 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
 @in_words()
 def audit(plan: Plan) -> list[str]:
     """Where run folders are damaged, or MLflow says something else than they do."""
-    client, found = open_tracker(store.home()), []
+    client, found, key = open_tracker(store.home()), [], evaluation_key(plan.experiment.evaluation)
     for cell, status in plan.statuses.items():
         folder, name = store.run_folder(status.id), plan.name(cell)
         damage = store.damage(folder, "DONE", thorough=True)
         if damage and store.failure(folder) is None:
             found.append(f"{status.id} {name}: not finished: {damage}")
             continue
+        if outcome(folder, key)[1] == MEASURED_OTHERWISE:
+            found.append(f"{status.id} {name}: {MEASURED_OTHERWISE}")
+            continue
         run = find_run(client, plan.experiment.name, "ablate.cell", status.id)
         if run is None:
             found.append(f"{status.id} {name}: not in MLflow")
             continue
-        found += [f"{status.id} {name}: {difference}" for difference in differences(client, run, folder)]
+        found += [f"{status.id} {name}: {difference}" for difference in differences(client, run, folder, key)]
     return found
 
 
-def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
-    status, _ = outcome(folder)
+def differences(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
+    status, _ = outcome(folder, key)
     if run.data.tags.get("ablate.status") != status:
         yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"
     rows = lines(claim.at_work(folder))
@@ -324,8 +339,9 @@ def differences(client: MlflowClient, run: Run, folder: Path) -> Iterator[str]:
     ):
         yield "the loss curve in MLflow is not that of metrics.jsonl"
     if status == "finished":
-        yield from (f"MLflow holds {name}, which the folder has not" for name in foreign_scores(run, folder))
-        for score in store.read_json(folder / "scores.json")["scores"]:
+        scores = store.read_json(folder / "scores.json")["scores"]
+        yield from (f"MLflow holds {name}, which the folder has not" for name in foreign_scores(run, scores))
+        for score in scores:
             held = run.data.metrics.get(score["name"])
             if held != score["value"]:
                 yield f"{score['name']} is {score['value']}, and MLflow holds {held}"

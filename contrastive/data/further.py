@@ -56,10 +56,11 @@ def prepare(transfer: Transfer, prepared: Path, home: Path) -> Path:
 
 def digest(transfer: Transfer, own: str) -> str:
     """`own` is the digest of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
+    content = content_digest(transfer)
     kind, _, name = transfer.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     code = identity.code_digest(("contrastive.data.further",), chosen)
-    decides = {"content": content_digest(transfer), "tokens": own, "code": code}
+    decides = {"content": content, "tokens": own, "code": code}
     return hashlib.sha256(identity.canonical_json(decides).encode()).hexdigest()[:16]
 
 
@@ -178,3 +179,10 @@ def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str
     subsets = [rows.partners[i][1] for i in chosen] if transfer.subset is not None else []
     test = Split([rows.texts[i] for i in chosen], [0] * len(chosen), others)
     return {"test": test}, [float(rows.labels[i]) for i in chosen], subsets
+
+
+def check(transfer: Transfer, classes: tuple[str, ...]) -> None:
+    """That what the data is known for can be computed of these classes."""
+    if transfer.known_for() == "f1" and len(classes) != 2:
+        raise UserError(f"evaluation.transfer {transfer.name}: f1 is that of one class of two, and there are "
+                        f"{len(classes)}: set metric to accuracy or matthews")  # fmt: skip

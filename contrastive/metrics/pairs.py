@@ -18,6 +18,7 @@ from contrastive import parallel
 from contrastive.errors import UserError
 from contrastive.metrics.types import Inputs, Score
 
+RIGHT_ANGLE = 2.0  # |u − v|² of normalised vectors whose cosine is 0
 BYTES = 2**24  # of a block of distances: more rows multiply little faster, and leave the processor's cache
 
 
@@ -55,14 +56,15 @@ def check(inputs: Inputs) -> None:
 class Texts:
     """Vectors made ready for products in float32, or in float64 where float32 cannot tell.
 
-    A vector of zeros stays one when normalised: it is 1 from every other direction, and 0 from its like.
+    A vector of zeros has the cosine 0 with every other: its chord is that of a right angle, and 0 to its like.
     """
 
     def __init__(self, embeddings: Float[np.ndarray, "n d"], precision: type[np.floating] = np.float32) -> None:
         self.embeddings, self.precision = embeddings, precision
         vectors = embeddings.astype(np.float64)
         lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
-        self.lengths = np.where(lengths > 0, lengths, 1)
+        self.blank = lengths == 0
+        self.lengths = np.where(self.blank, 1, lengths)
         vectors /= self.lengths[:, None]
         vectors -= vectors.mean(0)
         squares = np.einsum("nd,nd->n", vectors, vectors)
@@ -100,6 +102,8 @@ class Texts:
                 right = right / self.lengths[other[pairs], None]
             left -= right
             found[pairs] = np.einsum("pd,pd->p", left, left)
+            if normalised:
+                found[pairs][self.blank[one[pairs]] != self.blank[other[pairs]]] = RIGHT_ANGLE
         return found
 
 
@@ -122,6 +126,8 @@ class Block:
         found[np.arange(len(found)), self.texts.copy_of[self.rows]] = 0
         if found.shape[1] < len(self.texts.copy_of):
             found = np.take(found, self.texts.copy_of, axis=1)
+        if self.texts.blank.any():
+            found[self.texts.blank[self.indices, None] != self.texts.blank] = RIGHT_ANGLE
         found.flags.writeable = False
         return found
 

@@ -3,19 +3,23 @@
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Bool
 
 from contrastive.errors import UserError
 from contrastive.metrics.pairs import Block
 from contrastive.metrics.types import Inputs, Score, average, proportion
+
+LAST_BITS = 2**12 - 1  # of a float64: by them equal distances differ, as their sums are ordered
+SURE = 1000  # times what float64 may be off by: beyond it the order of distances is that of the texts
 
 
 class Retrieval:
     """Precision at 1, and MAP@R: with R other texts in a class, the sum of the precisions at those k ≤ R whose k-th
     nearest has the class, over R.
 
-    Equally near texts are ranked against us, those of other classes first, and texts are equally near where float32
-    cannot tell them from copies: collapsed embeddings find nothing by luck. A text alone in its class asks for nothing:
-    it is left out of both means, and NaN in `each`.
+    Equally near texts are ranked against us, those of other classes first, and texts are equally near where float64
+    can hardly tell them from copies: collapsed embeddings find nothing by luck. A text alone in its class asks for
+    nothing: it is left out of both means, and NaN in `each`.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -28,12 +32,22 @@ class Retrieval:
         self.first, self.precision = np.full((2, len(self.own)), np.nan, np.float32)
 
     def look(self, block: Block) -> None:
-        told_apart = block.copy_error[:, None].astype(np.float32)
-        ranks = np.maximum(block.chords, told_apart).view(np.int32)  # these bits sort as the floats do
-        ranks &= ~1
-        ranks |= self.own[block.rows, None] == self.own  # the lowest bit says whether the class is the same
-        ranks[np.arange(len(ranks)), block.indices] = np.iinfo(np.int32).max  # never among the first R
-        for text, row in zip(block.indices, ranks, strict=True):
+        near = block.chords < block.copy_error[:, None]
+        near &= block.chords > 0  # of copies it is 0
+        unsure = np.asarray(near.any(1))
+        self.rank(block, ~unsure)
+        if unsure.any():
+            self.rank(Block(block.texts.exact, block.indices[unsure]), np.ones(int(unsure.sum()), bool))
+
+    def rank(self, block: Block, chosen: Bool[np.ndarray, " m"]) -> None:
+        told_apart = block.copy_error[:, None].astype(block.chords.dtype)
+        told_apart *= SURE if block.chords.dtype == np.float64 else 1
+        bits, lost = (np.int32, 1) if block.chords.dtype == np.float32 else (np.int64, LAST_BITS)
+        ranks = np.maximum(block.chords, told_apart).view(bits)  # these bits sort as the floats do
+        ranks &= ~lost
+        ranks |= self.own[block.indices, None] == self.own  # the lowest bit says whether the class is the same
+        ranks[np.arange(len(ranks)), block.indices] = np.iinfo(bits).max  # never among the first R
+        for text, row in zip(block.indices[chosen], ranks[chosen], strict=True):
             wanted = self.others[text]
             if wanted:
                 row.partition(wanted - 1)

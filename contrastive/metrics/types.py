@@ -40,8 +40,14 @@ class Inputs:
                             "give the split more texts")  # fmt: skip
         smallest = int(counts.min())
         if smallest < self.folds:
-            raise UserError(f"{self.folds} folds need {self.folds} texts a class; the smallest class has {smallest}: "
-                            "set evaluation.folds lower, or give the split more texts")  # fmt: skip
+            raise UserError(too_few(self.folds, smallest))
+
+
+def too_few(folds: int, smallest: int) -> str:
+    return (
+        f"{folds} folds need {folds} texts a class; the smallest class has {smallest}: "
+        "set evaluation.folds lower, or give the split more texts"
+    )
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def test_a_good_file_is_read_with_its_types():
         (SPLITS, f"{SPLITS}, vectors: [clss]", 15, "evaluation.vectors: expected"),
         (SPLITS, f"{SPLITS}, vectors: ['layer:2:cls']", 15, "layer:2:cls is asked for, and the blocks of scratch:bert"),
         (SPLITS, f"{SPLITS}, post: ['whiten:0']", 15, "evaluation.post: expected"),
+        (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, and the vectors of scratch"),
+        (SPLITS, f"{SPLITS}, vectors: ['layer:01:cls']", 15, "evaluation.vectors: expected"),
         (SPLITS, f"{SPLITS}, picture: umpa", 15, "did you mean `umap`?"),
         (SPLITS, f"{SPLITS}, transfer: [{REVIEWS}]", 15, "`test` is missing"),
         (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, test: 9, subset: year}}]", 15, "`subset` divides scored pairs"),

@@ -90,3 +90,9 @@ def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home)
     with pytest.raises(UserError, match="layer:2:cls is asked for, and the blocks of scratch:bert are 0 to 1"):
         trained(cell, Evaluation(vectors=("layer:2:cls",)))
     assert not list(home.rglob("weights.safetensors"))
+
+
+def test_too_few_texts_for_the_folds_stop_the_cell_before_it_trains(source, home):  # noqa: F811
+    with pytest.raises(UserError, match=r"validation: 9 folds need 9 texts a class; the smallest class has \d: set"):
+        trained(make(source), Evaluation(splits=("test", "validation"), folds=9))
+    assert not list(home.rglob("weights.safetensors"))

@@ -171,13 +171,17 @@ def test_the_alarm_of_an_evaluation_is_said_above_the_numbers(home: Path):
     rescored(["c1s0"], {"name": "train.collapsed", "value": 1.0}, {"name": "mean/test.collapsed", "value": 1.0})
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "> **Collapsed:** ce+supcon, seed 0: the train embeddings lie in one direction" in text
-    assert text.count("Collapsed") == 1
+    assert "> **Collapsed:** ce+supcon, seed 0: the test embeddings (mean) lie in one direction" in text
+    assert text.count("Collapsed") == 2
 
 
 @pytest.mark.parametrize(("unit", "said"), [("= f(k-means accuracy)", True), ("", False)])
 def test_one_number_that_stands_there_twice_is_said_to_be_one(unit: str, said: bool, home: Path):
+    """Only where it is so of every cell, the last one too."""
     names, document = cells(), grid()
-    rescored(names, *({"name": f"test.{name}", "value": 0.5, "unit": unit} for name in ("ari", "nmi")))
+    both = [{"name": f"test.{name}", "value": 0.5, "unit": "= f(k-means accuracy)"} for name in ("ari", "nmi")]
+    rescored(names[:-1], *both)
+    rescored(names[-1:], *(score | {"unit": unit} for score in both))
     document["sections"][0]["show"]["table"]["values"] = ["test.ari", "test.nmi"]
     text = build("small", record(home, document, names), home / "out").read_text()
     assert ("They are one number, not two." in text) == said

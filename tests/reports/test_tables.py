@@ -25,7 +25,7 @@ def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Resul
         "references": [{"name": "TF-IDF", "data": "", "scores": {"test.accuracy": 0.5}}],
         "experiment": {"evaluation": evaluation or {}},
     }
-    return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions)
+    return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions, {})
 
 
 def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> dict:

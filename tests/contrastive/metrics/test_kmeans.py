@@ -91,4 +91,12 @@ def test_what_the_unit_says_holds(accuracy, share):
     ("sizes", "said"), [([50, 50], True), ([45, 55], True), ([44, 56], False), ([34, 33, 33], False), ([9], False)]
 )
 def test_where_it_is_said(sizes, said):
-    assert redundant(np.array(sizes)) is said
+    assert redundant(np.array(sizes), 1.0, 1.0, 1.0) is said
+
+
+def test_it_is_not_said_of_clusters_that_are_not_balanced():
+    """A hundred of a thousand in a pure cluster: a = .6, the formula says NMI = .029, and it is .147."""
+    vectors = np.concatenate([np.zeros(500), np.zeros(400), np.full(100, 9.0)]).astype(np.float32)[:, None]
+    found = {s.name: s for s in kmeans(Inputs(vectors, np.repeat([0, 1], 500), None, 5))}
+    assert (found["kmeans_accuracy"].value, found["nmi"].unit) == (0.6, "")
+    assert found["nmi"].value == pytest.approx(0.147, abs=1e-3)

@@ -57,7 +57,9 @@ def test_it_is_the_loop_that_ranks_other_classes_first(name):
     first, precision = [], []
     for text, vector in enumerate(directions(name)):
         apart = np.square(directions(name) - vector).sum(1)
-        apart = np.where(apart < 1e-14 + 1e-6 * apart.max(), 0, np.round(apart, 15))  # equally near
+        off = 2 * np.linalg.norm(vector - directions(name).mean(0))
+        equal = 1000 * ((vector.size + 20) * 1.1e-16 * off**2 + 4e-15 * off)
+        apart = np.where(apart < equal, 0, [float(f"{away:.10e}") for away in apart])  # equally near
         others = np.delete(np.arange(len(LABELS)), text)
         same = LABELS[others] == LABELS[text]
         ranked = same[np.lexsort((same, apart[others]))]
@@ -94,3 +96,29 @@ def test_classes_of_one_text_have_none_to_retrieve():
         UserError, match="each of the 3 texts is of a class of its own: there is none to retrieve; give"
     ):
         measure(["retrieval"], Inputs(np.ones((3, 2), np.float32), np.arange(3), None, folds=5))
+
+
+def test_tight_classes_are_no_copies():
+    """Two classes whose cosine inside is .99997, opposite each other: all of what is nearest has the class."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    vectors = np.ones((400, 768)) * (1 - 2 * labels[:, None]) + 0.0055 * generator.normal(size=(400, 768))
+    wrong = np.flatnonzero(generator.random(400) < 0.05)
+    vectors[wrong] += 0.005 * generator.choice([-1, 1], size=768) * 4  # a group of their own beside the class
+    labels[wrong] = 1 - labels[wrong]
+    first = measure(["retrieval"], Inputs(vectors.astype(np.float32), labels, None, 5))[0]
+    exact = vectors.astype(np.float32).astype(np.float64)
+    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    cosines = exact @ exact.T - 3 * np.eye(400)
+    assert first.value == np.mean(labels[cosines.argmax(1)] == labels) > 0.9
+
+
+def test_a_vector_of_zeros_is_near_to_nothing():
+    """Its cosine with every other is 0, so that it is nobody's nearest where others agree more."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    vectors = (np.eye(2, 8)[labels] + 0.1 * generator.normal(size=(60, 8))).astype(np.float32)
+    vectors[7] = 0
+    found = {score.name: score for score in measure(["retrieval", "knn"], Inputs(vectors, labels, None, 5))}
+    assert found["precision_at_1"].each[np.arange(60) != 7].all()
+    assert found["knn_cosine_accuracy"].each[np.arange(60) != 7].all()
