@@ -46,6 +46,8 @@ def place(transfer: Transfer, digest: str) -> str:
 
 def lacking(folder: Path, evaluation: Evaluation) -> bool:
     """Whether an evaluation reads embeddings that a trained cell has not: only then it needs the model."""
+    if not (folder / "TRAINED").exists():
+        return False
     cell = cell_of(folder)
     return wanted_by(evaluation, tokens.digest(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
 

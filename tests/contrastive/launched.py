@@ -14,8 +14,10 @@ from transformers import BertConfig, BertForMaskedLM
 
 from contrastive import store, tokenizer
 from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
 
+MORE = Evaluation(splits=("test", "train"), metrics=("accuracy", "alignment"), vectors=("cls", "first_last"))
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 
 
@@ -56,7 +58,7 @@ def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
     from contrastive import stages
 
     folder = store.run_folder(cell_id(identity(cell)))
-    return folder, stages.attempt(stages.train_cell, folder, folder, cell, "a cell", checkpoint_every)
+    return folder, stages.attempt(stages.train_cell, folder, folder, cell, "a cell", checkpoint_every, MORE)
 
 
 def curve(folder: Path, *keys: str) -> np.ndarray:
@@ -96,7 +98,6 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import gather, losses, stages
-    from contrastive.data import tokens as token_store
 
     gather.meet(str(into / "meeting"), rank, 2)
     usual = dict(losses.LOSSES)
@@ -107,8 +108,9 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         losses.LOSSES.update(usual)
         case.before()
         try:
-            tokens = token_store.open(stages.prepare(case.cell))
-            stages.train_here(case.cell, case.cell.training, folder, tokens, 3, case.each_step)
+            prepared = stages.prepare(case.cell)
+            wanted = stages.prepare_further(case.cell, MORE, prepared)
+            stages.train_here(case.cell, case.cell.training, folder, prepared, wanted, 3, case.each_step)
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
     os._exit(0)

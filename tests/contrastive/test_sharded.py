@@ -98,7 +98,8 @@ def test_two_processes_that_share_the_state_train_as_one(recipe: str, kind: str,
     np.testing.assert_allclose(together[:, 1], apart[:, 1], rtol=1e-3 if precise else 5e-2)
     with np.load(alone / "embeddings.npz") as one, np.load(shared / "embeddings.npz") as two:
         assert one.files == two.files
-        np.testing.assert_allclose(two["test"], one["test"], atol=1e-4 if precise else 1e-2)
+        for name in ("test", "test/cls", "train", "train/first_last", "test.twice"):
+            np.testing.assert_allclose(two[name], one[name], atol=1e-4 if precise else 1e-2, err_msg=name)
     weights, others = (load_file(folder / "checkpoint" / "weights.safetensors") for folder in (alone, shared))
     assert {n: (w.shape, w.dtype) for n, w in weights.items()} == {n: (w.shape, w.dtype) for n, w in others.items()}
     for name, weight in weights.items():
