@@ -11,6 +11,7 @@ import pytest
 
 from contrastive import store
 from contrastive.config import Cell, Resources
+from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
 from tasks import engines, work
 from tests.chaos import grid
@@ -50,9 +51,12 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
     ]
 
 
+HEAD_ALONE = Evaluation(metrics=("accuracy",))  # of so few texts nothing can be cross-validated
+
+
 def train_in(home: Path, cell: Cell) -> dict[str, Any] | None:
     os.environ["ABLATE_HOME"] = str(home)
-    return work.train(cell, cell_id(identity(cell)), "a cell", 100)
+    return work.train(cell, cell_id(identity(cell)), "a cell", 100, HEAD_ALONE)
 
 
 def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(
@@ -75,7 +79,7 @@ def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(
 def begin(folder: Path, cell: Cell) -> subprocess.Popen[bytes]:
     """A process of its own, as `ablate cell` names it."""
     config = folder.with_suffix(".json")
-    store.write_json(config, {"cell": cell.model_dump(mode="json")})
+    store.write_json(config, {"cell": cell.model_dump(mode="json"), "evaluation": HEAD_ALONE.model_dump(mode="json")})
     environment = os.environ | {"ABLATE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-m", "contrastive.job", str(config), str(folder)], env=environment)
 

@@ -21,7 +21,7 @@ from contrastive.launch import Machines
 from tasks import engines, work
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split
-from tests.contrastive.launched import make, run, write_sources
+from tests.contrastive.launched import MORE, make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
 
@@ -233,7 +233,7 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     try:
         with engines.start("ray", Resources(), 1) as engine:
             assist = partial(work.assist, name, "")
-            assert engine.run("train", work.train, cell, name, "a cell", 1000, processes=3, assist=assist) is None
+            assert engine.run("train", work.train, cell, name, "a cell", 1000, MORE, processes=3, assist=assist) is None
     finally:
         cluster.remove_node(extra)
     for file in ("checkpoint/weights.safetensors", "embeddings.npz"):
