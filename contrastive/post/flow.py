@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contrastive.post.glow import Glow
 
 LEVELS, DEPTH, HIDDEN = 3, 3, 128
-STEPS = 200  # at most: 15 s for vectors of 768 dimensions on one core, however many there are
+STEPS = 200  # at most: 18 s for vectors of 768 dimensions on one core, however many there are
 EPOCHS = 10  # at most: 600 vectors of 384 dimensions are learnt by heart in 40, and held-out ones lose
 BATCH = 128
 RATE = 2e-3  # of Adam at the first step; it falls to nothing along half a cosine
