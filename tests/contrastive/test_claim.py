@@ -42,7 +42,7 @@ class Worker:
         return self.process.stdout.readline().strip()
 
     def rest(self) -> str:
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=300)
         return out + err
 
 

@@ -24,6 +24,7 @@ from tasks.engines.on_ray import OnRay, split
 from tests.contrastive.launched import MORE, make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
+PATIENCE = 300  # seconds: on a machine with other work, four fresh workers import torch for minutes
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine):
     assert engine.width() == 4
     with ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(engine.run, "train", where, 3.0) for _ in range(3)]
-        found = [future.result(timeout=60) for future in asked]
+        found = [future.result(timeout=PATIENCE) for future in asked]
     assert len(set(found)) == 2  # the third one came to a process that was warm
     assert {place[0] for place in found} == {"0", "1"} and all(place[0] == place[1] for place in found)
     assert engine.run("train", where, processes=2)[0] in ("0,1", "1,0")
@@ -86,13 +87,13 @@ def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: 
         asked = threads.submit(engine.run, "evaluate", slow, 3.0)
         time.sleep(1.5)
         assert ray.available_resources()["CPU"] == 4.0  # of 5, and those are of the node with GPUs
-        asked.result(timeout=60)
+        asked.result(timeout=PATIENCE)
 
 
 def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
     with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
-        found = [future.result(60)[0] for future in [threads.submit(engine.run, "train", where, 2.0) for _ in range(4)]]
-        assert sorted(found) == ["0", "0", "1", "1"]
+        asked = [threads.submit(engine.run, "train", where, 2.0) for _ in range(4)]
+        assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
         with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
             engine.room_for(2)
     with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
@@ -130,7 +131,7 @@ def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(engine:
         asked = [threads.submit(engine.run, "train", slow, 6.0) for _ in range(3)]  # on all three devices
         time.sleep(3)
         cluster.remove_node(extra, allow_graceful=False)
-        ended = [future.exception(timeout=60) for future in asked]
+        ended = [future.exception(timeout=PATIENCE) for future in asked]
     assert sorted(type(error).__name__ for error in ended) == ["NoneType", "NoneType", "WorkerLost"]
     assert engine.run("train", slow, 0.0) == "done"
 

@@ -100,7 +100,7 @@ def test_two_processes_prepare_once(reviews, home):
     for process in both:
         process.stdin.write("go\n")
         process.stdin.flush()
-    outputs = [process.communicate(timeout=60)[0] for process in both]
+    outputs = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(outputs) == ["", "made\n"]
 
