@@ -337,6 +337,15 @@ class Table(Settings):
     rows: str | None = Field(None, description="axis that names the rows; all axes when left out")
     columns: str | None = Field(None, description="axis that names the columns of a pivot")
     values: tuple[str, ...] = Field(("test.accuracy",), min_length=1, description="SPLIT.METRIC, e.g. test.accuracy")
+    family: tuple[str, ...] | None = Field(
+        None, description="those of the values that are tested, p-values corrected over all of them; left out: all"
+    )
+
+    @model_validator(mode="after")
+    def _tested(self) -> "Table":
+        if self.family is not None and (missing := [name for name in self.family if name not in self.values]):
+            raise ValueError(f"`family` names `{missing[0]}`, which is none of the values: {', '.join(self.values)}")
+        return self
 
 
 class Show(Settings):
@@ -370,6 +379,15 @@ class Resources(Settings):
     hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is begun again")
 
 
+class Report(Settings):
+    """What a report says of money; decides no number."""
+
+    price_per_hour: float | None = Field(
+        None, ge=0, description="of a GPU, or of a machine without one; left out: none"
+    )
+    currency: str = Field("USD", min_length=1)
+
+
 class Experiment(Settings):
     name: Name
     description: str = ""
@@ -381,6 +399,7 @@ class Experiment(Settings):
     sections: tuple[Section, ...] = Field(min_length=1)
     evaluation: Evaluation = Evaluation()
     resources: Resources = Resources()
+    report: Report = Report()
 
 
 # Setting → the part of a cell that holds it: the names that `base`, `axes`, `include` and their like may use.

@@ -275,10 +275,10 @@ def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[F
         if not kept:
             yield place, "`exclude` leaves no combination"
         overlays = list(grid.overlays(section, builder))
-        refused = [text for overlay, _ in overlays for text in _refusals(builder, overlay)]
+        refused = [text for overlay, *_ in overlays for text in _refusals(builder, overlay)]
         yield from ((place, text) for text in dict.fromkeys(refused))
         sound = sound and not refused
-        here = {baseline: _read(builder, [o for o, is_one in overlays if is_one >= baseline]) for baseline in (0, 1)}
+        here = {baseline: _read(builder, [o for o, is_one, _ in overlays if is_one >= baseline]) for baseline in (0, 1)}
         if not refused:
             yield from _unread(_given(place, section), here[0])
             yield from _unread(_objective((*place, "baseline"), section.baseline), here[1])

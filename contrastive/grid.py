@@ -41,6 +41,7 @@ class Row:
     axes: dict[str, Any]  # the axes that matter to it, as a table shows them
     baseline: bool
     cells: tuple[Cell, ...]
+    against: int | None = None  # which row of the section is its baseline; none of a row that is one
 
 
 @dataclass(frozen=True)
@@ -137,17 +138,19 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
     return found, [number for number in range(len(excludes)) if number not in matched]
 
 
-def overlays(section: Section, builder: Builder) -> Iterator[tuple[Overlay, bool]]:
-    """The relevant overlay of each row and whether it is a baseline; one that several combinations share comes once."""
+def overlays(section: Section, builder: Builder) -> Iterator[tuple[Overlay, bool, Overlay | None]]:
+    """The relevant overlay of each row, whether it is a baseline, and that of its baseline if it has one; one that
+    several combinations share comes once."""
     baseline = _checked(section.baseline)
     seen: set[tuple[Any, ...]] = set()
     for overlay in combinations(section, builder.settings)[0]:
+        own = builder.relevant(overlay | baseline) if baseline else None
         for settings, is_baseline in ((overlay, False), (overlay | baseline, True)):
             relevant = builder.relevant(settings)
             key = (is_baseline, *relevant.items())
             if key not in seen and (baseline or not is_baseline):
                 seen.add(key)
-                yield relevant, is_baseline
+                yield relevant, is_baseline, None if is_baseline else own
 
 
 def flat(experiment: Experiment) -> Overlay:
@@ -236,9 +239,12 @@ def short(name: str, value: Any) -> str:
 def _rows(section: Section, builder: Builder) -> tuple[Row, ...]:
     names = axis_names(section)
     found: dict[int, Row] = {}  # by the identity of the first cell, which the builder makes once
-    for overlay, baseline in overlays(section, builder):
+    baselines: dict[int, int] = {}  # the first cell of a row → that of its baseline
+    for overlay, baseline, own in overlays(section, builder):
         cells = builder.row(overlay)
         row = found.get(id(cells[0]))
+        if own is not None:
+            baselines.setdefault(id(cells[0]), id(builder.row(own)[0]))
         if row is None:
             read = _read_by(cells[0])
             axes = {name: setting(cells[0], name) for name in names if name in read}
@@ -246,6 +252,10 @@ def _rows(section: Section, builder: Builder) -> tuple[Row, ...]:
         elif baseline and not row.baseline:
             found[id(cells[0])] = replace(row, baseline=True)
     rows = sorted(found.values(), key=lambda row: not row.baseline)
+    places = {id(row.cells[0]): place for place, row in enumerate(rows)}
+    rows = [
+        row if row.baseline else replace(row, against=places.get(baselines.get(id(row.cells[0]), 0))) for row in rows
+    ]
     ambiguous = {name for name in names if _ambiguous(name, {row.axes[name] for row in rows if name in row.axes})}
     return tuple(_labelled(row, section, ambiguous) for row in rows)
 
@@ -257,7 +267,7 @@ def _labelled(row: Row, section: Section, ambiguous: set[str]) -> Row:
             texts[name] = short(name, setting(cell, name))
     texts |= {name: _long(value) if name in ambiguous else short(name, value) for name, value in row.axes.items()}
     axes = {name: value if isinstance(value, int | float | str) else texts[name] for name, value in row.axes.items()}
-    return Row(" · ".join(_with_name(name, text) for name, text in texts.items()), axes, row.baseline, row.cells)
+    return replace(row, label=" · ".join(_with_name(name, text) for name, text in texts.items()), axes=axes)
 
 
 def _ambiguous(name: str, values: set[Any]) -> bool:

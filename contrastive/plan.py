@@ -1,5 +1,6 @@
 """A grid with what is to be done for each cell, and what the report has to know about it."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -72,6 +73,20 @@ def data_names(cells: Iterable[Cell]) -> dict[Data, str]:
     return {data: named(plain) for data, plain in texts.items()}
 
 
+def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
+    """The settings of a cell, one name each; those of the objective without their part, as the axes name them."""
+    found = {}
+    for part, values in cell.items():
+        if not isinstance(values, dict):
+            found[part] = str(values)
+            continue
+        for name, value in values.items():
+            if value is not None:
+                key = name if part == "objective" else f"{part}.{name}"
+                found[key] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return found
+
+
 def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
     """The grid as the report reads it: sections, their rows, and the ids of the cells a row."""
     names = data_names(plan.statuses)
@@ -91,6 +106,8 @@ def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
                         "data": names[row.cells[0].data],
                         "cells": [plan.statuses[cell].id for cell in row.cells],
                         "seeds": [cell.seed for cell in row.cells],
+                        "against": row.against,
+                        "settings": settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
                     }
                     for row in part.rows
                 ],

@@ -22,7 +22,7 @@ from mlflow.exceptions import MlflowException
 from contrastive import claim, store
 from contrastive.errors import UserError
 from contrastive.identity import evaluation_key
-from contrastive.plan import Plan
+from contrastive.plan import Plan, settings_by_name
 from contrastive.status import up_to_date
 from reports.load import all_runs
 from tasks.address import is_database, tracking_uri
@@ -192,19 +192,7 @@ def fresh_run(
 def params_of(folder: Path) -> list[Param]:
     config = claim.at_work(folder) / "config.json"
     cell = store.read_json(config)["cell"] if config.exists() else {}
-    return [Param(key, value[:6000]) for key, value in settings(cell)]
-
-
-def settings(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of a cell, one name each; those of the objective without their part, as the axes name them."""
-    for part, values in cell.items():
-        if not isinstance(values, dict):
-            yield part, str(values)
-            continue
-        for name, value in values.items():
-            key = name if part == "objective" else f"{part}.{name}"
-            if value is not None:
-                yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return [Param(key, value[:6000]) for key, value in settings_by_name(cell).items()]
 
 
 def log_curves(

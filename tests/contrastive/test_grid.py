@@ -248,3 +248,14 @@ def test_ten_thousand_cells_are_quick():
     measured = [line.split() for line in done.stdout.splitlines()]
     assert {cells for cells, _ in measured} == {"10001"}
     assert min(float(seconds) for _, seconds in measured) < 2.5
+
+
+def test_a_row_knows_its_own_baseline():
+    found = rows("  - {title: T, axes: {tune: [full, {last_blocks: 1}], loss: [ce, ce+supcon]}}")
+    told = {row.label: None if row.against is None else found[row.against].label for row in found}
+    assert told == {
+        "full · ce": None,
+        "last 1 blocks · ce": None,
+        "full · ce+supcon": "full · ce",
+        "last 1 blocks · ce+supcon": "last 1 blocks · ce",
+    }
