@@ -1,6 +1,10 @@
-"""The report of one experiment: MLflow in, README.md and figures out, byte for byte the same from the same runs."""
+"""The report of one experiment: MLflow in, README.md, README.zh.md, index.html, figures and numbers out.
+
+Byte for byte the same from the same runs.
+"""
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -12,8 +16,14 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reports import figures, tables
+from reports import export, figures, page, provenance, tables
+from reports.axes import explained
+from reports.compare import Comparisons, compare
+from reports.findings import findings, tested
+from reports.guards import general, guards
 from reports.load import Results, load
+from reports.text import code, plain
+from reports.words import LANGUAGES, Language, Words
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
@@ -22,12 +32,26 @@ def build(experiment: str, uri: str, output: Path) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
-        (fresh / "README.md").write_text(render(results, fresh), encoding="utf-8")
+        write(results, fresh)
         fresh.chmod(0o755)
         put(fresh, output)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return output / "README.md"
+
+
+def write(results: Results, folder: Path) -> None:
+    """Everything that a report consists of."""
+    titles = results.grid["sections"]
+    sections = [describe(one, name, results, folder) for one, name in zip(titles, file_names(titles), strict=True)]
+    overview = figures.overview(results, folder)
+    for language, name in zip(LANGUAGES, ("README.md", "README.zh.md"), strict=True):
+        (folder / name).write_text(render(results, sections, overview, language), encoding="utf-8")
+    export.write(export.tidy(results), folder)
+    for name in ("comparisons", "effects"):
+        frame = pd.concat([section[name] for section in sections], ignore_index=True)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    page.write(results, sections, folder)
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -47,7 +71,9 @@ def put(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def render(results: Results, folder: Path) -> str:
+
+
+def render(results: Results, sections: list[dict[str, Any]], overview: list[figures.Figure], language: Language) -> str:
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -56,19 +82,18 @@ def render(results: Results, folder: Path) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    templates.filters |= {"plain": tables.plain, "code": tables.code}
+    templates.filters |= {"plain": plain, "code": code, "words": lambda words: words.in_language(language)}
     return templates.get_template("report.md.j2").render(
+        language=language,
         experiment=results.grid["experiment"],
-        problems=problems(results),
-        sections=[
-            describe(section, name, results, folder)
-            for section, name in zip(results.grid["sections"], file_names(results.grid["sections"]), strict=True)
-        ],
+        general=[guard.words for guard in general(results)],
+        findings=[sentence for section in sections for sentence in section["findings"]],
+        sections=sections,
+        overview=overview,
         seeds=len(results.grid["experiment"]["seeds"]),
         standard_errors=standard_errors(results),
         class_counts=class_counts(results),
-        references=results.grid["references"],
-        footer=footer(results),
+        footer=provenance.footer(results),
     )
 
 
@@ -84,79 +109,43 @@ def file_names(sections: list[dict[str, Any]]) -> list[str]:
 
 
 def describe(section: dict[str, Any], name: str, results: Results, folder: Path) -> dict[str, Any]:
-    pictures = []
-    if section["show"]["tsne"]:
-        pictures.append((f"figures/{name}-tsne.png", figures.tsne_grid))
-    if section["show"]["curves"]:
-        pictures.append((f"figures/{name}-curves.png", figures.curve_pair))
-    drawn = [(path, draw(section, results, folder / path)) for path, draw in pictures]
+    """All that the report says of a section, as Markdown and the page show it."""
+    fired = guards(section, results)
+    compared = compare(section, results, may_rank=not any(guard.blocks_ranking for guard in fired))
+    effects = explained(section, compared, results)
+    comparison = tables.comparison_table(compared)
     return {
         "title": section["title"],
+        "anchor": name,
         "note": section["note"],
-        "missing": missing(section, results),
-        "collapsed": collapsed(section, results),
-        "tables": tables.section_tables(section, results),
-        "redundant": redundant(section, results),
-        "figures": [{"path": path, "alt": alt} for path, alt in drawn if alt],
+        "guards": [guard.words for guard in fired],
+        "findings": findings(compared, effects, section["title"]),
+        "tables": [
+            *tables.section_tables(section, results, compared),
+            *([comparison] if comparison else []),
+            *(tables.effects_table(frame, value) for value, frame in effects.items()),
+        ],
+        "tested": tested(compared),
+        "figures": figures.draw(section, compared, results, folder, name),
+        "footer": provenance.section_footer(section, results),
+        "runs": [(row["label"], ", ".join(row["cells"])) for row in section["rows"]],
+        "rows": section["rows"],
+        "comparisons": exported(compared, section["title"]),
+        "effects": pd.concat(
+            [frame.assign(section=section["title"], value=value) for value, frame in effects.items()]
+            or [pd.DataFrame(columns=["section", "value", "effect", "share", "F", "p", "p_holm", "shown"])]
+        ),
     }
 
 
-def missing(section: dict[str, Any], results: Results) -> list[str]:
-    """Cells of a section without a result, by name: a table with a hole says so above itself."""
-    found = []
-    for row in section["rows"]:
-        for cell, seed in zip(row["cells"], row["seeds"], strict=True):
-            if cell not in results.cells.index:
-                reason = results.grid["failed"].get(cell, "not in MLflow")
-                found.append(f"{row['label']}, seed {seed}: {reason}")
-            elif results.cells.loc[cell, "status"] != "finished":
-                entry = results.cells.loc[cell]
-                found.append(f"{row['label']}, seed {seed}: {entry['status']}: {entry['error']}")
-    return found
-
-
-def collapsed(section: dict[str, Any], results: Results) -> list[str]:
-    """Cells whose training ended with all sentence vectors in one direction; their scores measure nothing."""
-    since = {cell: (p or {}).get("collapsed_since") for cell, p in results.cells["provenance"].items()}
-    alarms = [name for name in results.scores.columns if re.fullmatch(r"(.+/)?[a-z]+\.collapsed", name)]
-    return [
-        f"{row['label']}, seed {seed}: the {split} embeddings{of and f' ({of})'} lie in one direction"
-        for name in alarms
-        for of, _, split in [name.removesuffix(".collapsed").rpartition("/")]
-        for row in section["rows"]
-        for cell, seed in zip(row["cells"], row["seeds"], strict=True)
-        if results.scores[name].get(cell) == 1
-    ] + [
-        f"{row['label']}, seed {seed}: all sentence vectors lie in one direction, since step {since[cell]}"
-        for row in section["rows"]
-        for cell, seed in zip(row["cells"], row["seeds"], strict=True)
-        if since.get(cell) is not None
-    ]
-
-
-def redundant(section: dict[str, Any], results: Results) -> bool:
-    """Whether a table shows ARI and NMI side by side where both follow from one accuracy."""
-    shown = [value for value in section["show"]["table"]["values"] if value.endswith((".ari", ".nmi"))]
-    units = [results.units[cell] for row in section["rows"] for cell in row["cells"] if results.units.get(cell)]
-    return len(shown) > 1 and bool(units) and all(known.get(value) for known in units for value in shown)
-
-
-def problems(results: Results) -> list[str]:
-    found = []
-    kept = results.grid["stale_kept"]
-    if kept:
-        found.append(
-            f"{len(kept)} cells were kept although the code that computed them has changed since (--keep-stale)."
-        )
-    commits = sorted({p["commit"] for p in results.cells["provenance"] if p})
-    if len(commits) > 1:
-        found.append(
-            f"The cells were computed at {len(commits)} commits: {', '.join(c or 'unknown' for c in commits)}."
-        )
-    devices = sorted({p["hardware"]["device"] for p in results.cells["provenance"] if p})
-    if len(devices) > 1:
-        found.append(f"The cells ran on different devices: {', '.join(devices)}.")
-    return found
+def exported(compared: Comparisons, title: str) -> pd.DataFrame:
+    """The comparisons of a section as comparisons.csv has them."""
+    frame = compared.frame.drop(columns=["cells"])
+    for name in ("only_ours", "only_theirs", "mcnemar"):
+        frame[name] = frame[name].map(lambda known: json.dumps(known) if isinstance(known, list) else None)
+    known = compared.detectable
+    smallest = frame["value"].map(lambda value: math.nan if known.get(value) is None else known[value])
+    return frame.assign(section=title, detectable=smallest)
 
 
 def cells_by_data(results: Results) -> dict[str, list[str]]:
@@ -182,7 +171,7 @@ def standard_errors(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-def class_counts(results: Results) -> list[str]:
+def class_counts(results: Results) -> list[Words]:
     """A table for each data set."""
     found = []
     for name, cells in cells_by_data(results).items():
@@ -202,21 +191,3 @@ def class_counts(results: Results) -> list[str]:
 def counts_of(results: Results, cells: list[str]) -> dict[str, dict[str, int]]:
     known = [provenance for provenance in results.cells["provenance"].reindex(cells) if provenance]
     return known[0]["class_counts"] if known else {}
-
-
-def footer(results: Results) -> dict[str, Any]:
-    known = [p for p in results.cells["provenance"] if p]
-    machines = [p["hardware"] for p in known]
-    hardware = sorted(
-        {f"{m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, device {m['device']}" for m in machines}
-    )
-    versions = sorted({", ".join(f"{name} {version}" for name, version in p["packages"].items()) for p in known})
-    return {
-        "hardware": hardware,
-        "versions": versions,
-        "commits": sorted({p["commit"] for p in known if p["commit"]}),
-        "cells": len(results.cells),
-        "wall_minutes": sum(p["wall_seconds"] for p in known) / 60,
-        "gpu_minutes": sum(p["gpu_seconds"] for p in known) / 60,
-        "peak_memory_mib": max((p["peak_memory_mib"] for p in known), default=0),
-    }

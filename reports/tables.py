@@ -1,102 +1,127 @@
-"""Markdown tables: a list with a row a configuration, or a pivot of two axes."""
+"""The tables of a section, as data: a list with a row a configuration, a pivot of two axes, and the comparisons.
 
-import html
-import re
+Markdown and the HTML page are made of the same `Table`.
+"""
+
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
-from contrastive.evaluation import Transfer
+import pandas as pd
+
+from reports.compare import Comparisons
 from reports.load import Results
-from reports.statistics import Summary, summarise
+from reports.rows import rows_of, shown_values, transfer_values
+from reports.text import MISSING, heading, markdown, number, plain, probability, signed, symbol
+from reports.words import Words
 
-MISSING = "–"
+VERDICTS = {
+    "better": Words("better", "更好"),
+    "worse": Words("worse", "更差"),
+    "not shown": Words("not shown", "未显示"),
+    "impossible": Words("cannot be shown", "无法判断"),
+}
 
 
-def section_tables(section: dict[str, Any], results: Results) -> list[str]:
-    """One list table, or one pivot for each value that the section shows; and one of further data, where asked."""
+@dataclass(frozen=True)
+class Entry:
+    """One field of a table: what stands there, and what it is made of."""
+
+    text: Words
+    value: float | None = None
+    cells: list[str] = field(default_factory=list)
+    bold: bool = False
+
+    def markdown(self, language: Any) -> str:
+        return self.text.in_language(language)
+
+
+@dataclass(frozen=True)
+class Table:
+    caption: Words | None
+    head: list[Words]
+    rows: list[list[Entry]]
+    folded: bool = False  # long, and detail: behind its caption
+
+    def markdown(self, language: Any) -> str:
+        lines = [[one.in_language(language) for one in self.head]]
+        return markdown(lines + [[entry.markdown(language) for entry in row] for row in self.rows])
+
+
+def same(text: str) -> Words:
+    return Words(text, text)
+
+
+def label(row: dict[str, Any], several: bool) -> Entry:
+    text = plain(row["label"])
+    return Entry(Words(f"{text} (baseline)", f"{text}（基线）") if row["baseline"] and several else same(text))
+
+
+def section_tables(section: dict[str, Any], results: Results, comparisons: Comparisons) -> list[Table]:
+    """One list, or one pivot for each value that the section shows; and one of further data, where asked."""
     table = section["show"]["table"]
+    known = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
+    rows = rows_of(section, shown_values(section, results), results)
     if table["columns"] is None:
-        found = [list_table(section, table["values"], results)]
+        found = [list_table(section, rows, table["values"], results, known)]
     else:
-        found = [pivot_table(section, value, results) for value in table["values"]]
+        found = [pivot_table(section, rows, value, results, known) for value in table["values"]]
     if section["show"].get("transfer"):
-        found.append(list_table(section, transfer_values(results), results))
+        found.append(list_table(section, rows, transfer_values(results), results, known))
     return found
 
 
-def transfer_values(results: Results) -> list[str]:
-    """What each further data set is known for, and their mean, as tables of GLUE have it."""
-    tasks = [Transfer.model_validate(task) for task in results.grid["experiment"]["evaluation"]["transfer"]]
-    return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
-
-
-def variants(values: list[str], results: Results) -> list[str]:
-    """What is put before these scores: nothing, and the further vectors and post-processing of which they are known."""
-    evaluation = results.grid["experiment"]["evaluation"]
-    prefixes = [
-        "".join(f"{part}/" for part in (other, how) if part)
-        for other in ("", *evaluation.get("vectors", ()))  # a grid of before there were any has none
-        for how in ("", *evaluation.get("post", ()))
+def list_table(
+    section: dict[str, Any], rows: list[dict[str, Any]], values: list[str], results: Results, known: dict[Any, Any]
+) -> Table:
+    body = [
+        [label(row, len(rows) > 1), *(entry(known[i, value]) for value in values)] for i, row in enumerate(rows)
     ]
-    return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
+    for name, scores in references(section, results).items():
+        if any(value in scores for value in values):
+            body.append([Entry(same(f"*{plain(name)}*")), *(reference(scores.get(value)) for value in values)])
+    return Table(None, [Words("Configuration", "配置"), *(same(heading(value)) for value in values)], body)
 
 
-def rows_of(section: dict[str, Any], values: list[str], results: Results) -> list[dict[str, Any]]:
-    """The rows of a table of these values: each configuration, and a row of its own for each variant of its vectors."""
-    known = variants(values, results)
-    if known == [""]:
-        return [row | {"variant": ""} for row in section["rows"]]
-    return [
-        row
-        | {"variant": variant, "axes": row["axes"] | {"embedding": variant.rstrip("/") or "as trained"}}
-        | ({"label": f"{row['label']} · {variant.rstrip('/')}"} if variant else {})
-        for row in section["rows"]
-        for variant in known
-    ]
-
-
-def list_table(section: dict[str, Any], values: list[str], results: Results) -> str:
-    rows = rows_of(section, values, results)
-    cells = {(i, value): summary(row, value, results) for i, row in enumerate(rows) for value in values}
-    best = {value: best_of([cells[i, value] for i in range(len(rows))], value, results) for value in values}
-    lines = [["Configuration", *(heading(value) for value in values)]]
-    for i, row in enumerate(rows):
-        label = plain(row["label"]) + (" (baseline)" if row["baseline"] and len(rows) > 1 else "")
-        lines.append([label, *(shown(cells[i, value], best[value]) for value in values)])
-    for name, known in references(section, results).items():
-        if any(value in known for value in values):
-            scores = [known.get(value) for value in values]
-            lines.append([f"*{plain(name)}*", *(MISSING if s is None else number(s) for s in scores)])
-    return markdown(lines)
-
-
-def pivot_table(section: dict[str, Any], value: str, results: Results) -> str:
+def pivot_table(
+    section: dict[str, Any], rows: list[dict[str, Any]], value: str, results: Results, known: dict[Any, Any]
+) -> Table:
     table = section["show"]["table"]
     across, down = table["columns"], table["rows"] or next(n for n in axis_names(section) if n != table["columns"])
-    rows = rows_of(section, [value], results)
+    places = {id(row): i for i, row in enumerate(rows)}
     inside = [row for row in rows if across in row["axes"] and down in row["axes"]]
     outside = [row for row in rows if row not in inside]
     columns, names = unique(row["axes"][across] for row in inside), unique(row["axes"][down] for row in inside)
-    cells = {id(row): summary(row, value, results) for row in rows}
-    best = best_of(list(cells.values()), value, results)
-    lines = [[f"{plain(symbol(down))} \\ {plain(symbol(across))}", *(plain(column) for column in columns)]]
+    body = []
     for name in names:
-        line = [plain(name)]
+        line = [Entry(same(plain(name)))]
         for column in columns:
             here = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
             rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
-            texts = [text + shown(cells[id(r)], best) for text, r in zip(rest, here, strict=True)]
-            line.append("<br>".join(texts) or MISSING)
-        lines.append(line)
+            line.append(joined([(text, entry(known[places[id(r)], value])) for text, r in zip(rest, here, strict=True)]))
+        body.append(line)
     for row in outside:
-        text = shown(cells[id(row)], best)
-        label = plain(row["label"]) + (" (baseline)" if row["baseline"] else "")
-        lines.append([label, *[text] * len(columns)])
-    lines += [
-        [f"*{plain(name)}*", *[number(known[value])] * len(columns)]
-        for name, known in references(section, results).items()
-        if value in known
+        body.append([label(row, several=True), *[entry(known[places[id(row)], value])] * len(columns)])
+    body += [
+        [Entry(same(f"*{plain(name)}*")), *[reference(scores[value])] * len(columns)]
+        for name, scores in references(section, results).items()
+        if value in scores
     ]
-    return f"{heading(value)}\n\n{markdown(lines)}"
+    corner = same(f"{plain(symbol(down))} \\ {plain(symbol(across))}")
+    return Table(same(heading(value)), [corner, *(same(plain(column)) for column in columns)], body)
+
+
+def joined(parts: list[tuple[str, Entry]]) -> Entry:
+    """What stands in one field of a pivot: usually one configuration."""
+    if len(parts) == 1 and not parts[0][0]:
+        return parts[0][1]
+    if not parts:
+        return Entry(same(MISSING))
+    return Entry(
+        same("<br>".join(text + one.text.en for text, one in parts)),
+        None,
+        [cell for _, one in parts for cell in one.cells],
+    )
 
 
 def further(row: dict[str, Any], shown_elsewhere: tuple[str, ...]) -> str:
@@ -115,43 +140,99 @@ def references(section: dict[str, Any], results: Results) -> dict[str, dict[str,
     }
 
 
-def summary(row: dict[str, Any], value: str, results: Results) -> Summary | None:
-    name = f"{row['variant']}{value}"
-    if name not in results.scores.columns:
+def entry(line: dict[str, Any]) -> Entry:
+    """Mean ± half-width, bold where it is tied with the best."""
+    if not math.isfinite(line["mean"]):
+        return Entry(same(MISSING))
+    text = number(line["mean"])
+    text = f"**{text}**" if line["bold"] else text
+    text = text if not math.isfinite(line["half_width"]) else f"{text} ± {number(line['half_width'])}"
+    return Entry(same(text), line["mean"], line["cells"], line["bold"])
+
+
+def reference(score: float | None) -> Entry:
+    return Entry(same(MISSING if score is None else number(score)), score)
+
+
+LONGEST = 12  # comparisons that stand open
+
+
+def comparison_table(comparisons: Comparisons) -> Table | None:
+    """Each configuration against its baseline; None where nothing was compared."""
+    lines = comparisons.frame[comparisons.frame["against"].notna()].to_dict("records")
+    if not lines:
         return None
-    return summarise([results.scores[name].get(cell, float("nan")) for cell in row["cells"]])
+    one_value = len({line["value"] for line in lines}) == 1
+    head = [
+        Words("Compared to its baseline", "与基线比较"),
+        *([] if one_value else [Words("Score", "指标")]),
+        Words("difference", "差异"),
+        Words("p (Holm)", "p（Holm）"),
+        Words("texts only it has right : only the baseline", "仅它答对 : 仅基线答对"),
+        Words("probability of improvement", "改进概率"),
+        Words("verdict", "结论"),
+    ]
+    body = [
+        [
+            Entry(same(plain(line["label"]) if one_value else f"{plain(line['label'])}")),
+            *([] if one_value else [Entry(same(heading(line["value"])))]),
+            difference(line),
+            p_value(line["p_holm"]),
+            Entry(same(discordant(line))),
+            improvement(line),
+            Entry(VERDICTS[line["verdict"]]),
+        ]
+        for line in lines
+    ]
+    caption = Words(f"{len(lines)} comparisons to the baseline", f"与基线的 {len(lines)} 项比较")
+    return Table(caption, head, body, folded=len(lines) > LONGEST)
 
 
-def best_of(summaries: list[Summary | None], value: str, results: Results) -> str | None:
-    """The best mean as it is printed, so that equal numbers are equally best; None when there is nothing to compare."""
-    means = [s.mean for s in summaries if s is not None]
-    if len(means) < 2:
-        return None
-    higher = results.directions.get(value, {}).get("higher_is_better", True)
-    if higher is None:  # it describes, and nothing is better
-        return None
-    return number(max(means) if higher else min(means))
+def difference(line: dict[str, Any]) -> Entry:
+    if not math.isfinite(line["difference"]):
+        return Entry(same(MISSING))
+    half = line["difference_half_width"]
+    text = signed(line["difference"]) + (f" ± {number(half)}" if math.isfinite(half) else "")
+    return Entry(same(text), line["difference"], line["cells"])
 
 
-def shown(summary: Summary | None, best: str | None) -> str:
-    if summary is None:
+def p_value(p: float) -> Entry:
+    return Entry(same(MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
+
+
+def discordant(line: dict[str, Any]) -> str:
+    """Of each seed, the texts on which just one of the two is right."""
+    if not isinstance(line["only_ours"], list):
         return MISSING
-    text = number(summary.mean)
-    text = f"**{text}**" if text == best else text
-    return text if summary.half_width is None else f"{text} ± {number(summary.half_width)}"
+    pairs = zip(line["only_ours"], line["only_theirs"], strict=True)
+    return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs)
 
 
-def number(value: float) -> str:
-    return f"{value:.4f}"
+def improvement(line: dict[str, Any]) -> Entry:
+    if not math.isfinite(line["improvement"]):
+        return Entry(same(MISSING))
+    low, high = line["improvement_low"], line["improvement_high"]
+    return Entry(same(f"{line['improvement']:.2f} ({low:.2f}–{high:.2f})"), line["improvement"])
 
 
-def heading(value: str) -> str:
-    split, _, name = value.partition(".")
-    return plain(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
-
-
-def symbol(name: str) -> str:
-    return {"k": "K", "alpha": "α", "temperature": "τ"}.get(name, name)
+def effects_table(frame: pd.DataFrame, value: str) -> Table:
+    """What each axis of the section explains, and each two of them together."""
+    head = [
+        Words(f"Axis, of {heading(value)}", f"轴（{heading(value)}）"),
+        Words("share of the variance", "方差占比"),
+        Words("F", "F"),
+        Words("p (Holm)", "p（Holm）"),
+    ]
+    body = [
+        [
+            Entry(same(" × ".join(plain(symbol(one)) for one in str(line["effect"]).split(" × ")))),
+            Entry(same(f"{100 * line['share']:.1f} %"), line["share"]),
+            Entry(same(f"{line['F']:.2f}"), line["F"]),
+            p_value(line["p_holm"]),
+        ]
+        for line in frame.to_dict("records")
+    ]
+    return Table(Words("Main effects and interactions", "主效应与交互作用"), head, body)
 
 
 def axis_names(section: dict[str, Any]) -> list[str]:
@@ -160,28 +241,3 @@ def axis_names(section: dict[str, Any]) -> list[str]:
 
 def unique(values: Any) -> list[Any]:
     return list(dict.fromkeys(values))
-
-
-def markdown(lines: list[list[str]]) -> str:
-    """A table of cells that are Markdown already: what is not our own markup has gone through `plain`."""
-    head, *body = lines
-    rule = [":--", *["--:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
-
-
-MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
-BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
-
-
-def plain(text: object) -> str:
-    """A text of data or configuration as Markdown that shows it as it is: no link, picture, table, block or HTML."""
-    shown = html.escape(MARKUP.sub(r"\\\g<0>", re.sub(r"\s+", " ", str(text))), quote=False)
-    return BLOCK.sub(lambda found: found[0] + "\\", shown)
-
-
-def code(text: str) -> str:
-    """The same, set as code: between more backticks than it has in a row."""
-    line = re.sub(r"\s+", " ", text)
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
-    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
-    return f"{fence}{pad}{line}{pad}{fence}"

@@ -1,0 +1,312 @@
+"""Whether a finished report says only what its numbers say: every number in bold, every comparison, every sentence.
+
+Reads the Markdown as a reader does and holds it against two tidy frames: `results` (a row a section, configuration,
+seed and score) and `comparisons` (a row a section, configuration and score, as `reports.compare` made it). Means,
+half-widths and differences are computed anew from the results.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from reports.compare import ALPHA
+from reports.statistics import summarise
+from reports.text import heading, number, plain, probability, signed
+
+# What only a sentence made of the statistics may say.
+COMPARING = re.compile(
+    r"\b(better|worse|best|worst|higher|lower|outperform\w*|beat(s|en)?|improve[sd]?|superior|inferior|surpass\w*|"
+    r"exceed\w*|gain(s|ed)?|significant\w*|winner|wins)\b|优于|劣于|更好|更差|最佳|最好|提升|显著|超过",
+    re.IGNORECASE,
+)
+SIZE = r"(?P<size>[+−]\d+\.\d{4}) ± (?P<half>\d+\.\d{4})"
+P = r"p (?:= )?(?P<p>< 0\.0001|\d\.\d{4})"
+NUMBERS = r"(?P<ours>-?\d+\.\d{4})"
+DIFFERENCE = {
+    "en": re.compile(
+        rf"(?P<section>.+?): (?P<label>.+) is (?P<verdict>better|worse) than (?P<against>.+?) in (?P<score>.+?): "
+        rf"{NUMBERS} against (?P<theirs>-?\d+\.\d{{4}}), a difference of {SIZE} "
+        rf"\({P} after Holm over (?P<count>\d+) comparisons\)\."
+    ),
+    "zh": re.compile(
+        rf"(?P<section>.+?)：(?P<label>.+) 在 (?P<score>.+?) 上(?P<verdict>优于|劣于) (?P<against>.+?)：{NUMBERS} 对 "
+        rf"(?P<theirs>-?\d+\.\d{{4}})，差异为 {SIZE}（对 (?P<count>\d+) 项比较作 Holm 校正后 {P}）。"
+    ),
+}
+BETTER = {"better": "better", "优于": "better", "worse": "worse", "劣于": "worse"}
+OTHERS = {
+    "en": [
+        re.compile(
+            r"(?P<section>.+?): (?P<count>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?) show no difference to the "
+            r"baseline; one of (?P<smallest>\d+\.\d{4}) would have been found with probability 0\.80\."
+        ),
+        re.compile(
+            r"(?P<section>.+?): for (?P<shut>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?) (?:there is one seed, so "
+            r"that no difference can be called real|there is no spread between seeds to test with|no difference could "
+            r"have been shown: only one of (?P<smallest>\d+\.\d{4}) would have been found with probability 0\.80, and "
+            r"there is no room for it)\."
+        ),
+        re.compile(
+            r"(?P<section>.+?): (?:all (?P<every>\d+)|(?P<tied>\d+) of (?P<rows>\d+)) configurations are tied with the "
+            r"best in (?P<score>.+?)\."
+        ),
+        re.compile(
+            r"(?P<section>.+?): (?P<effect>.+) explains (?P<share>\d+\.\d) % of the variance of (?P<score>.+?) "
+            rf"\({P} after Holm\)\."
+        ),
+        re.compile(r"Nothing was compared\."),
+    ],
+    "zh": [
+        re.compile(
+            r"(?P<section>.+?)：(?P<score>.+?) 的 (?P<all>\d+) 项比较中，(?P<count>\d+) 项未显示与基线的差异；大小为 "
+            r"(?P<smallest>\d+\.\d{4}) 的差异有 0\.80 的概率被发现。"
+        ),
+        re.compile(
+            r"(?P<section>.+?)：(?P<score>.+?) 的 (?P<all>\d+) 项比较中，(?P<shut>\d+) 项(?:只有一个随机种子，无法断言任何差异是"
+            r"真实的|的随机种子之间没有差别，无法检验|不可能显示差异：只有大小为 (?P<smallest>\d+\.\d{4}) 的差异才有 0\.80 的概率被发现，"
+            r"而分数范围容不下它)。"
+        ),
+        re.compile(
+            r"(?P<section>.+?)：(?:全部 (?P<every>\d+) 种配置在 |(?P<rows>\d+) 种配置中有 (?P<tied>\d+) 种在 )(?P<score>.+?) "
+            r"上与最佳者并列。"
+        ),
+        re.compile(
+            rf"(?P<section>.+?)：(?P<effect>.+) 解释了 (?P<score>.+?) 方差的 (?P<share>\d+\.\d) %（Holm 校正后 {P}）。"
+        ),
+        re.compile("没有进行比较。"),
+    ],
+}
+# What stands in every report, and says how to read it.
+EXPLAINING = (
+    "Bold is every value that is tied with the best of its column: no other one was shown to differ from it for the "
+    "good, after Holm's correction over all pairs of the section.",
+    "粗体表示与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。",
+)
+NUMBER = re.compile(r"(\*\*)?(-?\d+\.\d{4})(\*\*)?(?: ± (\d+\.\d{4}))?")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a report may say. Frames as `results.csv` and `comparisons.csv` hold them."""
+
+    results: pd.DataFrame
+    comparisons: pd.DataFrame
+    effects: pd.DataFrame
+
+    def of(self, section: str, label: str, score: str) -> pd.DataFrame:
+        """The line of a configuration; names as Markdown shows them."""
+        known = self.comparisons
+        return known[
+            (known["section"].map(plain) == section)
+            & (known["label"].map(plain) == label)
+            & (known["value"].map(heading) == score)
+        ]
+
+
+def check(text: str, numbers: Numbers, language: str = "en") -> list[str]:
+    """What a report says and its numbers do not; empty where it is sound."""
+    return [*frames(numbers), *sentences(text, numbers, language), *tables(text, numbers), *prose(text)]
+
+
+def frames(numbers: Numbers) -> Iterator[str]:
+    """The comparisons against the results: means, half-widths, differences, verdicts."""
+    seeds = seeds_of(numbers)
+    for line in numbers.comparisons.to_dict("records"):
+        name = f"{line['section']}, {line['label']}, {line['value']}"
+        own = seeds.get((line["section"], line["label"], line["value"]), {})
+        summary = summarise(list(own.values()))
+        if summary is None:
+            if math.isfinite(line["mean"]):
+                yield f"{name}: a mean of no result"
+            continue
+        if number(summary.mean) != number(line["mean"]):
+            yield f"{name}: the mean is {number(summary.mean)}, not {number(line['mean'])}"
+        half = line["half_width"]
+        if summary.half_width is not None and number(summary.half_width) != number(half):
+            yield f"{name}: the half-width is {number(summary.half_width)}, not {number(half)}"
+        yield from against(name, line, own, seeds)
+
+
+def against(name: str, line: dict[str, object], own: dict[int, float], seeds: dict[object, dict[int, float]]) -> Iterator[str]:
+    difference, verdict, p = line["difference"], line["verdict"], line["p_holm"]
+    assert isinstance(difference, float) and isinstance(p, float)
+    if not isinstance(line["against"], str):
+        if verdict in ("better", "worse"):
+            yield f"{name}: {verdict} than nothing"
+        return
+    theirs = seeds.get((line["section"], line["against"], line["value"]), {})
+    both = sorted(own.keys() & theirs.keys())
+    true = sum(own[seed] - theirs[seed] for seed in both) / len(both) if both else math.nan
+    if signed(true) != signed(difference):
+        yield f"{name}: the difference is {signed(true)}, not {signed(difference)}"
+    if verdict in ("better", "worse"):
+        if not p < ALPHA:
+            yield f"{name}: {verdict} at p = {p:.4f}"
+        if ((true > 0) == line["higher"]) != (verdict == "better"):
+            yield f"{name}: {verdict}, and the difference is {signed(true)}"
+        if len(both) < 2:
+            yield f"{name}: {verdict} by {len(both)} seed"
+
+
+def seeds_of(numbers: Numbers) -> dict[object, dict[int, float]]:
+    """(section, label, score) → seed → value, computed from the results alone."""
+    found: dict[object, dict[int, float]] = {}
+    known = numbers.results[numbers.results["status"] == "finished"]
+    for section, label, score, seed, value in zip(
+        known["section"], known["label"], known["score"], known["seed"], known["value"], strict=True
+    ):
+        if pd.notna(value):
+            found.setdefault((section, label, score), {})[int(seed)] = float(value)
+    return found
+
+
+def sentences(text: str, numbers: Numbers, language: str) -> Iterator[str]:
+    """Each conclusion: one of the known forms, with the numbers of its configuration."""
+    for line in concluded(text):
+        if found := DIFFERENCE[language].fullmatch(line):
+            yield from difference(line, found.groupdict(), numbers)
+            continue
+        matching = [match for form in OTHERS[language] if (match := form.fullmatch(line))]
+        if not matching:
+            yield f"no statistic says: {line}"
+        elif matching[0].groupdict():
+            yield from counted(line, matching[0].groupdict(), numbers)
+
+
+def concluded(text: str) -> list[str]:
+    """The lines of the section of conclusions, which is the first of a report."""
+    parts = re.split(r"^## .*$", text, flags=re.MULTILINE)
+    return [line[2:] for line in (parts[1] if len(parts) > 1 else "").splitlines() if line.startswith("- ")]
+
+
+def difference(said: str, found: dict[str, str], numbers: Numbers) -> Iterator[str]:
+    lines = numbers.of(found["section"], found["label"], found["score"])
+    lines = lines[lines["against"].map(lambda name: plain(name) == found["against"])]
+    if len(lines) != 1:
+        yield f"no comparison of the results is: {said}"
+        return
+    line = lines.iloc[0]
+    true = {
+        "verdict": line["verdict"],
+        "ours": number(line["mean"]),
+        "theirs": number(line["mean"] - line["difference"]),
+        "size": signed(line["difference"]),
+        "half": number(line["difference_half_width"]),
+        "p": probability(line["p_holm"]),
+        "count": str(hypotheses(numbers, line["section"])),
+    }
+    told = found | {"verdict": BETTER[found["verdict"]]}
+    yield from (f"{told[key]} is {value} in: {said}" for key, value in true.items() if told[key] != value)
+
+
+def hypotheses(numbers: Numbers, section: str) -> int:
+    return int(numbers.comparisons.loc[numbers.comparisons["section"] == section, "p_holm"].notna().sum())
+
+
+def counted(said: str, found: dict[str, str | None], numbers: Numbers) -> Iterator[str]:
+    known = numbers.comparisons
+    here = known[(known["section"].map(plain) == found["section"]) & (known["value"].map(heading) == found["score"])]
+    compared = here[here["against"].notna()]
+    if "effect" in found:
+        yield from explained(said, found, numbers)
+        return
+    true: dict[str, int] = {
+        "all": len(compared),
+        "count": int((compared["verdict"] == "not shown").sum()),
+        "shut": int((compared["verdict"] == "impossible").sum()),
+        "every": int(here["bold"].sum()) if here["bold"].all() else -1,
+        "tied": int(here["bold"].sum()),
+        "rows": len(here),
+    }
+    for key, value in found.items():
+        if value is not None and key in true and value != str(true[key]):
+            yield f"{value} is {true[key]} in: {said}"
+    smallest = found.get("smallest")
+    if smallest is not None and {smallest} != {number(one) for one in compared["detectable"]}:
+        yield f"{smallest} is not what would have been found: {said}"
+
+
+def explained(said: str, found: dict[str, str | None], numbers: Numbers) -> Iterator[str]:
+    known = numbers.effects
+    here = known[
+        (known["section"].map(plain) == found["section"])
+        & (known["value"].map(heading) == found["score"])
+        & (known["shown"].map(plain) == found["effect"])
+    ]
+    if len(here) != 1 or f"{100 * here.iloc[0]['share']:.1f}" != found["share"]:
+        yield f"no effect of the results is: {said}"
+    elif probability(here.iloc[0]["p_holm"]) != found["p"] or not here.iloc[0]["p_holm"] < ALPHA:
+        yield f"p is {probability(here.iloc[0]['p_holm'])} in: {said}"
+
+
+def tables(text: str, numbers: Numbers) -> Iterator[str]:
+    """Every number of a table of scores, and whether it is bold; a pivot by the numbers that it holds."""
+    for title, body in re.findall(r"^## (.*)\n((?:(?!^## ).*\n?)*)", text, flags=re.MULTILINE):
+        known = numbers.comparisons[numbers.comparisons["section"].map(plain) == title]
+        if known.empty:
+            continue
+        right = {(number(line.mean), half_of(line), bool(line.bold)) for line in shown(known)}
+        printed = set()
+        for row in body.splitlines():
+            if not row.startswith("|") or row.startswith("| *"):
+                continue
+            for opening, value, _, half in NUMBER.findall(without_first(row)):
+                if "+" in row or "−" in row or "%" in row:
+                    continue
+                printed.add((value, half, bool(opening)))
+                if (value, half, bool(opening)) not in right:
+                    yield f"{title}: {'**' if opening else ''}{value}{' ± ' + half if half else ''} is no result: {row}"
+        for value, half, bold in right - printed:
+            yield f"{title}: {'**' if bold else ''}{value}{' ± ' + half if half else ''} is not in the table"
+        yield from listed(title, body, known)
+
+
+def shown(known: pd.DataFrame) -> Iterator[object]:
+    return (line for line in known.itertuples() if math.isfinite(line.mean))
+
+
+def half_of(line: object) -> str:
+    half = float(getattr(line, "half_width"))  # noqa: B009
+    return number(half) if math.isfinite(half) else ""
+
+
+def without_first(row: str) -> str:
+    return "|".join(re.split(r"(?<!\\)\|", row)[2:])
+
+
+def listed(title: str, body: str, known: pd.DataFrame) -> Iterator[str]:
+    """In a list, each number stands with its own configuration and score."""
+    heads: list[str] = []
+    for row in body.splitlines():
+        fields = [one.strip() for one in re.split(r"(?<!\\)\|", row)[1:-1]] if row.startswith("|") else []
+        if not fields:
+            heads = []
+        elif not heads:
+            heads = fields
+        elif heads[0] in ("Configuration", "配置"):
+            label = re.sub(r"( \(baseline\)|（基线）)$", "", fields[0])
+            for score, entry in zip(heads[1:], fields[1:], strict=True):
+                lines = known[(known["label"].map(plain) == label) & (known["value"].map(heading) == score)]
+                if len(lines) == 1 and entry != as_printed(lines.iloc[0]):
+                    yield f"{title}: {label} has {as_printed(lines.iloc[0])} in {score}, not {entry}"
+
+
+def as_printed(line: pd.Series) -> str:
+    if not math.isfinite(line["mean"]):
+        return "–"
+    text = f"**{number(line['mean'])}**" if line["bold"] else number(line["mean"])
+    return f"{text} ± {number(line['half_width'])}" if math.isfinite(line["half_width"]) else text
+
+
+def prose(text: str) -> Iterator[str]:
+    """No other line compares anything: not a note, not a caption, not what explains the report."""
+    said = set(concluded(text))
+    for line in text.splitlines():
+        bare = line.removeprefix("- ")
+        if line.startswith("|") or bare in said or bare in EXPLAINING:
+            continue
+        if found := COMPARING.search(line):
+            yield f"`{found[0]}` is said without a statistic: {line}"
