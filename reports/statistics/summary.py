@@ -1,0 +1,27 @@
+"""Mean and half-width over seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    mean: float
+    half_width: float | None  # None for a single seed: nothing is known of its spread
+    seeds: int
+
+
+def summarise(values: Sequence[float]) -> Summary | None:
+    """Mean ± half-width of Student's 95 % interval over seeds; None without any value."""
+    known = np.array([value for value in values if np.isfinite(value)])
+    if len(known) == 0:
+        return None
+    if len(known) == 1:
+        return Summary(float(known[0]), None, 1)
+    error = known.std(ddof=1) / np.sqrt(len(known))
+    return Summary(float(known.mean()), float(stats.t.ppf((1 + CONFIDENCE) / 2, len(known) - 1) * error), len(known))
