@@ -1,29 +1,30 @@
 """Everything a report needs, read from MLflow and from nowhere else."""
 
-import io
 import json
-import tempfile
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from contrastive.errors import UserError
+from reports import runs
+from reports.runs import Artifacts, Held
 
-CURVES = ("loss", "gradient_norm")
-PAGE = 1000
-COLUMNS = ["cell", "name", "status", "error", "provenance"]
+CELLS = ["cell", "name", "status", "error", "provenance", "run_id", "place", "params", "evaluation"]
+MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 
 
 @dataclass(frozen=True)
 class Results:
-    """`cells`: a row a cell (status, error, provenance). `scores`: cell × score. `curves`: cell, key, step, value."""
+    """`cells`: a row a cell (name, status, error, provenance, run_id, place of its files, params, evaluation).
+    `scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
+    scores.json says of it. `texts`: content id → the beginning of a text that a picture shows.
+    """
 
     grid: dict[str, Any]
     cells: pd.DataFrame
@@ -32,6 +33,29 @@ class Results:
     tsne: dict[str, dict[str, np.ndarray]]
     directions: dict[str, dict[str, Any]]  # score name → higher_is_better and count
     units: dict[str, dict[str, str]]  # cell → score name → unit
+    measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
+    texts: dict[int, str] = field(default_factory=dict)
+    experiment_id: str = ""
+    uri: str = ""
+    artifacts: Artifacts | None = None
+
+    def each(self, cell: str, score: str) -> np.ndarray | None:
+        """What each text adds to a score of a cell, read when it is asked for."""
+        return self._stored(cell, score)
+
+    def ids(self, cell: str, split: str) -> np.ndarray | None:
+        """The content ids of the texts of `each`, in its order."""
+        return self._stored(cell, f"{split}.ids")
+
+    def _stored(self, cell: str, name: str) -> np.ndarray | None:
+        if self.artifacts is None or cell not in self.cells.index:
+            return None
+        run: Any = self.cells.loc[cell]
+        path = self.artifacts.path(run["run_id"], run["place"], "examples.npz") if run["status"] == "finished" else None
+        if path is None:
+            return None
+        with np.load(path) as arrays:
+            return arrays.get(name)
 
 
 def load(experiment: str, uri: str) -> Results:
@@ -42,94 +66,94 @@ def load(experiment: str, uri: str) -> Results:
     if found.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    runs = all_runs(client, found.experiment_id)
-    grids = [run for run in runs if run.data.tags.get("ablate.kind") == "grid"]
-    if not grids:
+    held, artifacts = runs.read(client, uri, found.experiment_id), Artifacts(client)
+    recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
+    if recorded is None:
         raise UserError(
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
         )
-    grid = json.loads(artifact(client, grids[0], "grid.json") or "{}")
+    grid = document(artifacts, recorded, "grid.json")
+    by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
     wanted = {cell for section in grid["sections"] for row in section["rows"] for cell in row["cells"]}
-    by_cell = {run.data.tags.get("ablate.cell", ""): run for run in runs}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
-    measured = {cell: scores_of(client, run) for cell, run in chosen.items()}
+    scores = {cell: scores_of(artifacts, run) for cell, run in chosen.items()}
     return Results(
         grid,
-        pd.DataFrame([describe(client, cell, run) for cell, run in chosen.items()], columns=COLUMNS).set_index("cell"),
-        pd.DataFrame({cell: run.data.metrics for cell, run in chosen.items()}).T,
-        curves(client, grid, chosen),
-        pictures(client, grid, chosen),
-        {name: score for scores in measured.values() for name, score in scores.items()},
-        {cell: {name: score.get("unit", "") for name, score in scores.items()} for cell, scores in measured.items()},
+        pd.DataFrame([describe(artifacts, cell, run) for cell, run in chosen.items()], columns=CELLS).set_index("cell"),
+        wide({cell: run.metrics for cell, run in chosen.items()}),
+        curves(client, uri, grid, chosen),
+        pictures(artifacts, grid, chosen),
+        {score["name"]: score for found in scores.values() for score in found},
+        {cell: {score["name"]: score.get("unit", "") for score in found} for cell, found in scores.items()},
+        measured(scores),
+        {int(name): text for name, text in document(artifacts, recorded, "texts.json").items()},
+        found.experiment_id,
+        uri,
+        artifacts,
     )
 
 
-def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
-    runs, token = [], None
-    while True:
-        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
-        runs += list(page)
-        token = page.token
-        if not token:
-            return runs
+def describe(artifacts: Artifacts, cell: str, run: Held) -> tuple[Any, ...]:
+    status, error = run.tags.get("ablate.status", "running"), run.tags.get("ablate.error", "")
+    provenance, evaluation = document(artifacts, run, "provenance.json"), run.tags.get("ablate.evaluation", "")
+    return cell, run.name, status, error, provenance, run.run_id, run.place, run.params, evaluation
 
 
-def describe(client: MlflowClient, cell: str, run: Run) -> dict[str, Any]:
-    provenance = json.loads(artifact(client, run, "provenance.json") or "{}")
-    return {
-        "cell": cell,
-        "name": run.info.run_name,
-        "status": run.data.tags.get("ablate.status", "running"),
-        "error": run.data.tags.get("ablate.error", ""),
-        "provenance": provenance,
-    }
+def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
+    """A row a cell and a column a metric, by name; pandas itself takes a hundred times as long for 10 000 cells."""
+    names = {name: place for place, name in enumerate(sorted({name for held in metrics.values() for name in held}))}
+    values = np.full((len(metrics), len(names)), math.nan)
+    for row, held in zip(values, metrics.values(), strict=True):
+        row[[names[name] for name in held]] = list(held.values())
+    return pd.DataFrame(values, list(metrics), list(names))
 
 
-def curves(client: MlflowClient, grid: dict[str, Any], runs: dict[str, Run]) -> pd.DataFrame:
+def measured(scores: dict[str, list[dict[str, Any]]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            (cell, score["name"], *(score.get(name) for name in MEASURED[2:]))
+            for cell, found in scores.items()
+            for score in found
+        ],
+        columns=MEASURED,
+    )
+
+
+def curves(client: MlflowClient, uri: str, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:
     """Curves of the sections that show them."""
-    shown = cells_of(grid, "curves")
-    points = [
-        {"cell": cell, "key": key, "step": metric.step, "value": metric.value}
-        for cell, run in runs.items()
-        if cell in shown
-        for key in CURVES
-        for metric in client.get_metric_history(run.info.run_id, key)
-    ]
-    frame = pd.DataFrame(points, columns=["cell", "key", "step", "value"])
-    return frame.drop_duplicates(["cell", "key", "step"]).sort_values(["cell", "key", "step"], ignore_index=True)
+    shown = {chosen[cell].run_id: cell for cell in sorted(cells_of(grid, "curves")) if cell in chosen}
+    points = runs.curves(client, uri, [chosen[cell] for cell in shown.values()])
+    points.insert(0, "cell", points.pop("run_id").map(shown))
+    return points.sort_values(["cell", "key", "step"], ignore_index=True)
 
 
-def pictures(client: MlflowClient, grid: dict[str, Any], runs: dict[str, Run]) -> dict[str, dict[str, np.ndarray]]:
+def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]) -> dict[str, dict[str, np.ndarray]]:
     """t-SNE coordinates of each row's first seed, for the sections that show them."""
     firsts = {row["cells"][0] for section in grid["sections"] if section["show"]["tsne"] for row in section["rows"]}
     found = {}
-    for cell in sorted(firsts & runs.keys()):
-        if (content := artifact(client, runs[cell], "picture.npz")) is not None:
-            with np.load(io.BytesIO(content)) as arrays:
+    for cell in sorted(firsts & chosen.keys()):
+        if (path := file(artifacts, chosen[cell], "picture.npz")) is not None:
+            with np.load(path) as arrays:
                 found[cell] = dict(arrays)
     return found
 
 
-def scores_of(client: MlflowClient, run: Run) -> dict[str, dict[str, Any]]:
-    """What is known of each score of a finished cell beside its value."""
-    if run.data.tags.get("ablate.status") != "finished":
-        return {}
-    stored = json.loads(artifact(client, run, "scores.json") or '{"scores": []}')
-    return {score["name"]: score for score in stored["scores"]}
+def scores_of(artifacts: Artifacts, run: Held) -> list[dict[str, Any]]:
+    """What is known of each score of a finished cell."""
+    finished = run.tags.get("ablate.status") == "finished"
+    return document(artifacts, run, "scores.json").get("scores", []) if finished else []
 
 
-def cells_of(grid: dict[str, Any], shown: str) -> set[str]:
+def cells_of(grid: dict[str, Any], shown: str) -> Iterable[str]:
     sections = [section for section in grid["sections"] if section["show"][shown]]
     return {cell for section in sections for row in section["rows"] for cell in row["cells"]}
 
 
-def artifact(client: MlflowClient, run: Run, name: str) -> bytes | None:
-    """The content of an artifact; None when the run has none of that name."""
-    place = run.info.artifact_uri or ""
-    if place.startswith("file://"):  # what is on this disk is read where it lies
-        path = Path(url2pathname(urlsplit(place).path)) / name
-        return path.read_bytes() if path.exists() else None
-    with tempfile.TemporaryDirectory() as folder:
-        if name not in {item.path for item in client.list_artifacts(run.info.run_id)}:
-            return None
-        return Path(client.download_artifacts(run.info.run_id, name, folder)).read_bytes()
+def document(artifacts: Artifacts, run: Held, name: str) -> dict[str, Any]:
+    """The JSON of an artifact; empty when the run has none of that name."""
+    path = file(artifacts, run, name)
+    return {} if path is None else json.loads(path.read_bytes())
+
+
+def file(artifacts: Artifacts, run: Held, name: str) -> Path | None:
+    return artifacts.path(run.run_id, run.place, name)

@@ -24,7 +24,7 @@ from contrastive.errors import UserError
 from contrastive.identity import evaluation_key
 from contrastive.plan import Plan, settings_by_name
 from contrastive.status import up_to_date
-from reports.load import all_runs
+from reports.runs import all_runs
 from tasks.address import is_database, tracking_uri
 from tasks.secrets import masked
 

@@ -1,0 +1,79 @@
+"""What a report reads: by the client and from the database alike, and what each text adds only when asked."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+
+from contrastive import store
+from reports import runs
+from reports.load import load
+from tasks import tracking
+from tests.recorded import cell_folder, failed_folder, grid
+
+
+def recorded(home: Path) -> str:
+    """Four cells, one of which failed, with curves of single terms and what each text adds; gives the address."""
+    for number, seed in ((0, 0), (0, 1), (1, 0)):
+        folder = cell_folder(f"c{number}s{seed}", "ce", seed, 0.7 + 0.1 * number)
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for row in rows[::10]:
+            row |= {"gradient_norm.ce": 1.5, "excess.supcon": 0.25}
+        store.write_atomic(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        each = {"test.accuracy": np.arange(40) % 3 > seed, "test.ids": np.arange(40, dtype=np.uint64)}
+        np.savez_compressed(folder / "examples.npz", **each)
+        store.mark(folder, "DONE")
+    failed_folder("c1s1", "ce+supcon", 1, "it broke")
+    client = tracking.open_tracker(home)
+    for name in ("c0s0", "c1s0", "c1s1", "c0s1"):
+        tracking.record_cell(client, "small", home / "runs" / name, ["Recipes"], "")
+    tracking.record_grid(client, "small", grid())
+    return tracking.tracking_uri(home)
+
+
+def test_the_database_and_the_client_say_the_same(home: Path, monkeypatch: pytest.MonkeyPatch):
+    uri = recorded(home)
+    client = tracking.open_tracker(home)
+    run = tracking.find_run(client, "small", "ablate.cell", "c0s0")
+    assert run is not None
+    odd = [Metric("odd", math.nan, 3, 0), Metric("loss", 7.0, 10**15, 3), Metric("gradient_normal", 1.0, 3, 0)]
+    client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
+    deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
+    client.delete_run(deleted.info.run_id)
+    identifier = run.info.experiment_id
+    straight, asked = runs.from_database(uri, identifier), runs.from_client(client, identifier)
+    assert len(straight) == 5 and list(map(repr, straight)) == list(map(repr, asked))  # nan is not equal to itself
+    points = [runs.curves(client, uri, straight)]
+    monkeypatch.setattr(runs, "is_database", lambda uri: False)
+    points.append(runs.curves(client, uri, straight))
+    assert points[0].equals(points[1])
+    assert set(points[0]["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
+    ours = points[0][points[0]["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
+    assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
+
+
+def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
+    results = load("small", recorded(home))
+    each, ids = results.each("c0s1", "test.accuracy"), results.ids("c0s1", "test")
+    assert each is not None and ids is not None
+    assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))
+    assert results.each("c0s1", "test.ari") is None and results.each("c9s9", "test.accuracy") is None
+    assert results.each("c1s1", "test.accuracy") is None  # it failed
+    assert results.cells.loc["c0s0", "params"]["training.epochs"] == "3"
+    held = MlflowClient(results.uri).get_run(results.cells.loc["c0s0", "run_id"])
+    assert held.info.experiment_id == results.experiment_id and held.data.tags["ablate.cell"] == "c0s0"
+    assert list(results.measured["cell"]) == ["c0s0", "c0s1", "c1s0"]
+    assert list(results.measured["value"]) == [0.7, 0.7, 0.7 + 0.1] and set(results.measured["count"]) == {40}
+    assert "loss" in results.scores.columns and math.isnan(results.scores.loc["c1s1", "test.accuracy"])
+
+
+def test_of_two_runs_of_one_cell_the_newest_counts(home: Path):
+    uri = recorded(home)
+    client = tracking.open_tracker(home)
+    identifier = tracking.experiment_id(client, "small")
+    later = client.create_run(identifier, start_time=10**14, tags={"ablate.cell": "c0s0", "ablate.status": "failed"})
+    assert load("small", uri).cells.loc["c0s0", "run_id"] == later.info.run_id
