@@ -71,8 +71,6 @@ def put(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-
-
 def render(results: Results, sections: list[dict[str, Any]], overview: list[figures.Figure], language: Language) -> str:
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),

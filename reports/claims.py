@@ -9,12 +9,15 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from reports.compare import ALPHA
+from reports.findings import COUNTED, OPEN, reason
 from reports.statistics import summarise
 from reports.text import heading, number, plain, probability, signed
+from reports.words import Language
 
 # What only a sentence made of the statistics may say.
 COMPARING = re.compile(
@@ -27,58 +30,61 @@ P = r"p (?:= )?(?P<p>< 0\.0001|\d\.\d{4})"
 NUMBERS = r"(?P<ours>-?\d+\.\d{4})"
 DIFFERENCE = {
     "en": re.compile(
-        rf"(?P<section>.+?): (?P<label>.+) is (?P<verdict>better|worse) than (?P<against>.+?) in (?P<score>.+?): "
+        rf"(?P<label>.+) is (?P<verdict>better|worse) than (?P<against>.+?) in (?P<score>.+?): "
         rf"{NUMBERS} against (?P<theirs>-?\d+\.\d{{4}}), a difference of {SIZE} "
         rf"\({P} after Holm over (?P<count>\d+) comparisons\)\."
     ),
     "zh": re.compile(
-        rf"(?P<section>.+?)：(?P<label>.+) 在 (?P<score>.+?) 上(?P<verdict>优于|劣于) (?P<against>.+?)：{NUMBERS} 对 "
+        rf"(?P<label>.+) 在 (?P<score>.+?) 上(?P<verdict>优于|劣于) (?P<against>.+?)：{NUMBERS} 对 "
         rf"(?P<theirs>-?\d+\.\d{{4}})，差异为 {SIZE}（对 (?P<count>\d+) 项比较作 Holm 校正后 {P}）。"
     ),
 }
 BETTER = {"better": "better", "优于": "better", "worse": "worse", "劣于": "worse"}
-OTHERS = {
+SMALLEST = r"(?P<smallest>\d+\.\d{4})"
+# A list of scores, each with its counts: (what the list says, one of its entries)
+LISTS = {
     "en": [
-        re.compile(
-            r"(?P<section>.+?): (?P<count>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?) show no difference to the "
-            r"baseline; one of (?P<smallest>\d+\.\d{4}) would have been found with probability 0\.80\."
+        *(
+            (
+                kind,
+                re.compile(rf"{re.escape(words.en)} (?P<list>\d.+)\."),
+                re.compile(
+                    rf"(?P<count>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?)(?: \({SMALLEST} would have been found\))?"
+                ),
+            )
+            for kind, words in (COUNTED | OPEN).items()
         ),
-        re.compile(
-            r"(?P<section>.+?): for (?P<shut>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?) (?:there is one seed, so "
-            r"that no difference can be called real|there is no spread between seeds to test with|no difference could "
-            r"have been shown: only one of (?P<smallest>\d+\.\d{4}) would have been found with probability 0\.80, and "
-            r"there is no room for it)\."
+        (
+            "tied",
+            re.compile(r"tied with the best are (?P<list>\d.+)\."),
+            re.compile(r"(?P<count>\d+) of (?P<all>\d+) configurations in (?P<score>.+?)"),
         ),
-        re.compile(
-            r"(?P<section>.+?): (?:all (?P<every>\d+)|(?P<tied>\d+) of (?P<rows>\d+)) configurations are tied with the "
-            r"best in (?P<score>.+?)\."
-        ),
-        re.compile(
-            r"(?P<section>.+?): (?P<effect>.+) explains (?P<share>\d+\.\d) % of the variance of (?P<score>.+?) "
-            rf"\({P} after Holm\)\."
-        ),
-        re.compile(r"Nothing was compared\."),
     ],
     "zh": [
-        re.compile(
-            r"(?P<section>.+?)：(?P<score>.+?) 的 (?P<all>\d+) 项比较中，(?P<count>\d+) 项未显示与基线的差异；大小为 "
-            r"(?P<smallest>\d+\.\d{4}) 的差异有 0\.80 的概率被发现。"
+        *(
+            (
+                kind,
+                re.compile(rf"{re.escape(words.zh)}：(?P<list>.+)。"),
+                re.compile(rf"(?P<score>.+?) 的 (?P<all>\d+) 项比较中有 (?P<count>\d+) 项(?:（可发现 {SMALLEST}）)?"),
+            )
+            for kind, words in (COUNTED | OPEN).items()
         ),
-        re.compile(
-            r"(?P<section>.+?)：(?P<score>.+?) 的 (?P<all>\d+) 项比较中，(?P<shut>\d+) 项(?:只有一个随机种子，无法断言任何差异是"
-            r"真实的|的随机种子之间没有差别，无法检验|不可能显示差异：只有大小为 (?P<smallest>\d+\.\d{4}) 的差异才有 0\.80 的概率被发现，"
-            r"而分数范围容不下它)。"
+        (
+            "tied",
+            re.compile(r"与最佳者并列：(?P<list>.+)。"),
+            re.compile(r"(?P<score>.+?) 的 (?P<all>\d+) 种配置中有 (?P<count>\d+) 种"),
         ),
-        re.compile(
-            r"(?P<section>.+?)：(?:全部 (?P<every>\d+) 种配置在 |(?P<rows>\d+) 种配置中有 (?P<tied>\d+) 种在 )(?P<score>.+?) "
-            r"上与最佳者并列。"
-        ),
-        re.compile(
-            rf"(?P<section>.+?)：(?P<effect>.+) 解释了 (?P<score>.+?) 方差的 (?P<share>\d+\.\d) %（Holm 校正后 {P}）。"
-        ),
-        re.compile("没有进行比较。"),
     ],
 }
+BETWEEN = {"en": re.compile(r", (?=\d+ of \d+ c)"), "zh": re.compile("，")}
+EXPLAINED = {
+    "en": re.compile(
+        r"(?P<effect>.+) explains (?P<share>\d+\.\d) % of the variance of (?P<score>.+?) "
+        rf"\({P} after Holm\)\."
+    ),
+    "zh": re.compile(rf"(?P<effect>.+) 解释了 (?P<score>.+?) 方差的 (?P<share>\d+\.\d) %（Holm 校正后 {P}）。"),
+}
+NOTHING = ("Nothing was compared.", "没有进行比较。")
 # What stands in every report, and says how to read it.
 EXPLAINING = (
     "Bold is every value that is tied with the best of its column: no other one was shown to differ from it for the "
@@ -106,7 +112,7 @@ class Numbers:
         ]
 
 
-def check(text: str, numbers: Numbers, language: str = "en") -> list[str]:
+def check(text: str, numbers: Numbers, language: Language = "en") -> list[str]:
     """What a report says and its numbers do not; empty where it is sound."""
     return [*frames(numbers), *sentences(text, numbers, language), *tables(text, numbers), *prose(text)]
 
@@ -130,9 +136,10 @@ def frames(numbers: Numbers) -> Iterator[str]:
         yield from against(name, line, own, seeds)
 
 
-def against(name: str, line: dict[str, object], own: dict[int, float], seeds: dict[object, dict[int, float]]) -> Iterator[str]:
+def against(
+    name: str, line: dict[str, Any], own: dict[int, float], seeds: dict[object, dict[int, float]]
+) -> Iterator[str]:
     difference, verdict, p = line["difference"], line["verdict"], line["p_holm"]
-    assert isinstance(difference, float) and isinstance(p, float)
     if not isinstance(line["against"], str):
         if verdict in ("better", "worse"):
             yield f"{name}: {verdict} than nothing"
@@ -163,17 +170,31 @@ def seeds_of(numbers: Numbers) -> dict[object, dict[int, float]]:
     return found
 
 
-def sentences(text: str, numbers: Numbers, language: str) -> Iterator[str]:
-    """Each conclusion: one of the known forms, with the numbers of its configuration."""
+def sentences(text: str, numbers: Numbers, language: Language) -> Iterator[str]:
+    """Each conclusion: one of the known forms, with the numbers of its configurations."""
     for line in concluded(text):
-        if found := DIFFERENCE[language].fullmatch(line):
-            yield from difference(line, found.groupdict(), numbers)
-            continue
-        matching = [match for form in OTHERS[language] if (match := form.fullmatch(line))]
-        if not matching:
+        title, body = parted(line, numbers, language)
+        if found := DIFFERENCE[language].fullmatch(body):
+            yield from difference(line, found.groupdict() | {"section": title}, numbers)
+        elif found := EXPLAINED[language].fullmatch(body):
+            yield from explained(line, found.groupdict() | {"section": title}, numbers)
+        elif known := [(kind, found, one) for kind, form, one in LISTS[language] if (found := form.fullmatch(body))]:
+            kind, found, one = known[0]
+            for part in BETWEEN[language].split(found["list"]):
+                if entry := one.fullmatch(part):
+                    yield from counted(line, kind, entry.groupdict() | {"section": title}, numbers)
+                else:
+                    yield f"no statistic says `{part}`: {line}"
+        elif line not in NOTHING:
             yield f"no statistic says: {line}"
-        elif matching[0].groupdict():
-            yield from counted(line, matching[0].groupdict(), numbers)
+
+
+def parted(line: str, numbers: Numbers, language: Language) -> tuple[str, str]:
+    """The section that a conclusion is about, and what it says of it."""
+    colon = ": " if language == "en" else "："
+    titles = sorted(map(plain, dict.fromkeys(numbers.comparisons["section"])), key=len, reverse=True)
+    title = next((title for title in titles if line.startswith(title + colon)), "")
+    return title, line.removeprefix(title + colon)
 
 
 def concluded(text: str) -> list[str]:
@@ -206,24 +227,14 @@ def hypotheses(numbers: Numbers, section: str) -> int:
     return int(numbers.comparisons.loc[numbers.comparisons["section"] == section, "p_holm"].notna().sum())
 
 
-def counted(said: str, found: dict[str, str | None], numbers: Numbers) -> Iterator[str]:
+def counted(said: str, kind: str, found: dict[str, str | None], numbers: Numbers) -> Iterator[str]:
+    """How many of a section's comparisons, or configurations, are of a kind in a score."""
     known = numbers.comparisons
     here = known[(known["section"].map(plain) == found["section"]) & (known["value"].map(heading) == found["score"])]
     compared = here[here["against"].notna()]
-    if "effect" in found:
-        yield from explained(said, found, numbers)
-        return
-    true: dict[str, int] = {
-        "all": len(compared),
-        "count": int((compared["verdict"] == "not shown").sum()),
-        "shut": int((compared["verdict"] == "impossible").sum()),
-        "every": int(here["bold"].sum()) if here["bold"].all() else -1,
-        "tied": int(here["bold"].sum()),
-        "rows": len(here),
-    }
-    for key, value in found.items():
-        if value is not None and key in true and value != str(true[key]):
-            yield f"{value} is {true[key]} in: {said}"
+    count = here["bold"].sum() if kind == "tied" else sum(reason(line) == kind for line in compared.to_dict("records"))
+    true = {"count": int(count), "all": len(here if kind == "tied" else compared)}
+    yield from (f"{found[key]} is {value} in: {said}" for key, value in true.items() if found[key] != str(value))
     smallest = found.get("smallest")
     if smallest is not None and {smallest} != {number(one) for one in compared["detectable"]}:
         yield f"{smallest} is not what would have been found: {said}"
@@ -264,13 +275,12 @@ def tables(text: str, numbers: Numbers) -> Iterator[str]:
         yield from listed(title, body, known)
 
 
-def shown(known: pd.DataFrame) -> Iterator[object]:
+def shown(known: pd.DataFrame) -> Iterator[Any]:
     return (line for line in known.itertuples() if math.isfinite(line.mean))
 
 
-def half_of(line: object) -> str:
-    half = float(getattr(line, "half_width"))  # noqa: B009
-    return number(half) if math.isfinite(half) else ""
+def half_of(line: Any) -> str:
+    return number(line.half_width) if math.isfinite(line.half_width) else ""
 
 
 def without_first(row: str) -> str:

@@ -127,9 +127,7 @@ def same_texts(rows: list[dict[str, Any]], value: str, results: Results) -> bool
     """Whether all rows were measured on the same texts in the same order."""
     split = value.partition(".")[0]
     found = [results.ids(cell, split) for row in rows for cell in row["cells"]]
-    return all(
-        one is not None and other is not None and np.array_equal(one, other) for one, other in pairwise(found)
-    )
+    return all(one is not None and other is not None and np.array_equal(one, other) for one, other in pairwise(found))
 
 
 def against_baselines(

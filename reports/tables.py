@@ -74,9 +74,7 @@ def section_tables(section: dict[str, Any], results: Results, comparisons: Compa
 def list_table(
     section: dict[str, Any], rows: list[dict[str, Any]], values: list[str], results: Results, known: dict[Any, Any]
 ) -> Table:
-    body = [
-        [label(row, len(rows) > 1), *(entry(known[i, value]) for value in values)] for i, row in enumerate(rows)
-    ]
+    body = [[label(row, len(rows) > 1), *(entry(known[i, value]) for value in values)] for i, row in enumerate(rows)]
     for name, scores in references(section, results).items():
         if any(value in scores for value in values):
             body.append([Entry(same(f"*{plain(name)}*")), *(reference(scores.get(value)) for value in values)])
@@ -98,7 +96,9 @@ def pivot_table(
         for column in columns:
             here = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
             rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
-            line.append(joined([(text, entry(known[places[id(r)], value])) for text, r in zip(rest, here, strict=True)]))
+            line.append(
+                joined([(text, entry(known[places[id(r)], value])) for text, r in zip(rest, here, strict=True)])
+            )
         body.append(line)
     for row in outside:
         body.append([label(row, several=True), *[entry(known[places[id(row)], value])] * len(columns)])
