@@ -22,7 +22,7 @@ from reports.compare import Comparisons, compare
 from reports.findings import findings, tested
 from reports.guards import general, guards
 from reports.load import Results, load
-from reports.text import code, plain
+from reports.text import code, markdown, plain
 from reports.words import LANGUAGES, Language, Words
 
 
@@ -176,13 +176,17 @@ def class_counts(results: Results) -> list[Words]:
         if counts := counts_of(results, cells):
             frame = pd.DataFrame(counts).T.fillna(0).astype(int)
             lines = [
-                ["Split" + (f" of {tables.plain(name)}" if name else ""), *map(tables.plain, frame.columns), "all"]
-            ]
-            lines += [
-                [str(split), *(str(n) for n in row), str(sum(row))]
+                [str(split), *map(str, row), str(sum(row))]
                 for split, row in zip(frame.index, frame.to_numpy(), strict=True)
             ]
-            found.append(tables.markdown(lines))
+            classes = [plain(one) for one in frame.columns]
+            of, von = (f" of {plain(name)}", f"（{plain(name)}）") if name else ("", "")
+            found.append(
+                Words(
+                    markdown([["Split" + of, *classes, "all"], *lines]),
+                    markdown([["划分" + von, *classes, "合计"], *lines]),
+                )
+            )
     return found
 
 

@@ -137,7 +137,7 @@ def frames(numbers: Numbers) -> Iterator[str]:
 
 
 def against(
-    name: str, line: dict[str, Any], own: dict[int, float], seeds: dict[object, dict[int, float]]
+    name: str, line: dict[Any, Any], own: dict[int, float], seeds: dict[object, dict[int, float]]
 ) -> Iterator[str]:
     difference, verdict, p = line["difference"], line["verdict"], line["p_holm"]
     if not isinstance(line["against"], str):
@@ -259,7 +259,7 @@ def tables(text: str, numbers: Numbers) -> Iterator[str]:
         known = numbers.comparisons[numbers.comparisons["section"].map(plain) == title]
         if known.empty:
             continue
-        right = {(number(line.mean), half_of(line), bool(line.bold)) for line in shown(known)}
+        right = {printed_of(line) for line in known.to_dict("records") if math.isfinite(line["mean"])}
         printed = set()
         for row in body.splitlines():
             if not row.startswith("|") or row.startswith("| *"):
@@ -275,12 +275,10 @@ def tables(text: str, numbers: Numbers) -> Iterator[str]:
         yield from listed(title, body, known)
 
 
-def shown(known: pd.DataFrame) -> Iterator[Any]:
-    return (line for line in known.itertuples() if math.isfinite(line.mean))
-
-
-def half_of(line: Any) -> str:
-    return number(line.half_width) if math.isfinite(line.half_width) else ""
+def printed_of(line: dict[Any, Any]) -> tuple[str, str, bool]:
+    """Mean, half-width and boldness of a line, as a table has them."""
+    half = number(line["half_width"]) if math.isfinite(line["half_width"]) else ""
+    return number(line["mean"]), half, bool(line["bold"])
 
 
 def without_first(row: str) -> str:

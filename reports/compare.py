@@ -6,7 +6,6 @@ its baseline × every value of the declared family; every pair of configurations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from reports.load import Results
-from reports.rows import rows_of
+from reports.rows import rows_of, shown_values
 from reports.statistics import (
     Difference,
     all_pairs,
@@ -67,17 +66,21 @@ class Comparisons:
 
 def compare(section: dict[str, Any], results: Results, may_rank: bool = True) -> Comparisons:
     """`may_rank`: whether no guard forbids to rank the configurations of this section."""
-    table = section["show"]["table"]
-    values, family = table["values"], table.get("family") or table["values"]
+    values = shown_values(section, results)
+    family = section["show"]["table"].get("family") or values
     rows = rows_of(section, values, results)
-    lines = [describe(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
-    frame = pd.DataFrame(lines)
+    frame = pd.DataFrame(
+        [describe(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
+    )
+    tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
+    known = {(i, value): measure(row, value, results) for i, row in enumerate(rows) for value in tested}
     complete = bool(may_rank and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row["cells"]) for row in rows), default=0)
-    frame, limits, hypotheses = against_baselines(frame, rows, results)
-    pairs = every_pair(frame, rows, results) if complete and seeds > 1 else {}
+    frame, limits, hypotheses = against_baselines(frame, rows, known)
+    ranked = complete and seeds > 1 and len({tuple(row["seeds"]) for row in rows}) == 1
+    pairs = every_pair(rows, tested, known) if ranked else {}
     frame["bold"] = bolds(frame, rows, pairs)
-    return Comparisons(frame, pairs, limits, hypotheses, seeds, complete and seeds > 1)
+    return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked)
 
 
 def describe(i: int, row: dict[str, Any], value: str, in_family: bool, results: Results) -> dict[str, Any]:
@@ -113,25 +116,45 @@ def direction(value: str, results: Results) -> bool | None:
     return known
 
 
-def texts(row: dict[str, Any], value: str, results: Results, numbers: Float[np.ndarray, " s"]) -> Any:
-    """What each text adds to the value at each seed; None where the value is not the mean of that."""
+@dataclass(frozen=True)
+class Measured:
+    """One value of one row: of each seed, and what each text adds at each seed where the value is the mean of that."""
+
+    seeds: list[int]
+    numbers: Float[np.ndarray, " s"]
+    each: Any = None  # seed × text
+    texts: tuple[int, ...] = ()  # which they are, seed by seed
+    higher: bool | None = True
+
+    def at(self, places: list[int]) -> "Measured":
+        """At some of its seeds."""
+        each = None if self.each is None else self.each[places]
+        seeds, texts = (
+            [self.seeds[place] for place in places],
+            tuple(self.texts[place] for place in places if self.texts),
+        )
+        return Measured(seeds, self.numbers[places], each, texts, self.higher)
+
+
+def measure(row: dict[str, Any], value: str, results: Results) -> Measured:
+    numbers = scores(row, value, results)
+    seeds, higher, split = row["seeds"], direction(value, results), value.partition(".")[0]
+    if not np.isfinite(numbers).all():
+        return Measured(seeds, numbers, higher=higher)
     found = [results.each(cell, f"{row['variant']}{value}") for cell in row["cells"]]
-    if any(one is None for one in found) or len({len(one) for one in found if one is not None}) != 1:
-        return None
-    each = np.stack([np.asarray(one) for one in found])
-    means = each.mean(1, dtype=np.float64)
-    return each if np.allclose(means, numbers, atol=1e-6, rtol=0) else None
-
-
-def same_texts(rows: list[dict[str, Any]], value: str, results: Results) -> bool:
-    """Whether all rows were measured on the same texts in the same order."""
-    split = value.partition(".")[0]
-    found = [results.ids(cell, split) for row in rows for cell in row["cells"]]
-    return all(one is not None and other is not None and np.array_equal(one, other) for one, other in pairwise(found))
+    names = [results.ids(cell, split) for cell in row["cells"]]
+    known = [one for one in found if one is not None]
+    ids = [hash(one.tobytes()) for one in names if one is not None]
+    if len(known) < len(seeds) or len(ids) < len(seeds) or len({len(one) for one in known}) != 1:
+        return Measured(seeds, numbers, higher=higher)
+    each = np.stack(known)
+    if not np.allclose(each.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
+        return Measured(seeds, numbers, higher=higher)
+    return Measured(seeds, numbers, each, tuple(ids), higher)
 
 
 def against_baselines(
-    frame: pd.DataFrame, rows: list[dict[str, Any]], results: Results
+    frame: pd.DataFrame, rows: list[dict[str, Any]], known: dict[tuple[int, str], Measured]
 ) -> tuple[pd.DataFrame, dict[str, float | None], int]:
     """The columns that compare a row to its baseline; per value the smallest difference that would have been found."""
     lines, differences = [], {}
@@ -141,9 +164,9 @@ def against_baselines(
         if baseline is None or not line["tested"]:
             lines.append({"verdict": "baseline" if row["baseline"] else ""})
             continue
-        found, extra = one_comparison(row, baseline, line["value"], results)
+        found, more = one_comparison(known[line["row"], line["value"]], known[baseline, line["value"]])
         differences[position] = found
-        lines.append(extra | {"against": baseline["label"]})
+        lines.append(more | {"against": rows[baseline]["label"]})
     told = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
     told = told.astype({name: "object" for name in ("against", "only_ours", "only_theirs", "mcnemar", "verdict")})
     frame = frame.join(told)
@@ -151,9 +174,10 @@ def against_baselines(
     frame.loc[list(differences), "p_holm"] = adjusted
     hypotheses = int(np.isfinite(adjusted).sum())
     limits = smallest_differences(frame, differences, hypotheses)
-    for position in differences:
-        line = frame.loc[position]
-        frame.loc[position, "verdict"] = verdict(line, limits.get(str(line["value"])))
+    verdicts = frame["verdict"].tolist()
+    for position, line in frame.loc[list(differences)].iterrows():
+        verdicts[frame.index.get_loc(position)] = verdict(line, limits.get(str(line["value"])))
+    frame["verdict"] = verdicts
     return frame, limits, hypotheses
 
 
@@ -174,54 +198,42 @@ COLUMNS = [
 ]
 
 
-def baseline_of(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+def baseline_of(row: dict[str, Any], rows: list[dict[str, Any]]) -> int | None:
     """The row that this one is compared to: its section's baseline with the same vectors."""
     if row["baseline"] or row.get("against") is None:
         return None
-    known = [other for other in rows if other["place"] == row["against"] and other["variant"] == row["variant"]]
-    return known[0] if known else None
+    known = (
+        i for i, other in enumerate(rows) if (other["place"], other["variant"]) == (row["against"], row["variant"])
+    )
+    return next(known, None)
 
 
-def one_comparison(
-    row: dict[str, Any], baseline: dict[str, Any], value: str, results: Results
-) -> tuple[Difference, dict[str, Any]]:
-    """Paired by the seeds that both have, and by text where each text is known."""
-    ours, theirs = scores(row, value, results), scores(baseline, value, results)
-    places = {seed: place for place, seed in enumerate(baseline["seeds"])}
+def one_comparison(ours: Measured, theirs: Measured) -> tuple[Difference, dict[str, Any]]:
+    """Paired by the seeds that both have, and by text where both were measured on the same ones."""
+    places = {seed: place for place, seed in enumerate(theirs.seeds)}
     both = [
         (mine, places[seed])
-        for mine, seed in enumerate(row["seeds"])
-        if seed in places and math.isfinite(ours[mine]) and math.isfinite(theirs[places[seed]])
+        for mine, seed in enumerate(ours.seeds)
+        if seed in places and math.isfinite(ours.numbers[mine]) and math.isfinite(theirs.numbers[places[seed]])
     ]
-    mine, other = [pair[0] for pair in both], [pair[1] for pair in both]
-    row, baseline = at(row, mine), at(baseline, other)
-    ours, theirs = ours[mine], theirs[other]
-    each = (None, None)
-    if both and same_texts([row, baseline], value, results):
-        each = (texts(row, value, results, ours), texts(baseline, value, results, theirs))
-    if each[0] is None or each[1] is None:
-        each = (None, None)
-    found = paired(ours, theirs, *each)
-    extra: dict[str, Any] = {
+    ours, theirs = ours.at([mine for mine, _ in both]), theirs.at([other for _, other in both])
+    by_text = ours.each is not None and theirs.each is not None and len({*ours.texts, *theirs.texts}) == 1
+    found = paired(ours.numbers, theirs.numbers, *((ours.each, theirs.each) if by_text else ()))
+    more: dict[str, Any] = {
         "difference": found.mean,
         "difference_half_width": math.nan if found.half_width is None else found.half_width,
         "over_texts": found.over_texts,
         "p": math.nan if found.p is None else found.p,
     }
-    if each[0] is not None and each[0].dtype == np.bool_:
-        counts = [mcnemar(one, another) for one, another in zip(*each, strict=True)]
-        extra |= {"only_ours": [c[0] for c in counts], "only_theirs": [c[1] for c in counts]}
-        extra |= {"mcnemar": [c[2] for c in counts]}
+    if by_text and ours.each.dtype == np.bool_:
+        counts = [mcnemar(one, another) for one, another in zip(ours.each, theirs.each, strict=True)]
+        more |= {"only_ours": [c[0] for c in counts], "only_theirs": [c[1] for c in counts]}
+        more |= {"mcnemar": [c[2] for c in counts]}
     if len(both) > 1:
-        better = (ours, theirs) if direction(value, results) else (theirs, ours)
+        better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         chance, low, high = improvement(*better, seed=GENERATOR)
-        extra |= {"improvement": chance, "improvement_low": low, "improvement_high": high}
-    return found, extra
-
-
-def at(row: dict[str, Any], places: list[int]) -> dict[str, Any]:
-    """A row at some of its seeds."""
-    return row | {name: [row[name][place] for place in places] for name in ("cells", "seeds")}
+        more |= {"improvement": chance, "improvement_low": low, "improvement_high": high}
+    return found, more
 
 
 def smallest_differences(
@@ -257,26 +269,27 @@ def beyond_reach(line: Any, smallest: float | None) -> bool:
     return smallest > max(bounds[1] - baseline, baseline - bounds[0])
 
 
-def every_pair(frame: pd.DataFrame, rows: list[dict[str, Any]], results: Results) -> dict[str, Pairs]:
+def every_pair(
+    rows: list[dict[str, Any]], values: list[str], known: dict[tuple[int, str], Measured]
+) -> dict[str, Pairs]:
     """Of the rows over the same data, all values of the family corrected together."""
-    found, places = {}, {}
-    for value in dict.fromkeys(frame.loc[frame["tested"], "value"]):
-        group = np.array([row["data"] for row in rows])
-        numbers = np.stack([scores(row, value, results) for row in rows])
-        each = None
-        if same_texts(rows, value, results):
-            known = [texts(row, value, results, own) for row, own in zip(rows, numbers, strict=True)]
-            each = None if any(one is None for one in known) else np.stack(known)
-        pairs = all_pairs(numbers, each)
-        upper = np.triu(group[:, None] == group[None, :], 1)
-        found[value], places[value] = (pairs.mean, pairs.p), upper
-    flat = [p[places[value]] for value, (_, p) in found.items()]
-    adjusted = holm(np.concatenate(flat)) if flat else np.zeros(0)
-    parts = np.split(adjusted, np.cumsum([len(one) for one in flat])[:-1]) if flat else []
+    group = np.array([row["data"] for row in rows])
+    upper = np.triu(group[:, None] == group[None, :], 1)
+    found = {}
+    for value in values:
+        own = [known[i, value] for i in range(len(rows))]
+        by_text = all(one.each is not None for one in own) and len({text for one in own for text in one.texts}) == 1
+        found[value] = all_pairs(
+            np.stack([one.numbers for one in own]), np.stack([one.each for one in own]) if by_text else None
+        )
+    if not found:
+        return {}
+    adjusted = holm(np.concatenate([pairs.p[upper] for pairs in found.values()]))
+    parts = np.split(adjusted, len(found))
     labels = [row["label"] for row in rows]
     return {
-        value: Pairs(labels, found[value][0], symmetric(len(rows), places[value], part))
-        for value, part in zip(found, parts, strict=True)
+        value: Pairs(labels, pairs.mean, symmetric(len(rows), upper, part))
+        for (value, pairs), part in zip(found.items(), parts, strict=True)
     }
 
 
@@ -289,7 +302,7 @@ def symmetric(size: int, upper: Bool[np.ndarray, "k k"], values: Float[np.ndarra
 def bolds(frame: pd.DataFrame, rows: list[dict[str, Any]], pairs: dict[str, Pairs]) -> list[bool]:
     """Whether a value is tied with the best of its column, over the same data; nothing is where nothing is ranked."""
     group = np.array([row["data"] for row in rows])
-    chosen: dict[tuple[int, str], bool] = {}
+    chosen: dict[Any, bool] = {}
     for value, matrix in pairs.items():
         means = frame[frame["value"] == value].sort_values("row")["mean"].to_numpy(float)
         for data in dict.fromkeys(group):
@@ -297,7 +310,7 @@ def bolds(frame: pd.DataFrame, rows: list[dict[str, Any]], pairs: dict[str, Pair
             if len(here) > 1:
                 best = tied(means[here], matrix.adjusted[np.ix_(here, here)], bool(direction_of(frame, value)))
                 chosen |= {(int(place), value): bool(one) for place, one in zip(here, best, strict=True)}
-    return [chosen.get((line.row, line.value), False) for line in frame.itertuples()]
+    return [chosen.get((line["row"], line["value"]), False) for line in frame.to_dict("records")]
 
 
 def direction_of(frame: pd.DataFrame, value: str) -> Any:

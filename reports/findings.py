@@ -69,7 +69,7 @@ OPEN = {
 }
 
 
-def reason(line: dict[str, Any]) -> str:
+def reason(line: dict[Any, Any]) -> str:
     """Its verdict; for one that was impossible, why."""
     if line["verdict"] != "impossible":
         return str(line["verdict"])
@@ -86,10 +86,9 @@ def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[W
         count, smallest = sum(reason(line) == kind for line in lines), comparisons.detectable.get(value)
         if not count:
             continue
-        tested = smallest is not None and kind in ("not shown", "no room")
-        name = heading(value)
-        limit = (
-            (f" ({number(smallest)} would have been found)", f"（可发现 {number(smallest)}）") if tested else ("", "")
+        name, limit = heading(value), ("", "")
+        if smallest is not None and kind in ("not shown", "no room"):
+            limit = (f" ({number(smallest)} would have been found)", f"（可发现 {number(smallest)}）")
         )
         english.append(f"{count} of {len(lines)} comparisons in {name}{limit[0]}")
         chinese.append(f"{name} 的 {len(lines)} 项比较中有 {count} 项{limit[1]}")

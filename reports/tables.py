@@ -100,8 +100,7 @@ def pivot_table(
                 joined([(text, entry(known[places[id(r)], value])) for text, r in zip(rest, here, strict=True)])
             )
         body.append(line)
-    for row in outside:
-        body.append([label(row, several=True), *[entry(known[places[id(row)], value])] * len(columns)])
+    body += [[label(row, several=True), *[entry(known[places[id(row)], value])] * len(columns)] for row in outside]
     body += [
         [Entry(same(f"*{plain(name)}*")), *[reference(scores[value])] * len(columns)]
         for name, scores in references(section, results).items()
@@ -140,7 +139,7 @@ def references(section: dict[str, Any], results: Results) -> dict[str, dict[str,
     }
 
 
-def entry(line: dict[str, Any]) -> Entry:
+def entry(line: dict[Any, Any]) -> Entry:
     """Mean ± half-width, bold where it is tied with the best."""
     if not math.isfinite(line["mean"]):
         return Entry(same(MISSING))
@@ -188,7 +187,7 @@ def comparison_table(comparisons: Comparisons) -> Table | None:
     return Table(caption, head, body, folded=len(lines) > LONGEST)
 
 
-def difference(line: dict[str, Any]) -> Entry:
+def difference(line: dict[Any, Any]) -> Entry:
     if not math.isfinite(line["difference"]):
         return Entry(same(MISSING))
     half = line["difference_half_width"]
@@ -200,7 +199,7 @@ def p_value(p: float) -> Entry:
     return Entry(same(MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
 
 
-def discordant(line: dict[str, Any]) -> str:
+def discordant(line: dict[Any, Any]) -> str:
     """Of each seed, the texts on which just one of the two is right."""
     if not isinstance(line["only_ours"], list):
         return MISSING
@@ -208,7 +207,7 @@ def discordant(line: dict[str, Any]) -> str:
     return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs)
 
 
-def improvement(line: dict[str, Any]) -> Entry:
+def improvement(line: dict[Any, Any]) -> Entry:
     if not math.isfinite(line["improvement"]):
         return Entry(same(MISSING))
     low, high = line["improvement_low"], line["improvement_high"]

@@ -18,8 +18,10 @@ SETTINGS: dict[str, Any] = {
 LABELS = ("negative", "positive")
 
 
-def cell_folder(cell_id: str, label: str, seed: int, accuracy: float, steps: int = 30) -> Path:
-    """A finished run folder."""
+def cell_folder(
+    cell_id: str, label: str, seed: int, accuracy: float | dict[str, float], steps: int = 30, count: int = 40
+) -> Path:
+    """A finished run folder, with its accuracy or several scores, on so many test texts."""
     folder = store.run_folder(cell_id)
     cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=seed).model_dump(mode="json")
     store.write_json(folder / "config.json", {"id": cell_id, "name": f"{label} · seed {seed}", "cell": cell})
@@ -28,9 +30,11 @@ def cell_folder(cell_id: str, label: str, seed: int, accuracy: float, steps: int
         for s in range(steps)
     ]
     store.write_atomic(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    score = {"name": "test.accuracy", "value": accuracy, "higher_is_better": True, "count": 40, "standard_error": 0.05}
-    store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": [score]})
-    store.write_json(folder / "provenance.json", provenance())
+    named = accuracy if isinstance(accuracy, dict) else {"test.accuracy": accuracy}
+    usual = {"higher_is_better": True, "count": count, "standard_error": 0.05}
+    scores = [usual | {"name": name, "value": value} for name, value in named.items()]
+    store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": scores})
+    store.write_json(folder / "provenance.json", provenance(count))
     places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
     texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": np.array("t-SNE")}
     np.savez(folder / "picture.npz", x=places, **texts)
@@ -46,7 +50,7 @@ def failed_folder(cell_id: str, label: str, seed: int, error: str, kind: str = "
     return folder
 
 
-def provenance() -> dict[str, Any]:
+def provenance(count: int = 40) -> dict[str, Any]:
     return {
         "commit": "abc123",
         "packages": {"python": "3.11", "torch": "2"},
@@ -54,7 +58,7 @@ def provenance() -> dict[str, Any]:
         "wall_seconds": 6.0,
         "gpu_seconds": 0.0,
         "peak_memory_mib": 100,
-        "class_counts": {split: dict.fromkeys(LABELS, 20) for split in ("train", "test")},
+        "class_counts": {split: dict.fromkeys(LABELS, count // 2) for split in ("train", "test")},
     }
 
 
