@@ -13,9 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.compare import ALPHA
 from reports.findings import COUNTED, OPEN, reason
-from reports.statistics import summarise
+from reports.statistics import ALPHA, summarise
 from reports.text import heading, number, plain, probability, signed
 from reports.words import Language
 

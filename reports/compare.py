@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float
 from reports.load import Results
 from reports.rows import rows_of, shown_values
 from reports.statistics import (
+    ALPHA,
+    POWER,
     Difference,
     all_pairs,
     detectable,
@@ -28,8 +30,6 @@ from reports.statistics import (
     tied,
 )
 
-ALPHA = 0.05
-POWER = 0.8
 GENERATOR = 20250625  # of what is drawn at random; the same in every report
 LIMITS = {"accuracy": (0, 1), "f1": (0, 1), "nmi": (0, 1), "ari": (-1, 1), "precision": (0, 1), "map": (0, 1)}
 Verdict = Literal["better", "worse", "not shown", "impossible", "baseline", ""]
@@ -39,6 +39,7 @@ Verdict = Literal["better", "worse", "not shown", "impossible", "baseline", ""]
 class Pairs:
     """Every pair of rows of one value over the same data: differences of the means, p after Holm (nan: no test)."""
 
+    rows: list[int]
     labels: list[str]
     means: Float[np.ndarray, "k k"]
     adjusted: Float[np.ndarray, "k k"]
@@ -73,19 +74,25 @@ def compare(section: dict[str, Any], results: Results, may_rank: bool = True) ->
         [describe(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
     )
     tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
-    known = {(i, value): measure(row, value, results) for i, row in enumerate(rows) for value in tested}
+    known = {
+        (i, value): measure(row, value, results)
+        for i, row in enumerate(rows)
+        for value in tested
+        if applies(row, value, results)
+    }
     complete = bool(may_rank and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row["cells"]) for row in rows), default=0)
     frame, limits, hypotheses = against_baselines(frame, rows, known)
     ranked = complete and seeds > 1 and len({tuple(row["seeds"]) for row in rows}) == 1
     pairs = every_pair(rows, tested, known) if ranked else {}
-    frame["bold"] = bolds(frame, rows, pairs)
+    best = {line for value, found in pairs.items() for line in tied_lines(found, value, rows, frame)}
+    frame["bold"] = [(line["row"], line["value"]) in best for line in frame.to_dict("records")]
     return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked)
 
 
 def describe(i: int, row: dict[str, Any], value: str, in_family: bool, results: Results) -> dict[str, Any]:
     numbers = scores(row, value, results)
-    summary = summarise(numbers)
+    summary = summarise(numbers.tolist())
     higher = direction(value, results)
     return {
         "row": i,
@@ -93,7 +100,7 @@ def describe(i: int, row: dict[str, Any], value: str, in_family: bool, results: 
         "variant": row["variant"],
         "value": value,
         "higher": higher,
-        "tested": in_family and higher is not None,
+        "tested": in_family and higher is not None and applies(row, value, results),
         "complete": bool(np.isfinite(numbers).all()),
         "seeds": 0 if summary is None else summary.seeds,
         "mean": math.nan if summary is None else summary.mean,
@@ -108,6 +115,11 @@ def scores(row: dict[str, Any], value: str, results: Results) -> Float[np.ndarra
     if name not in results.scores.columns:
         return np.full(len(row["cells"]), math.nan)
     return results.scores[name].reindex(row["cells"]).to_numpy(float)
+
+
+def applies(row: dict[str, Any], value: str, results: Results) -> bool:
+    """Whether further vectors of a cell have this score at all: what its head says is known of none of them."""
+    return not row["variant"] or f"{row['variant']}{value}" in results.scores.columns
 
 
 def direction(value: str, results: Results) -> bool | None:
@@ -158,7 +170,7 @@ def against_baselines(
 ) -> tuple[pd.DataFrame, dict[str, float | None], int]:
     """The columns that compare a row to its baseline; per value the smallest difference that would have been found."""
     lines, differences = [], {}
-    for position, line in zip(frame.index, frame.to_dict("records"), strict=True):
+    for position, line in enumerate(frame.to_dict("records")):
         row = rows[line["row"]]
         baseline = baseline_of(row, rows)
         if baseline is None or not line["tested"]:
@@ -168,15 +180,16 @@ def against_baselines(
         differences[position] = found
         lines.append(more | {"against": rows[baseline]["label"]})
     told = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
-    told = told.astype({name: "object" for name in ("against", "only_ours", "only_theirs", "mcnemar", "verdict")})
+    told = told.astype(dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict"), "object"))
     frame = frame.join(told)
     adjusted = holm(np.array([math.nan if d.p is None else d.p for d in differences.values()]))
     frame.loc[list(differences), "p_holm"] = adjusted
     hypotheses = int(np.isfinite(adjusted).sum())
     limits = smallest_differences(frame, differences, hypotheses)
     verdicts = frame["verdict"].tolist()
-    for position, line in frame.loc[list(differences)].iterrows():
-        verdicts[frame.index.get_loc(position)] = verdict(line, limits.get(str(line["value"])))
+    for position in differences:
+        told_of = frame.loc[position].to_dict()
+        verdicts[position] = verdict(told_of, limits.get(told_of["value"]))
     frame["verdict"] = verdicts
     return frame, limits, hypotheses
 
@@ -242,16 +255,12 @@ def smallest_differences(
     """Of each value, at the strictest step of Holm, with the variance of all its comparisons taken together."""
     found: dict[str, float | None] = {}
     for value in dict.fromkeys(frame.loc[list(differences), "value"]):
-        here = [d for place, d in differences.items() if frame.loc[place, "value"] == value and d.p is not None]
-        if here:
-            error, freedom = pooled(here)
-            found[value] = detectable(error, freedom, ALPHA / max(1, hypotheses), POWER)
-        else:
-            found[value] = None
+        spread = pooled([known for place, known in differences.items() if frame.loc[place, "value"] == value])
+        found[value] = None if spread is None else detectable(spread, ALPHA / max(1, hypotheses), POWER)
     return found
 
 
-def verdict(line: Any, smallest: float | None) -> Verdict:
+def verdict(line: dict[Any, Any], smallest: float | None) -> Verdict:
     if not math.isfinite(line["p_holm"]):
         return "impossible"
     if line["p_holm"] < ALPHA and line["difference"] != 0:
@@ -259,7 +268,7 @@ def verdict(line: Any, smallest: float | None) -> Verdict:
     return "impossible" if beyond_reach(line, smallest) else "not shown"
 
 
-def beyond_reach(line: Any, smallest: float | None) -> bool:
+def beyond_reach(line: dict[Any, Any], smallest: float | None) -> bool:
     """Whether the smallest difference that would be found is larger than any that there can be."""
     name = line["value"].rpartition(".")[2]
     bounds = next((limits for kind, limits in LIMITS.items() if name.endswith(kind)), None)
@@ -273,23 +282,24 @@ def every_pair(
     rows: list[dict[str, Any]], values: list[str], known: dict[tuple[int, str], Measured]
 ) -> dict[str, Pairs]:
     """Of the rows over the same data, all values of the family corrected together."""
-    group = np.array([row["data"] for row in rows])
-    upper = np.triu(group[:, None] == group[None, :], 1)
-    found = {}
+    found, uppers = {}, {}
     for value in values:
-        own = [known[i, value] for i in range(len(rows))]
+        places = [i for i in range(len(rows)) if (i, value) in known]
+        group = np.array([rows[i]["data"] for i in places])
+        uppers[value] = np.triu(group[:, None] == group[None, :], 1)
+        own = [known[i, value] for i in places]
         by_text = all(one.each is not None for one in own) and len({text for one in own for text in one.texts}) == 1
-        found[value] = all_pairs(
-            np.stack([one.numbers for one in own]), np.stack([one.each for one in own]) if by_text else None
-        )
+        each = np.stack([one.each for one in own]) if by_text else None
+        found[value] = (places, all_pairs(np.stack([one.numbers for one in own]), each))
     if not found:
         return {}
-    adjusted = holm(np.concatenate([pairs.p[upper] for pairs in found.values()]))
-    parts = np.split(adjusted, len(found))
-    labels = [row["label"] for row in rows]
+    adjusted = holm(np.concatenate([pairs.p[uppers[value]] for value, (_, pairs) in found.items()]))
+    parts = np.split(adjusted, np.cumsum([int(upper.sum()) for upper in uppers.values()])[:-1])
     return {
-        value: Pairs(labels, pairs.mean, symmetric(len(rows), upper, part))
-        for (value, pairs), part in zip(found.items(), parts, strict=True)
+        value: Pairs(
+            places, [rows[i]["label"] for i in places], pairs.mean, symmetric(len(places), uppers[value], part)
+        )
+        for (value, (places, pairs)), part in zip(found.items(), parts, strict=True)
     }
 
 
@@ -299,19 +309,15 @@ def symmetric(size: int, upper: Bool[np.ndarray, "k k"], values: Float[np.ndarra
     return np.where(np.isnan(whole), whole.T, whole)
 
 
-def bolds(frame: pd.DataFrame, rows: list[dict[str, Any]], pairs: dict[str, Pairs]) -> list[bool]:
-    """Whether a value is tied with the best of its column, over the same data; nothing is where nothing is ranked."""
-    group = np.array([row["data"] for row in rows])
-    chosen: dict[Any, bool] = {}
-    for value, matrix in pairs.items():
-        means = frame[frame["value"] == value].sort_values("row")["mean"].to_numpy(float)
-        for data in dict.fromkeys(group):
-            here = np.flatnonzero(group == data)
-            if len(here) > 1:
-                best = tied(means[here], matrix.adjusted[np.ix_(here, here)], bool(direction_of(frame, value)))
-                chosen |= {(int(place), value): bool(one) for place, one in zip(here, best, strict=True)}
-    return [chosen.get((line["row"], line["value"]), False) for line in frame.to_dict("records")]
-
-
-def direction_of(frame: pd.DataFrame, value: str) -> Any:
-    return frame.loc[frame["value"] == value, "higher"].iloc[0]
+def tied_lines(pairs: Pairs, value: str, rows: list[dict[str, Any]], frame: pd.DataFrame) -> list[tuple[int, str]]:
+    """Rows that are tied with the best of those over the same data."""
+    lines = frame[frame["value"] == value].set_index("row")
+    group = np.array([rows[i]["data"] for i in pairs.rows])
+    found = []
+    for data in dict.fromkeys(group):
+        here = np.flatnonzero(group == data)
+        means = lines.loc[[pairs.rows[place] for place in here], "mean"].to_numpy(float)
+        if len(here) > 1:
+            best = tied(means, pairs.adjusted[np.ix_(here, here)], bool(lines["higher"].iloc[0]))
+            found += [(pairs.rows[place], value) for place in here[best]]
+    return found

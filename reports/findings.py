@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.compare import ALPHA, POWER, Comparisons
+from reports.compare import Comparisons
+from reports.statistics import ALPHA, POWER
 from reports.text import heading, number, plain, probability, signed, symbol
 from reports.words import Words
 
@@ -89,7 +90,6 @@ def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[W
         name, limit = heading(value), ("", "")
         if smallest is not None and kind in ("not shown", "no room"):
             limit = (f" ({number(smallest)} would have been found)", f"（可发现 {number(smallest)}）")
-        )
         english.append(f"{count} of {len(lines)} comparisons in {name}{limit[0]}")
         chinese.append(f"{name} 的 {len(lines)} 项比较中有 {count} 项{limit[1]}")
     if english:

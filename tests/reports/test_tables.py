@@ -7,7 +7,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from reports import tables
+from reports.compare import compare
 from reports.load import Results
+from reports.text import code, plain
 
 SCORES = {
     "a0": {"test.accuracy": 0.7, "test.loss": 0.5},
@@ -29,7 +31,8 @@ def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Resul
 
 
 def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> dict:
-    return {"label": label, "axes": axes, "baseline": baseline, "data": "", "cells": list(cells)}
+    place = {"label": label, "axes": axes, "baseline": baseline, "against": None, "data": ""}
+    return place | {"cells": list(cells), "seeds": list(range(len(cells)))}
 
 
 def section(*rows: dict, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> dict:
@@ -37,9 +40,15 @@ def section(*rows: dict, values: tuple[str, ...] = ("test.accuracy",), **table: 
     return {"title": "A section", "show": {"table": shape}, "rows": list(rows)}
 
 
+def made(part: dict, known: Results) -> list[list[str]]:
+    """The lines of each table of a section, below its caption."""
+    found = tables.section_tables(part, known, compare(part, known))
+    return [[*([table.caption.en] if table.caption else []), *table.markdown("en").splitlines()] for table in found]
+
+
 def lines(part: dict, **scores: dict[str, float]) -> list[str]:
-    (table,) = tables.section_tables(part, results(**scores))
-    return table.splitlines()
+    (table,) = made(part, results(**scores))
+    return table
 
 
 def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
@@ -47,15 +56,17 @@ def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
     assert lines(part) == [
         "| Configuration | accuracy (test) | loss (test) |",
         "| :-- | --: | --: |",
-        "| a (baseline) | **0.8000** ± 1.2706 | 0.4000 ± 1.2706 |",  # t(0.975, 1) · 0.1
-        "| c | 0.6000 | **0.2000** |",  # lower is better; one seed has no spread
+        "| a (baseline) | 0.8000 ± 1.2706 | 0.4000 ± 1.2706 |",  # t(0.975, 1) · 0.1
+        "| c | 0.6000 | 0.2000 |",  # one seed has no spread, and nothing is ranked beside it
         "| *TF-IDF* | 0.5000 | – |",
     ]
 
 
-def test_equal_numbers_are_equally_best():
-    """0.80002 and 0.8 are both printed as 0.8000: the reader sees no difference, so the bold makes none."""
-    found = lines(section(row("a", "a0", "a1"), row("b", "b0", "b1"), row("c", "c0")))
+def test_what_is_tied_with_the_best_is_bold():
+    part = section(row("a", "a0", "a1"), row("b", "b0", "b1"), row("d", "d0", "d1"))
+    far = {"d0": {"test.accuracy": 0.1, "test.loss": 1}, "d1": {"test.accuracy": 0.10000001, "test.loss": 1}}
+    near = {"b0": {"test.accuracy": 0.9, "test.loss": 1}, "b1": {"test.accuracy": 0.90000003, "test.loss": 1}}
+    found = lines(part, **(SCORES | far | near))
     assert [line.count("**") for line in found] == [0, 0, 2, 2, 0, 0]
 
 
@@ -74,10 +85,9 @@ def test_a_pivot_with_its_baseline_and_reference_below():
     )
     assert lines(part) == [
         "accuracy (test)",
-        "",
         "| K \\ α | 0.2 | 0.5 |",
         "| :-- | --: | --: |",
-        "| 4 | 0.7000 | **0.9000** |",
+        "| 4 | 0.7000 | 0.9000 |",
         "| 16 | 0.8000 | – |",
         "| ce (baseline) | 0.6000 | 0.6000 |",
         "| *TF-IDF* | 0.5000 | 0.5000 |",
@@ -86,7 +96,7 @@ def test_a_pivot_with_its_baseline_and_reference_below():
 
 def test_a_pivot_finds_the_axis_that_is_not_named():
     part = section(row("x", "a0", k=4, alpha=0.2), row("y", "b0", k=8, alpha=0.2), columns="alpha")
-    assert lines(part)[2] == "| K \\ α | 0.2 |"
+    assert lines(part)[1] == "| K \\ α | 0.2 |"
 
 
 def test_two_configurations_in_one_place_both_stand_there():
@@ -95,7 +105,7 @@ def test_two_configurations_in_one_place_both_stand_there():
         row("x", "a0", k=4, alpha=0.2, loss="supcon"), row("y", "b0", k=4, alpha=0.2, loss="dcl"),
         rows="k", columns="alpha",
     )  # fmt: skip
-    assert lines(part)[4] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: **0.8000** |"
+    assert lines(part)[3] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: 0.8000 |"
 
 
 @pytest.mark.parametrize("scores", [{}, {"a0": {"test.accuracy": float("nan")}}])
@@ -132,15 +142,15 @@ def shown(text: str) -> tuple[str, set[str]]:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_shown_as_it_is_wherever_it_stands(text: str):
     expected = re.sub(r"\s+", " ", text)
-    assert shown(tables.plain(text)) == (expected, set())
-    assert shown(tables.code(text)) == (expected, {"code_inline"})
-    assert shown(f"![{tables.plain(text)}](figures/a.png)") == (expected, {"image"})
-    heading, kinds = shown(f"## {tables.plain(text)}")
+    assert shown(plain(text)) == (expected, set())
+    assert shown(code(text)) == (expected, {"code_inline"})
+    assert shown(f"![{plain(text)}](figures/a.png)") == (expected, {"image"})
+    heading, kinds = shown(f"## {plain(text)}")
     assert heading == expected and kinds == {"heading_open", "heading_close"}
     part = section(row(text, "a0", loss=text, view="v"), row(text, "a0"), rows="loss", columns="view")
-    cells = [token.content for token in MarkdownIt("commonmark").enable("table").parse(tables.pivot_table(
-        part, "test.accuracy", results())) if token.type == "inline"]  # fmt: skip
-    assert len(cells) == 1 + 4 * 2 and shown(cells[3])[0] == shown(cells[5])[0] == expected
+    cells = [token.content for token in MarkdownIt("commonmark").enable("table").parse("\n".join(
+        lines(part)[1:])) if token.type == "inline"]  # fmt: skip
+    assert len(cells) == 4 * 2 and shown(cells[2])[0] == shown(cells[4])[0] == expected
 
 
 FURTHER = {"vectors": ["mean"], "post": ["whiten:2"]}
@@ -151,7 +161,7 @@ OF_ROWS = {
 
 
 def tables_of(part: dict, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
-    return [table.splitlines() for table in tables.section_tables(part, results(evaluation, **scores))]
+    return made(part, results(evaluation, **scores))
 
 
 def test_each_post_processing_of_a_cell_is_its_own_row():
@@ -164,7 +174,7 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
         "| b | 0.5000 |",
         "| b · whiten:2 | 0.7000 |",
         "| b · mean | 0.6000 |",
-        "| b · mean/whiten:2 | **0.8000** |",
+        "| b · mean/whiten:2 | 0.8000 |",
     ]
 
 
@@ -175,10 +185,10 @@ def test_what_the_head_says_has_one_row_a_cell():
 
 def test_a_pivot_names_each_post_processing_in_its_place():
     one = section(row("a", "a0", k=1, alpha=0), row("b", "b0", k=1, alpha=1), values=("test.ari",), columns="alpha")
-    (line,) = tables_of(one, {"vectors": [], "post": ["whiten:2"]}, **OF_ROWS)[0][4:]
+    (line,) = tables_of(one, {"vectors": [], "post": ["whiten:2"]}, **OF_ROWS)[0][3:]
     assert line == (
         "| 1 | embedding=as trained: 0.1000<br>embedding=whiten:2: 0.3000 "
-        "| embedding=as trained: 0.5000<br>embedding=whiten:2: **0.7000** |"
+        "| embedding=as trained: 0.5000<br>embedding=whiten:2: 0.7000 |"
     )
 
 
