@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -100,6 +101,12 @@ class Numbers:
     results: pd.DataFrame
     comparisons: pd.DataFrame
     effects: pd.DataFrame
+
+    @staticmethod
+    def read(folder: Path) -> "Numbers":
+        """Those that a report left beside itself."""
+        names = ("results.csv", "comparisons.csv", "effects.csv")
+        return Numbers(*(pd.read_csv(folder / name, low_memory=False) for name in names))
 
     def of(self, section: str, label: str, score: str) -> pd.DataFrame:
         """The line of a configuration; names as Markdown shows them."""
