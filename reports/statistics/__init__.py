@@ -1,0 +1,33 @@
+"""What measurements at several seeds, and of several texts, do and do not show. Plain functions over arrays and frames."""
+
+from reports.statistics.aggregate import expected_best, interquartile_mean
+from reports.statistics.effects import effects, levels
+from reports.statistics.multiple import ALPHA, holm, tied
+from reports.statistics.paired import Difference, Pairs, all_pairs, bootstrap, improvement, mcnemar, paired
+from reports.statistics.power import POWER, detectable, pooled, power, smallest_p
+from reports.statistics.summary import CONFIDENCE, Summary, summarise
+
+__all__ = [
+    "ALPHA",
+    "CONFIDENCE",
+    "POWER",
+    "Difference",
+    "Pairs",
+    "Summary",
+    "all_pairs",
+    "bootstrap",
+    "detectable",
+    "effects",
+    "expected_best",
+    "holm",
+    "improvement",
+    "interquartile_mean",
+    "levels",
+    "mcnemar",
+    "paired",
+    "pooled",
+    "power",
+    "smallest_p",
+    "summarise",
+    "tied",
+]
