@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reports import figures, tables
+from reports import tables
+from reports.figures import curves, tsne
 from reports.load import Results, load
 
 
@@ -84,12 +85,11 @@ def file_names(sections: list[dict[str, Any]]) -> list[str]:
 
 
 def describe(section: dict[str, Any], name: str, results: Results, folder: Path) -> dict[str, Any]:
-    pictures = []
+    path, drawn = folder / "figures" / name, []
     if section["show"]["tsne"]:
-        pictures.append((f"figures/{name}-tsne.png", figures.tsne_grid))
+        drawn.append(tsne.draw(section, results, path))
     if section["show"]["curves"]:
-        pictures.append((f"figures/{name}-curves.png", figures.curve_pair))
-    drawn = [(path, draw(section, results, folder / path)) for path, draw in pictures]
+        drawn.append(curves.draw(section, results, path))
     return {
         "title": section["title"],
         "note": section["note"],
@@ -97,7 +97,7 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
         "collapsed": collapsed(section, results),
         "tables": tables.section_tables(section, results),
         "redundant": redundant(section, results),
-        "figures": [{"path": path, "alt": alt} for path, alt in drawn if alt],
+        "figures": [{"path": figure.path, "alt": figure.alt.en} for figure in drawn if figure],
     }
 
 
