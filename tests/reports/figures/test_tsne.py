@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.figures import turned
+from reports.figures.tsne import turned
 
 IDS = np.arange(50, dtype=np.uint64)
 PLACES = np.random.default_rng(0).normal(size=(50, 2)) * [3, 1]

@@ -1,0 +1,103 @@
+"""What all pictures share: size, type, colours, names, and bytes that depend on nothing else."""
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import findfont, get_font
+
+from reports.words import Words
+
+WIDTH = 4.2  # inches: where 420 pixels show them, a letter of 7 points is 10 pixels high
+# Okabe and Ito's palette: told apart with any colour vision; their yellow last, as it is faint as a line
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+BETTER, WORSE, GREY = COLOURS[0], COLOURS[1], "#666666"
+STYLE = {
+    "font.family": ["DejaVu Sans"],  # matplotlib brings it
+    "font.size": 7,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.constrained_layout.use": True,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "ablate",
+    "text.parse_math": False,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+}
+NAMED = 12  # so many labels stand in a text beside a picture; of more, the first and the last
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, where it lies from the report's folder, and what it shows."""
+
+    path: str
+    alt: Words
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Ours alone, whatever the machine has configured."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def canvas(height: float, width: float = WIDTH) -> Any:
+    return Canvas(figsize=(width, height))
+
+
+def save(drawn: Any, path: Path, alt: Words) -> Figure:
+    """Written without a date or a version in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None})
+    return Figure(f"{path.parent.name}/{path.name}", alt)
+
+
+def drawable(names: list[str], kind: str) -> list[str]:
+    """The names, or their numbers where the font that every installation has lacks one of their characters."""
+    known = get_font(findfont("DejaVu Sans")).get_charmap()
+    whole = all(ord(character) in known for name in names for character in name)
+    return names if whole else [f"{kind} {number}" for number in range(1, len(names) + 1)]
+
+
+def wrapped(text: str, width: int, lines: int = 2) -> str:
+    """Broken to a width in letters; what is longer ends in an ellipsis."""
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""])
+
+
+def value_name(value: str) -> str:
+    split, _, name = value.partition(".")
+    return f"{name.replace('_', ' ').replace('.', ' ')} ({split})"
+
+
+def listed(labels: list[str]) -> Words:
+    """All of a few, the ends of many."""
+    if len(labels) <= NAMED:
+        return Words(", ".join(labels), "、".join(labels))
+    count, first, last = len(labels), labels[0], labels[-1]
+    return Words(f"{count} configurations from {first} to {last}", f"从 {first} 到 {last} 共 {count} 个配置")
+
+
+def renamed(labels: list[str], kind: str, kind_zh: str) -> Words:
+    """Which label stands for which number, where the font could not draw them; else nothing."""
+    shown = drawable(labels, kind)
+    told = [f"{number} {label}" for number, (a, label) in enumerate(zip(shown, labels, strict=True), 1) if a != label]
+    if not told:
+        return Words("", "")
+    return Words(
+        f" ({', '.join(f'{kind} {one}' for one in told)})", f"（{'、'.join(f'{kind_zh} {one}' for one in told)}）"
+    )

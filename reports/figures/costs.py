@@ -1,0 +1,148 @@
+"""Score against what a cell costs: the configurations that no cheaper one reaches make the Pareto front."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reports.figures.canvas import (
+    BETTER,
+    GREY,
+    Figure,
+    canvas,
+    drawable,
+    renamed,
+    save,
+    style,
+    value_name,
+    wrapped,
+)
+from reports.load import Results
+from reports.words import Words
+
+FEWEST = 3  # points of a panel
+
+
+@dataclass(frozen=True)
+class Point:
+    label: str
+    data: str
+    device: str
+    seconds: float
+    score: float
+
+
+def draw(results: Results, path: Path) -> Figure | None:
+    value, higher = main_value(results)
+    points = configurations(results, value)
+    kinds = [kind for kind in dict.fromkeys((p.data, p.device) for p in points)]
+    panels = [[p for p in points if (p.data, p.device) == kind] for kind in kinds]
+    panels = [panel for panel in panels if len(panel) >= FEWEST]
+    if not panels:
+        return None
+    fronts = [front(panel, higher) for panel in panels]
+    with style():
+        drawn = figure(panels, fronts, value)
+        return save(drawn, path.with_name(f"{path.name}-costs.svg"), caption(panels, fronts, value))
+
+
+def main_value(results: Results) -> tuple[str, bool]:
+    """The first value of the report's tables that has a direction."""
+    values = [value for section in results.grid["sections"] for value in section["show"]["table"]["values"]]
+    for value in values:
+        if (higher := results.directions.get(value, {}).get("higher_is_better")) is not None:
+            return value, bool(higher)
+    return values[0], True
+
+
+def configurations(results: Results, value: str) -> list[Point]:
+    """Each configuration of the report once, where all of its seeds are measured on one kind of device."""
+    found: dict[tuple[str, ...], Point] = {}
+    for section in results.grid["sections"]:
+        for row in section["rows"]:
+            cells = tuple(row["cells"])
+            if cells in found or value not in results.scores or not set(cells) <= set(results.cells.index):
+                continue
+            score = float(results.scores[value].reindex(list(cells)).mean(skipna=False))
+            provenances = [results.cells.loc[cell, "provenance"] for cell in cells]
+            if np.isfinite(score) and all(provenances):
+                costs = [cost(provenance) for provenance in provenances]
+                if len({device for device, _ in costs}) == 1:
+                    mean = float(np.mean([seconds for _, seconds in costs]))
+                    found[cells] = Point(row["label"], row["data"], costs[0][0], mean, score)
+    return list(found.values())
+
+
+def cost(provenance: Any) -> tuple[str, float]:
+    """GPU-seconds over all processes; where there was no GPU, seconds of all threads that were set to work."""
+    processes = provenance.get("processes") or 1
+    if provenance["gpu_seconds"] > 0:
+        return "GPU-seconds", provenance["gpu_seconds"] * processes
+    return "CPU-seconds", provenance["wall_seconds"] * processes * (provenance.get("threads") or 1)
+
+
+def front(points: Sequence[Point], higher: bool) -> list[Point]:
+    """Those that are better than everything that costs no more, cheapest first."""
+    best: list[Point] = []
+    sign = 1 if higher else -1
+    for point in sorted(points, key=lambda p: (p.seconds, -sign * p.score)):
+        if not best or sign * point.score > sign * best[-1].score:
+            best.append(point)
+    return best
+
+
+def figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
+    named = [key(best) for best in fronts]
+    heights = [2.3 + 0.13 * words.count("\n") for words in named]
+    drawn = canvas(sum(heights))
+    axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axis, points, best, words in zip(axes, panels, fronts, named, strict=True):
+        axis.scatter([p.seconds for p in points], [p.score for p in points], s=10, color=GREY, alpha=0.6, linewidths=0)
+        axis.plot(
+            [p.seconds for p in best], [p.score for p in best], "o-", color=BETTER, drawstyle="steps-post", markersize=4
+        )
+        numbered(axis, best)
+        data = drawable([points[0].data], "data")[0]
+        axis.set_title(f"{value_name(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
+        axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds\n\n{words}", loc="left")
+        axis.margins(0.08, 0.12)
+    return drawn
+
+
+def numbered(axis: Any, best: list[Point]) -> None:
+    """Numbers above the front's points, moved apart where points lie together."""
+    span = max(best[-1].seconds - best[0].seconds, 1e-9)
+    last = -np.inf
+    for number, point in enumerate(best, start=1):
+        place = max((point.seconds - best[0].seconds) / span, last + 0.035)
+        last = place
+        axis.annotate(
+            str(number),
+            (point.seconds, point.score),
+            (best[0].seconds + place * span, point.score),
+            va="bottom",
+            ha="right",
+            color=BETTER,
+            fontsize=7,
+            fontweight="bold",
+        )
+
+
+def key(best: list[Point]) -> str:
+    """Which configurations the numbers name."""
+    names = drawable([point.label for point in best], "configuration")
+    return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
+
+
+def caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Words:
+    count, devices = sum(map(len, panels)), ", ".join(dict.fromkeys(panel[0].device for panel in panels))
+    labels = [point.label for best in fronts for point in best]
+    others = renamed(labels, "configuration", "配置")
+    return Words(
+        f"{value_name(value)} against {devices} of a cell for {count} configurations; numbered, those that nothing "
+        f"as cheap exceeds: {'; '.join(labels)}{others.en}",
+        f"{count} 个配置的 {value_name(value)} 与每个单元的 {devices}；带编号者为同等成本下无更优者："
+        f"{'；'.join(labels)}{others.zh}",
+    )

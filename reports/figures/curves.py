@@ -1,0 +1,92 @@
+"""Training curves: loss and gradient norm against the step, and the gradient norm of each term of the loss."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reports.figures import lines
+from reports.figures.canvas import Figure, listed, renamed, save, style
+from reports.load import Results
+from reports.words import Words
+
+SMOOTHING = 10  # steps in the running mean of a curve
+FLOOR = ("loss", "view", "k", "temperature", "training.batch_size")  # what a loss's smallest value depends on
+
+
+def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+    """Loss, or what it lies above its floor where floors differ, and gradient norm."""
+    known = of_section(section, results)
+    wanted = [*losses(section, known), ("gradient_norm", "gradient norm", list(range(len(section["rows"]))))]
+    panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, known)).tables]
+    if not panels:
+        return None
+    names = [panel.title for panel in panels]
+    said = caption(section, Words(" and ".join(names), "、".join(names)), SMOOTHING)
+    with style():
+        drawn = lines.draw(panels, labels(section), "optimizer step")
+        return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
+
+
+def draw_terms(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+    """The gradient norm of each term alone, all on one scale."""
+    known, rows = of_section(section, results), list(range(len(section["rows"])))
+    keys = sorted(key for key in known["key"].unique() if key.startswith("gradient_norm."))
+    panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, known) for key in keys]
+    if not panels:
+        return None
+    names = [panel.title for panel in panels]
+    what = Words(f"gradient norm of the terms {', '.join(names)}", f"各损失项（{'、'.join(names)}）的梯度范数")
+    with style():
+        drawn = lines.draw(panels, labels(section), "optimizer step", one_scale=True, scale="log")
+        return save(drawn, path.with_name(f"{path.name}-gradients.png"), caption(section, what, 1))
+
+
+def losses(section: dict[str, Any], known: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+    """Key, title and rows of each panel: where floors differ, raw losses of contrastive terms are not compared."""
+    rows = section["rows"]
+    everyone = list(range(len(rows)))
+    if not any(len({row.get("settings", {}).get(name) for row in rows}) > 1 for name in FLOOR):
+        return [("loss", "training loss", everyone)]
+    terms = sorted(key for key in known["key"].unique() if key.startswith("excess."))
+    having = {key: [i for i in everyone if has(key, rows[i], known)] for key in terms}
+    rest = [i for i in everyone if not any(i in found for found in having.values())]
+    found = [(key, f"{key.removeprefix('excess.')}: loss − floor", having[key]) for key in terms]
+    return found + ([("loss", "training loss, no floor known" if terms else "training loss", rest)] if rest else [])
+
+
+def has(key: str, row: dict[str, Any], known: pd.DataFrame) -> bool:
+    return bool(((known["key"] == key) & known["cell"].isin(row["cells"])).any())
+
+
+def panel_of(key: str, title: str, rows: list[int], section: dict[str, Any], known: pd.DataFrame) -> lines.Panel:
+    points = known[known["key"] == key]
+    width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
+    tables = {number: table(points[points["cell"].isin(section["rows"][number]["cells"])], width) for number in rows}
+    return lines.Panel(title, {number: found for number, found in tables.items() if len(found)})
+
+
+def table(points: pd.DataFrame, width: int) -> pd.DataFrame:
+    wide = points.pivot_table(index="step", columns="cell", values="value").sort_index()
+    return wide.rolling(width, min_periods=1).mean()
+
+
+def of_section(section: dict[str, Any], results: Results) -> pd.DataFrame:
+    return results.curves[results.curves["cell"].isin([cell for row in section["rows"] for cell in row["cells"]])]
+
+
+def labels(section: dict[str, Any]) -> list[str]:
+    return [row["label"] for row in section["rows"]]
+
+
+def caption(section: dict[str, Any], what: Words, smoothing: int) -> Words:
+    names = listed(labels(section))
+    others = renamed(labels(section), "row", "行")
+    mean = (
+        Words(f"running mean over {smoothing} steps; ", f"{smoothing} 步滑动平均；") if smoothing > 1 else Words("", "")
+    )
+    return Words(
+        f"{what.en[0].upper()}{what.en[1:]} against the optimizer step ({mean.en}mean over seeds, band from the lowest "
+        f"to the highest): {names.en}{others.en}",
+        f"{what.zh} 随优化步数的变化（{mean.zh}各种子的均值，色带为最低到最高）：{names.zh}{others.zh}",
+    )

@@ -1,0 +1,134 @@
+"""Differences to the baseline with their intervals, over the band in which this design can find nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from reports.figures.canvas import (
+    BETTER,
+    GREY,
+    WORSE,
+    Figure,
+    canvas,
+    drawable,
+    listed,
+    renamed,
+    save,
+    style,
+    value_name,
+    wrapped,
+)
+from reports.words import Words
+
+LINES = 40  # of all panels together; a section with more shows its first value only
+LETTERS = 26  # of a label, in a line
+# verdict → marker, colour, filled, words of the legend
+MARKS: dict[str, tuple[str, str, bool, str]] = {
+    "better": ("o", BETTER, True, "better"),
+    "worse": ("s", WORSE, True, "worse"),
+    "not shown": ("o", GREY, False, "no difference shown"),
+    "impossible": ("D", GREY, False, "no test possible"),
+}
+
+
+def draw(comparisons: Any, path: Path) -> Figure | None:
+    frame = comparisons.frame
+    tested = frame[frame["tested"].astype(bool) & frame["difference"].notna()]
+    if tested.empty:
+        return None
+    values = list(dict.fromkeys(tested["value"]))
+    panels = [(value, tested[tested["value"] == value]) for value in values]
+    if len(tested) > LINES:
+        panels = panels[:1]
+    with style():
+        drawn = figure(panels, comparisons.detectable)
+        return save(drawn, path.with_name(f"{path.name}-forest.svg"), caption(panels, comparisons.detectable))
+
+
+def figure(panels: list[tuple[str, pd.DataFrame]], detectable: dict[str, float | None]) -> Any:
+    names = [labels(rows) for _, rows in panels]
+    heights = [0.11 * sum(1.6 + name.count("\n") for name in found) + 0.55 for found in names]
+    drawn = canvas(sum(heights) + 0.3)
+    axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axis, (value, rows), found in zip(axes, panels, names, strict=True):
+        panel(axis, value, rows, found, detectable.get(value))
+    seen = [verdict for verdict in MARKS if any((rows["verdict"] == verdict).any() for _, rows in panels)]
+    handles: list[Any] = [marked(verdict) for verdict in seen]
+    if any(detectable.get(value) is not None for value, _ in panels):
+        handles.append(Patch(color="#DDDDDD", label="too small to be found"))
+    axes[-1].set_xlabel("lines: 95 % intervals, each of one difference; marks: what is left after Holm")
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1)
+    return drawn
+
+
+def marked(verdict: str) -> Any:
+    marker, colour, filled, words = MARKS[verdict]
+    face = colour if filled else "white"
+    return Line2D([], [], color=colour, marker=marker, markersize=4, markerfacecolor=face, label=words)
+
+
+def panel(axis: Any, value: str, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
+    """A line a row, the first on top; its numbers stand at the right."""
+    steps = np.array([1.6 + name.count("\n") for name in names])
+    places = -(np.cumsum(steps) - steps / 2)
+    widths = rows["difference_half_width"].fillna(0).to_numpy(float)
+    differences = rows["difference"].to_numpy(float)
+    reach = float(np.abs(np.concatenate([differences - widths, differences + widths])).max()) * 1.08 or 1.0
+    if detectable is not None:
+        axis.axvspan(max(-detectable, -reach), min(detectable, reach), color="#DDDDDD", linewidth=0, zorder=0)
+    axis.axvline(0, color="black", linewidth=0.6, zorder=1)
+    for place, difference, width, verdict in zip(places, differences, widths, rows["verdict"], strict=True):
+        marker, colour, filled, _ = MARKS.get(verdict, MARKS["impossible"])
+        axis.plot([difference - width, difference + width], [place, place], color=colour, zorder=2)
+        axis.plot(difference, place, marker, color=colour, markersize=4, markerfacecolor=colour if filled else "white")
+    axis.set(xlim=(-reach, reach), ylim=(-float(steps.sum()) - 0.3, 0.3))
+    axis.set_yticks(places, names)
+    axis.tick_params("y", length=0)
+    axis.locator_params("x", nbins=5)
+    axis.set_title(f"{value_name(value)}, difference to {others(rows)}{direction(rows)}", loc="right")
+    numbers = axis.secondary_yaxis("right")
+    numbers.set_yticks(places, [number(d, w) for d, w in zip(differences, rows["difference_half_width"], strict=True)])
+    numbers.tick_params("y", length=0)
+    numbers.spines["right"].set_visible(False)
+
+
+def number(difference: float, half_width: float) -> str:
+    return f"{difference:+.4f}" + (f" ± {half_width:.4f}" if np.isfinite(half_width) else "")
+
+
+def others(rows: pd.DataFrame) -> str:
+    """What the panel's rows are compared with, where it is one."""
+    found = list(dict.fromkeys(rows["against"]))
+    return drawable(found, "its baseline")[0] if len(found) == 1 and drawable(found, "") == found else "its baseline"
+
+
+def direction(rows: pd.DataFrame) -> str:
+    higher = rows["higher"].iloc[0]
+    return "" if higher is None or pd.isna(higher) else f" ({'higher' if higher else 'lower'} is better)"
+
+
+def labels(rows: pd.DataFrame) -> list[str]:
+    """With what a row is compared with, where the rows have several baselines."""
+    names = drawable(list(rows["label"]), "row")
+    against = drawable(list(rows["against"]), "baseline")
+    several = len(set(rows["against"])) > 1
+    full = [f"{name} – {other}" if several else name for name, other in zip(names, against, strict=True)]
+    return [wrapped(name, LETTERS) for name in full]
+
+
+def caption(panels: list[tuple[str, pd.DataFrame]], detectable: dict[str, float | None]) -> Words:
+    values = [value_name(value) for value, _ in panels]
+    rows = panels[0][1]
+    names, against = listed(list(rows["label"])), listed(list(dict.fromkeys(rows["against"])))
+    numbers = renamed(list(rows["label"]), "row", "行")
+    band = any(detectable.get(value) is not None for value, _ in panels)
+    return Words(
+        f"Differences of {', '.join(values)} to {against.en}, with 95 % intervals"
+        f"{' and the band of differences that are too small to be found' if band else ''}: {names.en}{numbers.en}",
+        f"{'、'.join(values)} 相对于 {against.zh} 的差值及其 95 % 区间"
+        f"{'，灰带为本设计无法检出的差值' if band else ''}：{names.zh}{numbers.zh}",
+    )

@@ -1,0 +1,153 @@
+"""A pivot as a heat map: each cell its mean ± half-width; a value has one colour scale in the whole report."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
+from reports.load import Results
+from reports.tables import symbol
+from reports.words import Words
+
+COLOURS = "cividis"  # the same with any colour vision
+LINE = 0.36  # inches of a line of cells
+Key = tuple[tuple[str, str], ...]
+
+
+def draw(section: dict[str, Any], comparisons: Any, results: Results, path: Path) -> Figure | None:
+    table = section["show"]["table"]
+    if table["columns"] is None:
+        return None
+    frame = comparisons.frame
+    known = frame[frame["value"].isin(table["values"]) & frame["mean"].notna()]
+    rows = placed(section, known)
+    axes = directions(section, rows)
+    if known.empty or axes is None:
+        return None
+    panels = [
+        (value, key, part)
+        for value in dict.fromkeys(known["value"])
+        for key, part in parts(rows[rows["value"] == value], axes)
+    ]
+    with style():
+        drawn = figure(panels, axes, results)
+        return save(drawn, path.with_name(f"{path.name}-heat.svg"), caption(panels, axes))
+
+
+def placed(section: dict[str, Any], known: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each row's axes; where vectors of several kinds are measured, which kind is one more axis."""
+    kinds = len(set(known["variant"])) > 1
+    axes: list[Any] = [
+        dict(section["rows"][row]["axes"]) | ({"embedding": variant.rstrip("/") or "as trained"} if kinds else {})
+        for row, variant in zip(known["row"], known["variant"], strict=True)
+    ]
+    return known.assign(axes=pd.Series(axes, index=known.index, dtype=object))
+
+
+def directions(section: dict[str, Any], rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The axes that go down and across; None where a pivot has no second one."""
+    table = section["show"]["table"]
+    names = dict.fromkeys(name for axes in rows["axes"] for name in axes if name != table["columns"])
+    down = table["rows"] or next(iter(names), None)
+    inside = [axes for axes in rows["axes"] if table["columns"] in axes and down in axes]
+    return (down, table["columns"]) if down is not None and inside else None
+
+
+def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:
+    """A panel for each choice of the axes that go neither down nor across; what has no place in any, in each."""
+    inside = [all(name in own for name in axes) for own in rows["axes"]]
+    keys = [tuple((n, str(v)) for n, v in own.items() if n not in axes) for own in rows["axes"]]
+    chosen = list(dict.fromkeys(key for key, within in zip(keys, inside, strict=True) if within))
+    return [(key, rows[[own == key or not within for own, within in zip(keys, inside, strict=True)]]) for key in chosen]
+
+
+def figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str], results: Results) -> Any:
+    heights = [LINE * lines(part, axes) + 0.62 for _, _, part in panels]
+    columns = max(len(settings(part, axes[1], axes)) for _, _, part in panels)
+    drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # so wide that numbers fit their cells
+    frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axis, (value, key, part) in zip(frames, panels, strict=True):
+        rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
+        axis.set_title(", ".join([value_name(value), *drawable([rest] if rest else [], "part")]))
+        panel(drawn, axis, part, axes, scale(value, results))
+    return drawn
+
+
+def lines(part: pd.DataFrame, axes: tuple[str, str]) -> int:
+    return len(settings(part, axes[0], axes)) + sum(not all(n in own for n in axes) for own in part["axes"])
+
+
+def settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
+    return list(dict.fromkeys(own[name] for own in part["axes"] if all(n in own for n in axes)))
+
+
+def scale(value: str, results: Results) -> Normalize:
+    """From the lowest to the highest mean of the report's rows, whichever section shows them."""
+    columns = [name for name in results.scores.columns if name == value or name.endswith(f"/{value}")]
+    means = [
+        results.scores[columns].reindex(row["cells"]).mean().to_numpy(float)
+        for section in results.grid["sections"]
+        for row in section["rows"]
+    ]
+    known = np.concatenate([np.zeros(0), *means])
+    known = known[np.isfinite(known)]
+    return Normalize(float(known.min()), float(known.max())) if len(known) else Normalize(0, 1)
+
+
+def panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colours: Normalize) -> None:
+    """Cells from the top, and below them, over the whole width, what has no place in the pivot."""
+    down, across = (settings(part, name, axes) for name in axes)
+    names = drawable([str(name) for name in down], symbol(axes[0]))
+    line: Any
+    for line in part.itertuples():
+        own = line.axes
+        if all(name in own for name in axes):
+            place, left, width = down.index(own[axes[0]]), across.index(own[axes[1]]), 1
+        else:
+            place, left, width = len(names), 0, len(across)
+            names.append(drawable([line.label], "outside")[0])
+        cell(axis, place, left, width, line, colours)
+    letters = max(7, 44 // len(across))
+    heads = [wrapped(name, letters) for name in drawable([str(name) for name in across], symbol(axes[1]))]
+    axis.set_xticks(np.arange(len(across)) + 0.5, heads)
+    axis.set_yticks(np.arange(len(names)) + 0.5, [wrapped(name, 16) for name in names])
+    axis.set(xlim=(0, len(across)), ylim=(len(names), 0), xlabel=symbol(axes[1]), ylabel=symbol(axes[0]))
+    axis.tick_params(length=0)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    drawn.colorbar(shades(colours), ax=axis, fraction=0.05, pad=0.01)
+
+
+def cell(axis: Any, place: int, left: int, width: int, line: Any, colours: Normalize) -> None:
+    colour = shades(colours).to_rgba(line.mean)
+    axis.fill_between([left, left + width], place, place + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
+    text = f"{line.mean:.4f}" + (f"\n± {line.half_width:.4f}" if pd.notna(line.half_width) else "")
+    light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 0.5
+    axis.text(
+        left + width / 2, place + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5
+    )
+
+
+def shades(colours: Normalize) -> ScalarMappable:
+    return ScalarMappable(colours, COLOURS)
+
+
+def caption(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str]) -> Words:
+    values = list(dict.fromkeys(value_name(value) for value, _, _ in panels))
+    rows = pd.concat([part for _, _, part in panels])
+    found = [list(map(str, settings(rows, name, axes))) for name in axes]
+    outside = list(dict.fromkeys(rows.loc[[not all(n in own for n in axes) for own in rows["axes"]], "label"]))
+    en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, found, strict=True))
+    zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, found, strict=True))
+    numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, found, strict=True)]
+    below = listed(outside)
+    return Words(
+        f"Heat map of {', '.join(values)}, mean over seeds ± half-width, by {en}"
+        f"{f', and below it {below.en}' if outside else ''}{''.join(n.en for n in numbers)}",
+        f"{'、'.join(values)} 的热图（各种子的均值 ± 半宽），按 {zh}"
+        f"{f'，下方为 {below.zh}' if outside else ''}{''.join(n.zh for n in numbers)}",
+    )

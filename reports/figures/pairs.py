@@ -1,0 +1,97 @@
+"""Each configuration against each other one: the sign of the difference, and its p-value after Holm."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.figures.canvas import (
+    BETTER,
+    WORSE,
+    Figure,
+    canvas,
+    drawable,
+    listed,
+    renamed,
+    save,
+    style,
+    value_name,
+    wrapped,
+)
+from reports.statistics import ALPHA
+from reports.words import Words
+
+FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
+
+
+def draw(section: dict[str, Any], comparisons: Any, path: Path) -> Figure | None:
+    """Of the first value that is compared in pairs."""
+    if section["show"]["table"]["columns"] is not None:
+        return None
+    for value, found in comparisons.pairs.items():
+        if FEWEST <= len(found.labels) <= MOST and np.isfinite(found.adjusted).any():
+            with style():
+                drawn = matrix(found, value, better_when(comparisons.frame, value))
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), caption(list(found.labels), value))
+    return None
+
+
+def better_when(frame: pd.DataFrame, value: str) -> bool | None:
+    higher = frame.loc[frame["value"] == value, "higher"].iloc[0]
+    return None if higher is None or pd.isna(higher) else bool(higher)
+
+
+def matrix(found: Any, value: str, higher: bool | None) -> Any:
+    labels, count = drawable(list(found.labels), "row"), len(found.labels)
+    drawn = canvas(0.8 + 0.26 * count)
+    axis = drawn.subplots()
+    for i in range(count):
+        for j in range(count):
+            if i != j:
+                square(axis, i, j, float(found.means[i, j]), float(found.adjusted[i, j]), higher)
+    axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
+    axis.set_yticks(
+        np.arange(count) + 0.5, [f"{wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
+    )
+    axis.set(xlim=(0, count), ylim=(count, 0))
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    axis.set_title(f"{value_name(value)}: row − column, p after Holm", loc="right")
+    axis.set_xlabel(legend(higher))
+    return drawn
+
+
+def square(axis: Any, i: int, j: int, difference: float, p: float, higher: bool | None) -> None:
+    """Filled where the difference is shown, by which of the two is better."""
+    sure = np.isfinite(p) and p <= ALPHA
+    better = higher is not None and (difference > 0) == higher
+    colour = "#EEEEEE" if not sure else "#BBBBBB" if higher is None else BETTER if better else WORSE
+    axis.fill_between([j, j + 1], i, i + 1, facecolor=colour, edgecolor="white", linewidth=0.8)
+    sign = "+" if difference > 0 else "−" if difference < 0 else "="
+    text = f"{sign}\n{shown(p)}" if np.isfinite(difference) else "–"
+    white = sure and higher is not None
+    axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6, color="white" if white else "black")
+
+
+def shown(p: float) -> str:
+    if not np.isfinite(p):
+        return "no test"
+    return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")
+
+
+def legend(higher: bool | None) -> str:
+    if higher is None:
+        return f"dark: p ≤ {ALPHA}"
+    return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
+
+
+def caption(labels: list[str], value: str) -> Words:
+    names, numbers = listed(labels), renamed(labels, "row", "行")
+    return Words(
+        f"Matrix of all pairs by {value_name(value)}: the sign of row minus column, and its p-value after Holm: "
+        f"{names.en}{numbers.en}",
+        f"{value_name(value)} 的两两比较矩阵：行减列之差的符号及 Holm 校正后的 p 值：{names.zh}{numbers.zh}",
+    )

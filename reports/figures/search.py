@@ -1,0 +1,58 @@
+"""The best score to be expected when so many of a section's configurations are tried (Dodge et al., 2019)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.figures import lines
+from reports.figures.canvas import Figure, listed, renamed, save, style, value_name
+from reports.figures.costs import main_value
+from reports.load import Results
+from reports.statistics import expected_best
+from reports.words import Words
+
+FEWEST = 4  # configurations of a section: of fewer there is nothing to search
+
+
+def draw(results: Results, path: Path) -> Figure | None:
+    value, higher = main_value(results)
+    sections = results.grid["sections"]
+    tables = {
+        number: reached(found, higher)
+        for number, section in enumerate(sections)
+        if len(found := scores(section, value, results)) >= FEWEST
+    }
+    if not tables:
+        return None
+    titles = [section["title"] for section in sections]
+    shown, others = listed([titles[number] for number in tables]), renamed(titles, "section", "小节")
+    said = Words(
+        f"Expected best {value_name(value)} against the number of configurations drawn from a section and tried: "
+        f"{shown.en}{others.en}",
+        f"从各小节随机抽取并尝试若干配置时 {value_name(value)} 的期望最优值：{shown.zh}{others.zh}",
+    )
+    with style():
+        drawn = lines.draw(
+            [lines.Panel(f"expected best {value_name(value)}", tables)],
+            titles,
+            "configurations tried",
+            kind="section",
+            scale="free",
+        )
+        return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
+
+
+def scores(section: dict[str, Any], value: str, results: Results) -> np.ndarray:
+    """The mean over seeds of each configuration that has them all."""
+    if value not in results.scores:
+        return np.zeros(0)
+    means = [results.scores[value].reindex(row["cells"]).mean(skipna=False) for row in section["rows"]]
+    found = np.array(means, float)
+    return found[np.isfinite(found)]
+
+
+def reached(found: np.ndarray, higher: bool) -> pd.DataFrame:
+    sign = 1 if higher else -1
+    return pd.DataFrame({"best": sign * expected_best(sign * found)[0]}, index=np.arange(1, len(found) + 1))

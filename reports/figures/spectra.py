@@ -1,0 +1,41 @@
+"""Singular spectra: how the embeddings of each configuration fill the directions that they have."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.figures import lines
+from reports.figures.canvas import Figure, listed, renamed, save, style
+from reports.load import Results
+from reports.words import Words
+
+SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
+
+
+def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+    tables = {number: found for number, row in enumerate(section["rows"]) if len(found := spectra(row, results))}
+    if not tables:
+        return None
+    labels = [row["label"] for row in section["rows"]]
+    names, others = listed([labels[number] for number in tables]), renamed(labels, "row", "行")
+    said = Words(
+        "Singular values of the centred, normalised test embeddings, largest first, as shares of their sum (mean over "
+        f"seeds, band from the lowest to the highest): {names.en}{others.en}",
+        "测试集嵌入（归一化并中心化）的奇异值，从大到小，以占总和的比例表示"
+        f"（各种子的均值，色带为最低到最高）：{names.zh}{others.zh}",
+    )
+    with style():
+        drawn = lines.draw(
+            [lines.Panel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
+        )
+        return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
+
+
+def spectra(row: dict[str, Any], results: Results) -> pd.DataFrame:
+    """Rank × seed, without the directions that nothing uses."""
+    known = {cell: each for cell in row["cells"] if (each := results.each(cell, SPECTRUM)) is not None}
+    table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in known.items()})
+    table.index = pd.RangeIndex(1, len(table) + 1)
+    return table[(table > 0).all(axis=1)] if len(table) else table

@@ -1,0 +1,123 @@
+"""A panel a configuration: where its texts lie."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from reports.figures.canvas import COLOURS, WIDTH, Figure, canvas, drawable, listed, renamed, save, style, wrapped
+from reports.load import Results
+from reports.words import Words
+
+MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
+ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more
+LEGEND = 70  # letters in a line of it
+
+
+def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+    """One panel a configuration at its first seed, laid out as the section's table."""
+    rows = [row for row in section["rows"] if row["cells"][0] in results.tsne]
+    if not rows:
+        return None
+    slots, width = layout(section, rows)
+    first = first_of(rows, results)
+    places = {id(row): turned(results.tsne[row["cells"][0]], first) for row in rows}
+    reach = max((float(np.abs(x).max()) for x in places.values() if len(x)), default=1.0) * 1.05
+    names = class_names(rows, results)
+    labels = dict(zip(map(id, rows), drawable([row["label"] for row in rows], "row"), strict=True))
+    with style():
+        drawn, axes = grid(-(-len(slots) // width), width, names)
+        for axis, row in zip(axes, slots, strict=False):
+            if row is not None:
+                panel(axis, results.tsne[row["cells"][0]], places[id(row)], reach)
+                axis.set_title(wrapped(labels[id(row)], round(64 / width), 3))
+        return save(drawn, path.with_name(f"{path.name}-tsne.png"), caption(rows, first, names))
+
+
+def layout(section: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any] | None], int]:
+    """Panels line by line, and how many stand in one: a pivot's columns, below what stands outside of the pivot."""
+    across = section["show"]["table"]["columns"]
+    inside = [row for row in rows if across in row["axes"]]
+    columns = list(dict.fromkeys(row["axes"][across] for row in inside))
+    if not 1 < len(columns) <= MOST:
+        return list(rows), min(ACROSS, len(rows))
+    outside: list[dict[str, Any] | None] = [row for row in rows if row not in inside]
+    slots = outside + [None] * (-len(outside) % len(columns))
+    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in inside:
+        lines.setdefault(tuple((n, v) for n, v in row["axes"].items() if n != across), []).append(row)
+    for line in lines.values():
+        by_column = {row["axes"][across]: row for row in line}
+        slots += [by_column.get(column) for column in columns]
+    return slots, len(columns)
+
+
+def first_of(rows: list[dict[str, Any]], results: Results) -> dict[str, Any]:
+    """The picture that the others are turned to: the first that has points."""
+    pictures = [results.tsne[row["cells"][0]] for row in rows]
+    return next((arrays for arrays in pictures if len(arrays["x"])), pictures[0])
+
+
+def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
+    """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
+
+    t-SNE and UMAP know distances only, and a turned start makes panels agree no better. Of other texts than the first's
+    nothing can be turned.
+    """
+    _, here, there = np.intersect1d(arrays["ids"], first["ids"], return_indices=True)
+    if len(here) < 2:
+        return arrays["x"]
+    own, other = (points - points.mean(0) for points in (arrays["x"][here], first["x"][there]))
+    left, _, right = np.linalg.svd(own.T.astype(np.float64) @ other)
+    return (arrays["x"] - arrays["x"][here].mean(0)) @ left @ right
+
+
+def grid(height: int, width: int, names: list[str]) -> tuple[Any, list[Any]]:
+    """Empty panels above a legend of the classes."""
+    shown = drawable(names, "class")
+    columns = max(1, min(8, LEGEND // (max(map(len, shown), default=1) + 5)))
+    drawn = canvas(height * (WIDTH / width + 0.2) + 0.16 * -(-len(shown) // columns))
+    axes = list(drawn.subplots(height, width, squeeze=False).flat)
+    for axis in axes:
+        axis.set_axis_off()
+    handles = [
+        Line2D([], [], marker=mark(i), linestyle="", markersize=4, color=COLOURS[i % len(COLOURS)], label=name)
+        for i, name in enumerate(shown)
+    ]
+    if handles:
+        drawn.legend(handles=handles, loc="outside lower center", ncols=columns, handletextpad=0.1, columnspacing=1)
+    return drawn, axes
+
+
+def mark(label: int) -> str:
+    return MARKERS[label // len(COLOURS) % len(MARKERS)]
+
+
+def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: float) -> None:
+    axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    if len(places) == 0:  # too few texts, or collapsed embeddings
+        axis.text(0, 0, wrapped(str(arrays["reason"]), 24, 6), ha="center", va="center")
+    labels = np.asarray(arrays["labels"])
+    for marker in dict.fromkeys(map(mark, labels.tolist())):
+        chosen = np.array([mark(label) == marker for label in labels.tolist()])
+        colours = [COLOURS[label % len(COLOURS)] for label in labels[chosen]]
+        axis.scatter(*places[chosen].T, c=colours, s=2, alpha=0.7, linewidths=0, marker=marker)
+
+
+def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
+    """Of the classes that the panels show; none where they show several data sets."""
+    known = (results.cells.loc[row["cells"][0], "provenance"] for row in rows)
+    found = {tuple(provenance["class_counts"]["test"]) for provenance in known if provenance}
+    return list(found.pop()) if len(found) == 1 else []
+
+
+def caption(rows: list[dict[str, Any]], first: dict[str, Any], names: list[str]) -> Words:
+    labels, seeds = [row["label"] for row in rows], sorted({row["seeds"][0] for row in rows})
+    shown, others, classes = listed(labels), renamed(labels, "row", "行"), renamed(names, "class", "类别")
+    method, seed = first["method"], ", ".join(map(str, seeds))
+    return Words(
+        f"{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown.en}; "
+        f"colour is the class{others.en}{classes.en}",
+        f"嵌入的 {method} 图，种子 {seed}，各图旋转至与第一幅一致：{shown.zh}；颜色表示类别{others.zh}{classes.zh}",
+    )

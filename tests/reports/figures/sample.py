@@ -1,0 +1,190 @@
+"""An experiment made by a formula: its grid, what MLflow would say of it, and comparisons of its rows."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.load import Results
+from reports.statistics import all_pairs, detectable, holm, paired, summarise
+
+SEEDS = (0, 1, 2)
+CLASSES = ("negative", "neutral", "positive")
+TEXTS = 90
+VALUES = ("test.accuracy", "test.macro_f1")
+SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "transfer": False}
+
+
+class Known(Results):
+    """Results whose spectra lie in memory."""
+
+    def each(self, cell: str, score: str) -> np.ndarray | None:
+        if score != "test.top_singular_share" or cell not in self.cells.index:
+            return None
+        shares = np.exp(-np.arange(1, 40) / (4 + number_of(cell) % 9))
+        return (shares / shares.sum()).astype(np.float32)
+
+
+def row(
+    number: int, label: str, axes: dict[str, str], seeds: tuple[int, ...] = SEEDS, **settings: str
+) -> dict[str, Any]:
+    return {
+        "label": label,
+        "axes": axes,
+        "baseline": number == 0,
+        "data": "",
+        "cells": [f"c{number}s{seed}" for seed in seeds],
+        "seeds": list(seeds),
+        "against": None if number == 0 else 0,
+        "settings": settings,
+    }
+
+
+def number_of(cell: str) -> int:
+    return int(cell[1:].split("s")[0])
+
+
+def recipes(values: tuple[str, ...] = VALUES, labels: tuple[str, ...] = ("ce", "rdrop", "ce+supcon")) -> dict[str, Any]:
+    rows = [row(i, label, {"loss": label}, loss=label) for i, label in enumerate(labels)]
+    return section("Recipes", rows, values)
+
+
+def pivot(ks: tuple[str, ...] = ("30", "60", "90"), alphas: tuple[str, ...] = ("0.2", "0.5")) -> dict[str, Any]:
+    rows = [row(0, "ce", {}, loss="ce")]
+    for k in ks:
+        for alpha in alphas:
+            axes = {"k": k, "alpha": alpha}
+            rows.append(row(10 + len(rows), f"k={k} · α={alpha}", axes, loss="ce+supcon", **axes))
+    return section("Token-level contrast, K × α", rows, ("test.accuracy",), {"rows": "k", "columns": "alpha"})
+
+
+def many(count: int = 60) -> dict[str, Any]:
+    labels = ["ce"] + [f"ce+supcon · topk_tokens · k={i} · temperature=0.{i:02d}" for i in range(1, count)]
+    return section("Everything", [row(i, label, {"k": str(i)}, k=str(i)) for i, label in enumerate(labels)], VALUES)
+
+
+def section(
+    title: str, rows: list[dict[str, Any]], values: tuple[str, ...], axes: dict[str, str] | None = None
+) -> dict[str, Any]:
+    table = {"rows": None, "columns": None, "values": list(values), "family": None} | (axes or {})
+    return {"title": title, "note": "", "show": SHOWS | {"table": table}, "rows": rows}
+
+
+def results(*sections: dict[str, Any], classes: tuple[str, ...] = CLASSES, texts: tuple[str, ...] = ()) -> Results:
+    cells = sorted({cell for part in sections for row in part["rows"] for cell in row["cells"]})
+    ids = np.arange(TEXTS, dtype=np.uint64) + np.uint64(2**63)  # beyond what a browser's numbers hold
+    firsts = sorted({row["cells"][0] for part in sections for row in part["rows"]})
+    shown = texts or tuple(f"text number {i}" for i in range(TEXTS))
+    return Known(
+        {
+            "experiment": {"name": "small", "seeds": list(SEEDS)},
+            "sections": list(sections),
+            "references": [],
+            "failed": {},
+            "stale_kept": [],
+        },
+        pd.DataFrame(
+            {
+                "name": cells,
+                "status": "finished",
+                "error": "",
+                "provenance": [provenance(cell, classes) for cell in cells],
+                "run_id": [f"run{cell}" for cell in cells],
+            },
+            index=pd.Index(cells, name="cell"),
+        ),
+        pd.DataFrame({cell: scores(cell) for cell in cells}).T,
+        pd.concat([curves(cell) for cell in cells], ignore_index=True),
+        {cell: picture(cell, ids, len(classes)) for cell in firsts},
+        {name: {"higher_is_better": True, "count": 400} for name in VALUES},
+        {},
+        texts=dict(zip(ids.tolist(), shown, strict=False)),
+        experiment_id="7",
+        uri="sqlite:///mlflow.db",
+    )
+
+
+def provenance(cell: str, classes: tuple[str, ...]) -> dict[str, Any]:
+    seconds = 40 + 7.0 * (number_of(cell) % 11)
+    hardware = {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4}
+    counts = {split: dict.fromkeys(classes, 20) for split in ("train", "test")}
+    return {"wall_seconds": seconds, "gpu_seconds": 0.0, "threads": 1, "processes": 1, "hardware": hardware,
+            "class_counts": counts}  # fmt: skip
+
+
+def scores(cell: str) -> dict[str, float]:
+    number, noise = number_of(cell), np.random.default_rng(abs(hash_of(cell)))
+    return {"test.accuracy": 0.70 + 0.012 * (number % 7) + 0.004 * noise.normal(),
+            "test.macro_f1": 0.66 - 0.02 * (number % 5) + 0.01 * noise.normal()}  # fmt: skip
+
+
+def hash_of(cell: str) -> int:
+    return int.from_bytes(cell.encode(), "big") % 2**32
+
+
+def curves(cell: str) -> pd.DataFrame:
+    number, noise = number_of(cell), np.random.default_rng(hash_of(cell))
+    steps = np.arange(60)
+    loss = (1 + number % 5) * np.exp(-steps / 20) + 0.05 * noise.normal(size=60)
+    keys = {"loss": loss, "gradient_norm": 1 + 0.3 * noise.random(60), "gradient_norm.ce": 0.5 + 0.2 * noise.random(60)}
+    if number > 1:
+        keys |= {
+            "excess.supcon": np.maximum(loss, 0),
+            "gradient_norm.supcon": 0.02 * (1 + number) * np.exp(-steps / 30),
+        }
+    frames = [pd.DataFrame({"cell": cell, "key": key, "step": steps, "value": y}) for key, y in keys.items()]
+    terms = [frame[frame["step"] % 20 == 0] if "norm." in frame["key"].iloc[0] else frame for frame in frames]
+    return pd.concat(terms, ignore_index=True)
+
+
+def picture(cell: str, ids: np.ndarray, classes: int) -> dict[str, Any]:
+    noise, labels = np.random.default_rng(hash_of(cell)), np.arange(len(ids)) % classes
+    angle = 2 * np.pi * labels / classes + number_of(cell)
+    places = 12 * np.stack([np.cos(angle), np.sin(angle)], 1) + 4 * noise.normal(size=(len(ids), 2))
+    return {"x": places.astype(np.float32), "labels": labels, "ids": ids, "reason": "", "method": "t-SNE"}
+
+
+def comparisons(section: dict[str, Any], found: Results) -> Any:
+    parts = {value: compared(section, value, found) for value in section["show"]["table"]["values"]}
+    return SimpleNamespace(
+        frame=pd.concat([frame for frame, _, _ in parts.values()], ignore_index=True),
+        pairs={value: pairs for value, (_, pairs, _) in parts.items()},
+        detectable={value: bound for value, (_, _, bound) in parts.items()},
+    )
+
+
+def compared(section: dict[str, Any], value: str, found: Results) -> tuple[pd.DataFrame, Any, float | None]:
+    """The rows of one value, all pairs of them, and what can be found."""
+    rows = section["rows"]
+    measured = np.array([found.scores[value].reindex(row["cells"]) for row in rows], float)
+    tests = [None if row["against"] is None else paired(own, measured[row["against"]])
+             for own, row in zip(measured, rows, strict=True)]  # fmt: skip
+    corrected = holm(np.array([np.nan if test is None or test.p is None else test.p for test in tests]))
+    lines = [
+        {"row": i, "label": row["label"], "variant": "", "value": value, "higher": True, "tested": test is not None,
+         "mean": measured[i].mean(), "half_width": summarise(measured[i].tolist()).half_width,
+         "against": rows[0]["label"] if test else None, "difference": test.mean if test else np.nan,
+         "difference_half_width": test.half_width if test and test.half_width is not None else np.nan,
+         "p_holm": p, "verdict": verdict(test, p)}
+        for i, (row, test, p) in enumerate(zip(rows, tests, corrected, strict=True))
+    ]  # fmt: skip
+    both, above = all_pairs(measured, None), np.triu_indices(len(rows), 1)
+    adjusted = np.full_like(both.p, np.nan)
+    adjusted[above] = holm(both.p[above])
+    adjusted.T[above] = adjusted[above]
+    known = [test for test in tests if test and test.standard_error]
+    bound = detectable(known[0].standard_error, known[0].freedom, 0.05) if known else None
+    return (
+        pd.DataFrame(lines),
+        SimpleNamespace(labels=[r["label"] for r in rows], means=both.mean, adjusted=adjusted),
+        bound,
+    )
+
+
+def verdict(test: Any, p: float) -> str:
+    if test is None:
+        return "baseline"
+    if not np.isfinite(p):
+        return "impossible"
+    return "not shown" if p > 0.05 else "better" if test.mean > 0 else "worse"
