@@ -322,5 +322,5 @@ def prose(text: str) -> Iterator[str]:
         bare = line.removeprefix("- ")
         if line.startswith("|") or bare in said or bare in EXPLAINING:
             continue
-        if found := COMPARING.search(line):
+        if found := COMPARING.search(line.replace("Expected best", "").replace("期望最优值", "")):  # a quantity's name
             yield f"`{found[0]}` is said without a statistic: {line}"

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from contrastive.config import Experiment
-from reports.load import Results
-from tests.recorded import SETTINGS
+from reports.load import MEASURED, Results
+from tests.recorded import SETTINGS, provenance
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def row(label: str, cells: list[str], against: int | None = 0, data: str = "", *
         "data": data,
         "cells": cells,
         "seeds": list(range(len(cells))),
-        "settings": {},
+        "settings": {"loss": label},
     }
 
 
@@ -68,6 +68,18 @@ def made(
     part = section(rows, names, **table)
     experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS).model_dump(mode="json")
     grid = {"experiment": experiment, "sections": [part], "references": [], "failed": {}, "stale_kept": []}
-    cells = pd.DataFrame({"status": "finished", "provenance": [{}] * len(scores)}, index=list(scores))
+    known_of = {
+        cell: {"name": cell, "status": "finished", "error": "", "provenance": provenance(100), "run_id": cell, "place": ""}
+        | {"params": one["settings"] | {"seed": str(seed)}, "evaluation": ""}
+        for one in rows
+        for seed, cell in zip(one["seeds"], one["cells"], strict=True)
+    }
+    cells = pd.DataFrame(list(known_of.values()), index=list(known_of))
     wide = pd.DataFrame(scores).T
-    return part, Made(grid, cells, wide, pd.DataFrame(), {}, directions, {}, known=known)
+    told = [
+        (cell, name, value, name not in worse_is_more, 100, "", None)
+        for cell, found in scores.items()
+        for name, value in found.items()
+    ]
+    measured = pd.DataFrame(told, columns=MEASURED)
+    return part, Made(grid, cells, wide, pd.DataFrame(), {}, directions, {}, measured, known=known)
