@@ -7,7 +7,7 @@ import pandas as pd
 from reports.compare import Comparisons, scores
 from reports.load import Results
 from reports.rows import rows_of, shown_values
-from reports.statistics import effects
+from reports.statistics import effects, levels
 from reports.text import symbol
 
 
@@ -25,6 +25,18 @@ def explained(section: dict[str, Any], compared: Comparisons, results: Results) 
         for value, frame in found.items()
         if frame is not None and len(frame)
     }
+
+
+def level_means(section: dict[str, Any], found: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
+    """Of each explained value, the mean of every level of an axis over the others, with its interval."""
+    rows = [row for row in rows_of(section, shown_values(section, results), results) if row["axes"]]
+    means = {}
+    for value, frame in found.items():
+        factors = [one for one in frame["effect"] if " × " not in one]
+        known = tidy(rows, factors, value, results)
+        parts = [levels(known, factors, factor, value).assign(axis=symbol(factor)) for factor in factors]
+        means[value] = pd.concat(parts, ignore_index=True)
+    return means
 
 
 def tidy(rows: list[dict[str, Any]], factors: list[str], value: str, results: Results) -> pd.DataFrame:

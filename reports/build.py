@@ -17,7 +17,8 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reports import export, figures, page, provenance, tables
-from reports.axes import explained
+from reports.across import across
+from reports.axes import explained, level_means
 from reports.compare import Comparisons, compare
 from reports.findings import findings, tested
 from reports.guards import general, guards
@@ -121,7 +122,9 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
         "tables": [
             *tables.section_tables(section, results, compared),
             *([comparison] if comparison else []),
+            *across(section, compared, results),
             *(tables.effects_table(frame, value) for value, frame in effects.items()),
+            *(tables.levels_table(frame, value) for value, frame in level_means(section, effects, results).items()),
         ],
         "tested": tested(compared),
         "figures": figures.draw(section, compared, results, folder, name),

@@ -16,7 +16,8 @@ import pandas as pd
 
 from reports.findings import COUNTED, OPEN, reason
 from reports.statistics import ALPHA, summarise
-from reports.text import heading, number, plain, probability, signed
+from reports.tables import VERDICTS
+from reports.text import MISSING, heading, number, plain, probability, signed
 from reports.words import Language
 
 # What only a sentence made of the statistics may say.
@@ -260,25 +261,43 @@ def explained(said: str, found: dict[str, str | None], numbers: Numbers) -> Iter
 
 
 def tables(text: str, numbers: Numbers) -> Iterator[str]:
-    """Every number of a table of scores, and whether it is bold; a pivot by the numbers that it holds."""
+    """Every number of a table, and whether it is bold; a pivot by the numbers that it holds."""
     for title, body in re.findall(r"^## (.*)\n((?:(?!^## ).*\n?)*)", text, flags=re.MULTILINE):
         known = numbers.comparisons[numbers.comparisons["section"].map(plain) == title]
         if known.empty:
             continue
         right = {printed_of(line) for line in known.to_dict("records") if math.isfinite(line["mean"])}
         printed = set()
-        for row in body.splitlines():
-            if not row.startswith("|") or row.startswith("| *"):
-                continue
-            for opening, value, _, half in NUMBER.findall(without_first(row)):
-                if "+" in row or "−" in row or "%" in row:
-                    continue
-                printed.add((value, half, bool(opening)))
-                if (value, half, bool(opening)) not in right:
-                    yield f"{title}: {'**' if opening else ''}{value}{' ± ' + half if half else ''} is no result: {row}"
-        for value, half, bold in right - printed:
-            yield f"{title}: {'**' if bold else ''}{value}{' ± ' + half if half else ''} is not in the table"
-        yield from listed(title, body, known)
+        for heads, rows in parsed(body):
+            if heads[0] in COMPARED:
+                yield from compared_rows(title, heads, rows, known)
+            elif heads[0] in LISTED or "\\" in heads[0]:
+                for row in rows:
+                    found = scores_in(row)
+                    printed |= found
+                    yield from (f"{title}: {as_text(*one)} is no result: {' | '.join(row)}" for one in found - right)
+            if heads[0] in LISTED:
+                yield from listed(title, heads, rows, known)
+        yield from (f"{title}: {as_text(*one)} is not in the table" for one in right - printed)
+
+
+COMPARED = ("Compared to its baseline", "与基线比较")
+LISTED = ("Configuration", "配置")
+
+
+def parsed(body: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Head and rows of each table; references, which are no configurations, left out."""
+    for block in re.findall(r"(?:^\|.*\n?)+", body, flags=re.MULTILINE):
+        lines = [[one.strip() for one in re.split(r"(?<!\\)\|", line)[1:-1]] for line in block.splitlines()]
+        yield lines[0], [line for line in lines[2:] if not line[0].startswith("*")]
+
+
+def scores_in(row: list[str]) -> set[tuple[str, str, bool]]:
+    return {(value, half, bool(bold)) for one in row[1:] for bold, value, _, half in NUMBER.findall(one)}
+
+
+def as_text(value: str, half: str, bold: bool) -> str:
+    return (f"**{value}**" if bold else value) + (f" ± {half}" if half else "")
 
 
 def printed_of(line: dict[Any, Any]) -> tuple[str, str, bool]:
@@ -287,30 +306,41 @@ def printed_of(line: dict[Any, Any]) -> tuple[str, str, bool]:
     return number(line["mean"]), half, bool(line["bold"])
 
 
-def without_first(row: str) -> str:
-    return "|".join(re.split(r"(?<!\\)\|", row)[2:])
-
-
-def listed(title: str, body: str, known: pd.DataFrame) -> Iterator[str]:
+def listed(title: str, heads: list[str], rows: list[list[str]], known: pd.DataFrame) -> Iterator[str]:
     """In a list, each number stands with its own configuration and score."""
-    heads: list[str] = []
-    for row in body.splitlines():
-        fields = [one.strip() for one in re.split(r"(?<!\\)\|", row)[1:-1]] if row.startswith("|") else []
-        if not fields:
-            heads = []
-        elif not heads:
-            heads = fields
-        elif heads[0] in ("Configuration", "配置"):
-            label = re.sub(r"( \(baseline\)|（基线）)$", "", fields[0])
-            for score, entry in zip(heads[1:], fields[1:], strict=True):
-                lines = known[(known["label"].map(plain) == label) & (known["value"].map(heading) == score)]
-                if len(lines) == 1 and entry != as_printed(lines.iloc[0]):
-                    yield f"{title}: {label} has {as_printed(lines.iloc[0])} in {score}, not {entry}"
+    for row in rows:
+        label = re.sub(r"( \(baseline\)|（基线）)$", "", row[0])
+        for score, entry in zip(heads[1:], row[1:], strict=True):
+            lines = known[(known["label"].map(plain) == label) & (known["value"].map(heading) == score)]
+            if len(lines) == 1 and entry != as_printed(lines.iloc[0]):
+                yield f"{title}: {label} has {as_printed(lines.iloc[0])} in {score}, not {entry}"
+
+
+def compared_rows(title: str, heads: list[str], rows: list[list[str]], known: pd.DataFrame) -> Iterator[str]:
+    """Each comparison with its difference, p and verdict."""
+    compared = known[known["against"].notna()]
+    for row in rows:
+        lines = compared[compared["label"].map(plain) == row[0]]
+        if len(heads) == COLUMNS_WITH_SCORE:
+            lines = lines[lines["value"].map(heading) == row.pop(1)]
+        if len(lines) != 1:
+            yield f"{title}: no comparison is {' | '.join(row)}"
+            continue
+        line = lines.iloc[0]
+        half, p = line["difference_half_width"], line["p_holm"]
+        size = signed(line["difference"]) + (f" ± {number(half)}" if math.isfinite(half) else "")
+        true = (size, probability(p) if math.isfinite(p) else MISSING, VERDICTS[line["verdict"]])
+        said = (row[1], row[2], row[-1])
+        if said[:2] != true[:2] or said[2] not in (true[2].en, true[2].zh):
+            yield f"{title}: {row[0]} is {', '.join(true[:2])}, {true[2].en}, not {', '.join(said)}"
+
+
+COLUMNS_WITH_SCORE = 7
 
 
 def as_printed(line: pd.Series) -> str:
     if not math.isfinite(line["mean"]):
-        return "–"
+        return MISSING
     text = f"**{number(line['mean'])}**" if line["bold"] else number(line["mean"])
     return f"{text} ± {number(line['half_width'])}" if math.isfinite(line["half_width"]) else text
 

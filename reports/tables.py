@@ -234,6 +234,21 @@ def effects_table(frame: pd.DataFrame, value: str) -> Table:
     return Table(Words("Main effects and interactions", "主效应与交互作用"), head, body)
 
 
+def levels_table(frame: pd.DataFrame, value: str) -> Table:
+    """The mean of each level of an axis, balanced over the others, and how well its distance to the mean is known."""
+    head = [
+        Words("Level of an axis", "轴的水平"),
+        Words(f"mean of {heading(value)} over the other axes", f"{heading(value)} 在其他轴上的均值"),
+    ]
+    body = []
+    for line in frame.to_dict("records"):
+        half = f" ± {number(line['half_width'])}" if math.isfinite(line["half_width"]) else ""
+        text = f"{number(line['mean'])}{half}"
+        body.append([Entry(same(f"{plain(line['axis'])}={plain(line['level'])}")), Entry(same(text), line["mean"])])
+    caption = Words(f"Means of the levels, {heading(value)}", f"各水平的均值（{heading(value)}）")
+    return Table(caption, head, body, folded=True)
+
+
 def axis_names(section: dict[str, Any]) -> list[str]:
     return unique(name for row in section["rows"] for name in row["axes"])
 

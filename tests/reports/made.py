@@ -69,7 +69,14 @@ def made(
     experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS).model_dump(mode="json")
     grid = {"experiment": experiment, "sections": [part], "references": [], "failed": {}, "stale_kept": []}
     known_of = {
-        cell: {"name": cell, "status": "finished", "error": "", "provenance": provenance(100), "run_id": cell, "place": ""}
+        cell: {
+            "name": cell,
+            "status": "finished",
+            "error": "",
+            "provenance": provenance(100),
+            "run_id": cell,
+            "place": "",
+        }
         | {"params": one["settings"] | {"seed": str(seed)}, "evaluation": ""}
         for one in rows
         for seed, cell in zip(one["seeds"], one["cells"], strict=True)
