@@ -12,6 +12,7 @@ from reports.statistics.summary import CONFIDENCE
 from reports.words import Words
 
 DRAWS = 2000
+ENTRIES = 2**21  # of one block of drawn texts: what fits into caches and memory
 ONE_SEED = Words("one seed says nothing of how much a result varies", "单个种子无法说明结果的波动")
 NO_SPREAD = Words(
     "the difference is the same at every seed, so that its spread is not known",
@@ -127,9 +128,11 @@ def bootstrap(ours_each: ndarray, theirs_each: ndarray, seed: int, draws: int = 
     """95 % interval of the mean difference over texts drawn again, the trained models as they are."""
     difference = np.subtract(ours_each, theirs_each, dtype=float)
     difference = difference.reshape(-1, difference.shape[-1]).mean(0)
-    generator = np.random.default_rng(seed)
-    means = [difference[generator.integers(len(difference), size=len(difference))].mean() for _ in range(draws)]
-    low, high = np.quantile(means, tails())
+    generator, texts = np.random.default_rng(seed), len(difference)
+    block = max(1, ENTRIES // texts)
+    sizes = [min(block, draws - start) for start in range(0, draws, block)]
+    means = [difference[generator.integers(texts, size=(size, texts))].mean(1) for size in sizes]
+    low, high = np.quantile(np.concatenate(means), tails())
     return float(low), float(high)
 
 

@@ -15,24 +15,25 @@ if TYPE_CHECKING:
     from reports.statistics.paired import Difference
 
 POWER = 0.8
-STEPS = 4000  # of the distribution of a variance estimated from seeds
+ESTIMATES, TRUTHS = 1000, 50  # steps of the distributions of an estimated variance, and of what the true one may be
 
 
 def power(difference: float, spread: Spread, alpha: float) -> float:
-    """How often the test finds a true difference: the noncentral t, and with texts the test of spread.py."""
-    estimated = spread.seeds * ratios(spread.freedom)
+    """How often the test finds a true difference; on average over the truth where the spread is an estimate itself."""
+    seeds = spread.seeds / ratios(spread.certainty, TRUTHS)[:, None]
+    estimated = seeds * ratios(spread.freedom, ESTIMATES)
     needed = reach(alpha, estimated, spread.freedom, np.array(spread.texts), spread.texts_freedom)
-    above, below = (
-        (abs(difference) - needed) / spread.standard_error,
-        (-abs(difference) - needed) / spread.standard_error,
-    )
-    return float((special.ndtr(above) + special.ndtr(below)).mean())
+    error = np.sqrt(seeds + spread.texts)
+    size = abs(difference)
+    return float((special.ndtr((size - needed) / error) + special.ndtr((-size - needed) / error)).mean())
 
 
 @cache
-def ratios(freedom: float) -> Float[ndarray, " steps"]:
+def ratios(freedom: float, steps: int) -> Float[ndarray, " steps"]:
     """What an estimated variance is to the true one: quantiles of their ratio, equally likely."""
-    return special.gammaincinv(freedom / 2, (np.arange(STEPS) + 0.5) / STEPS) * 2 / freedom
+    if np.isinf(freedom):
+        return np.ones(1)
+    return special.gammaincinv(freedom / 2, (np.arange(steps) + 0.5) / steps) * 2 / freedom
 
 
 def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
@@ -44,12 +45,16 @@ def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
 
 
 def pooled(differences: Sequence["Difference"]) -> Spread | None:
-    """The spread of one comparison of a section, as the mean of all of them that could be tested."""
+    """The spread of one comparison, as the mean of all m of a section that share their baseline; None without any.
+
+    Two estimates with a row in common correlate by a quarter, so that m of them are worth 4m / (m + 3).
+    """
     known = [d.spread for d in differences if d.spread is not None]
     if not known:
         return None
     seeds, texts = (float(np.mean([getattr(s, part) for s in known])) for part in ("seeds", "texts"))
-    return Spread(seeds, known[0].freedom, texts, known[0].texts_freedom)
+    freedom, texts_freedom = (min(getattr(s, part) for s in known) for part in ("freedom", "texts_freedom"))
+    return Spread(seeds, freedom, texts, texts_freedom, certainty=4 * len(known) / (len(known) + 3) * freedom)
 
 
 def smallest_p(seeds: int) -> float:
