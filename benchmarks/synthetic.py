@@ -146,8 +146,9 @@ def curve(cell: Cell) -> Iterator[tuple[str, int, float]]:
             yield key, step, (1 + place) * np.exp(-step / 20) + 0.01 * cell.seed
 
 
-def write(home: Path, made: Experiment, cells: int | None = None) -> str:
-    """A store of these runs in a home whose database MLflow itself has made; gives its address."""
+def write(home: Path, made: Experiment, salt: str = "") -> str:
+    """A store of these runs in a home whose database MLflow itself has made; gives its address. Run ids follow from
+    the cells and the salt."""
     from tasks import tracking
 
     plan = planned(made)
@@ -156,8 +157,8 @@ def write(home: Path, made: Experiment, cells: int | None = None) -> str:
     experiment = tracking.experiment_id(client, made.name)
     place = home / "mlartifacts" / made.name
     with sqlite3.connect(home / "mlflow.db") as database:
-        for number, cell in enumerate(list(plan.statuses)[:cells]):
-            run = hashlib.md5(name_of(cell).encode()).hexdigest()
+        for number, cell in enumerate(plan.statuses):
+            run = hashlib.md5((salt + name_of(cell)).encode()).hexdigest()
             insert(database, plan, cell, run, (int(experiment), (place / run / "artifacts").as_uri(), BEGAN + number))
             keep(place / run / "artifacts", cell)
     database.close()
