@@ -3,7 +3,7 @@
     python -m benchmarks.report [RUNS]
 
 The runs are made up (`synthetic.py`), the store is a real one. Each step is a process of its own: loading through
-MLflow's client alone, loading as reports do, and the whole report.
+MLflow's client alone, loading as reports do, that with guards and export, and the whole report.
 """
 
 import os
@@ -30,13 +30,23 @@ def loaded(name: str, uri: str) -> None:
     load.load(name, uri)
 
 
+def checked(name: str, uri: str) -> None:
+    """Loaded, every guard tried, and the tidy table written."""
+    from reports import export, guards, load
+
+    results = load.load(name, uri)
+    found = [guard for section in results.grid["sections"] for guard in guards.guards(section, results)]
+    assert not [*found, *guards.general(results)]
+    export.write(export.tidy(results), Path(os.environ["ABLATE_HOME"]))
+
+
 def built(name: str, uri: str) -> None:
     from reports.build import build
 
     build(name, uri, Path(os.environ["ABLATE_HOME"]) / "report")
 
 
-STEPS = {"load by the client": loaded_by_the_client, "load": loaded, "report": built}
+STEPS = {"load by the client": loaded_by_the_client, "load": loaded, "load, guards, export": checked, "report": built}
 
 
 def timed(step: str, uri: str) -> None:

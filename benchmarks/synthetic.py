@@ -77,8 +77,9 @@ def grid_of(plan: Plan) -> dict[str, Any]:
 
 def examples(cell: Cell) -> dict[str, np.ndarray]:
     """Which texts are right: some are harder than others, and a seed changes a few."""
-    objective = cell.objective
+    objective, training = cell.objective, cell.training
     strength = 0.75 + (0.02 * objective.alpha - 0.002 * objective.k if objective.view else 0.0)
+    strength += 0.01 * training.epochs
     configuration = zlib.crc32(cell.model_copy(update={"seed": 0}).model_dump_json().encode())
     hard = np.random.default_rng(0).random((len(SHARES), TEXTS))
     of_row, of_seed = (np.random.default_rng([configuration, seed]) for seed in (0, 1 + cell.seed))
@@ -106,6 +107,7 @@ def scores_of(each: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 def provenance(cell: Cell) -> dict[str, Any]:
     packages = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-learn")
     counts = dict(zip(CLASSES, (250, 250, 100), strict=True))
+    trained = counts | {"neutral": 250 + (cell.data.train or 600) - 600}
     return {
         "commit": "0123456789ab",
         "packages": {"python": "3.11.7"} | dict.fromkeys(packages, "1.0"),
@@ -118,9 +120,9 @@ def provenance(cell: Cell) -> dict[str, Any]:
         "threads": cell.training.threads,
         "processes": cell.training.processes,
         "micro_batch": cell.training.micro_batch,
-        "trained_parameters": 3_500_000,
+        "trained_parameters": zlib.crc32(f"{cell.encoder.tune} {cell.objective.loss}".encode()),
         "collapsed_since": None,
-        "class_counts": {"train": counts, "validation": dict.fromkeys(CLASSES, 0), "test": counts},
+        "class_counts": {"train": trained, "validation": dict.fromkeys(CLASSES, 0), "test": counts},
     }
 
 
@@ -144,8 +146,9 @@ def curve(cell: Cell) -> Iterator[tuple[str, int, float]]:
             yield key, step, (1 + place) * np.exp(-step / 20) + 0.01 * cell.seed
 
 
-def write(home: Path, made: Experiment, cells: int | None = None) -> str:
-    """A store of these runs in a home whose database MLflow itself has made; gives its address."""
+def write(home: Path, made: Experiment, salt: str = "") -> str:
+    """A store of these runs in a home whose database MLflow itself has made; gives its address. Run ids follow from
+    the cells and the salt."""
     from tasks import tracking
 
     plan = planned(made)
@@ -154,8 +157,8 @@ def write(home: Path, made: Experiment, cells: int | None = None) -> str:
     experiment = tracking.experiment_id(client, made.name)
     place = home / "mlartifacts" / made.name
     with sqlite3.connect(home / "mlflow.db") as database:
-        for number, cell in enumerate(list(plan.statuses)[:cells]):
-            run = hashlib.md5(name_of(cell).encode()).hexdigest()
+        for number, cell in enumerate(plan.statuses):
+            run = hashlib.md5((salt + name_of(cell)).encode()).hexdigest()
             insert(database, plan, cell, run, (int(experiment), (place / run / "artifacts").as_uri(), BEGAN + number))
             keep(place / run / "artifacts", cell)
     database.close()

@@ -24,7 +24,7 @@ SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of 
 LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # which would be all that was measured
 class Results:
     """`cells`: a row a cell (name, status, error, provenance, run_id, place of its files, params, evaluation).
     `scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what

@@ -157,13 +157,15 @@ def code(section: dict[str, Any], results: Results, cells: list[Shown]) -> Itera
 
 
 def packages(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """A package that a run does not note is not another one: the list of those that are noted has grown."""
     held = [cell for cell in cells if cell.provenance and cell.provenance.get("packages")]
     versions: dict[str, set[str]] = {}
     for cell in held:
         for name, version in (cell.provenance or {})["packages"].items():
             versions.setdefault(name, set()).add(version)
     differing = sorted(name for name, found in versions.items() if len(found) > 1)
-    values = noted(held, lambda p: ", ".join(f"{name} {p['packages'].get(name, 'absent')}" for name in differing))
+    held = [cell for cell in held if (cell.provenance or {})["packages"].keys() >= {*differing}]
+    values = noted(held, lambda p: ", ".join(f"{name} {p['packages'][name]}" for name in differing))
     yield from compare("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
 
 
