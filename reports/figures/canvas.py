@@ -26,7 +26,10 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.08,  # with less, what stands outermost is cut by a pixel or two
+    "figure.constrained_layout.w_pad": 0.08,
     "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
     "legend.frameon": False,
     "lines.linewidth": 1.2,
     "savefig.dpi": 200,

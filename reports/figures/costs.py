@@ -37,7 +37,7 @@ class Point:
 def draw(results: Results, path: Path) -> Figure | None:
     value, higher = main_value(results)
     points = configurations(results, value)
-    kinds = [kind for kind in dict.fromkeys((p.data, p.device) for p in points)]
+    kinds = dict.fromkeys((p.data, p.device) for p in points)
     panels = [[p for p in points if (p.data, p.device) == kind] for kind in kinds]
     panels = [panel for panel in panels if len(panel) >= FEWEST]
     if not panels:

@@ -44,24 +44,28 @@ def draw(comparisons: Any, path: Path) -> Figure | None:
     panels = [(value, tested[tested["value"] == value]) for value in values]
     if len(tested) > LINES:
         panels = panels[:1]
+    labels = list(dict.fromkeys(frame["label"]))
+    names = dict(zip(labels, drawable(labels, "row"), strict=True))
     with style():
-        drawn = figure(panels, comparisons.detectable)
-        return save(drawn, path.with_name(f"{path.name}-forest.svg"), caption(panels, comparisons.detectable))
+        drawn = figure(panels, names, comparisons.detectable)
+        said = caption(panels, labels, comparisons.detectable)
+        return save(drawn, path.with_name(f"{path.name}-forest.svg"), said)
 
 
-def figure(panels: list[tuple[str, pd.DataFrame]], detectable: dict[str, float | None]) -> Any:
-    names = [labels(rows) for _, rows in panels]
-    heights = [0.11 * sum(1.6 + name.count("\n") for name in found) + 0.55 for found in names]
-    drawn = canvas(sum(heights) + 0.3)
+def figure(panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detectable: dict[str, float | None]) -> Any:
+    shown = [beside(rows, names) for _, rows in panels]
+    heights = [0.11 * sum(1.6 + name.count("\n") for name in found) + 0.55 for found in shown]
+    drawn = canvas(sum(heights) + 0.45)
     axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axis, (value, rows), found in zip(axes, panels, names, strict=True):
-        panel(axis, value, rows, found, detectable.get(value))
+    for axis, (value, rows), found in zip(axes, panels, shown, strict=True):
+        panel(axis, rows, found, detectable.get(value))
+        axis.set_title(f"{value_name(value)}, difference to {others(rows, names)}{direction(rows)}", loc="right")
     seen = [verdict for verdict in MARKS if any((rows["verdict"] == verdict).any() for _, rows in panels)]
     handles: list[Any] = [marked(verdict) for verdict in seen]
     if any(detectable.get(value) is not None for value, _ in panels):
         handles.append(Patch(color="#DDDDDD", label="too small to be found"))
-    axes[-1].set_xlabel("lines: 95 % intervals, each of one difference; marks: what is left after Holm")
-    drawn.legend(handles=handles, loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1)
+    said = "lines: 95 % intervals, each of one difference; marks: what is left after Holm"
+    drawn.legend(handles=handles, title=said, loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1)
     return drawn
 
 
@@ -71,7 +75,7 @@ def marked(verdict: str) -> Any:
     return Line2D([], [], color=colour, marker=marker, markersize=4, markerfacecolor=face, label=words)
 
 
-def panel(axis: Any, value: str, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
+def panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
     """A line a row, the first on top; its numbers stand at the right."""
     steps = np.array([1.6 + name.count("\n") for name in names])
     places = -(np.cumsum(steps) - steps / 2)
@@ -89,7 +93,6 @@ def panel(axis: Any, value: str, rows: pd.DataFrame, names: list[str], detectabl
     axis.set_yticks(places, names)
     axis.tick_params("y", length=0)
     axis.locator_params("x", nbins=5)
-    axis.set_title(f"{value_name(value)}, difference to {others(rows)}{direction(rows)}", loc="right")
     numbers = axis.secondary_yaxis("right")
     numbers.set_yticks(places, [number(d, w) for d, w in zip(differences, rows["difference_half_width"], strict=True)])
     numbers.tick_params("y", length=0)
@@ -100,10 +103,10 @@ def number(difference: float, half_width: float) -> str:
     return f"{difference:+.4f}" + (f" ± {half_width:.4f}" if np.isfinite(half_width) else "")
 
 
-def others(rows: pd.DataFrame) -> str:
+def others(rows: pd.DataFrame, names: dict[str, str]) -> str:
     """What the panel's rows are compared with, where it is one."""
     found = list(dict.fromkeys(rows["against"]))
-    return drawable(found, "its baseline")[0] if len(found) == 1 and drawable(found, "") == found else "its baseline"
+    return wrapped(names[found[0]], 16, 1) if len(found) == 1 else "its baseline"
 
 
 def direction(rows: pd.DataFrame) -> str:
@@ -111,20 +114,18 @@ def direction(rows: pd.DataFrame) -> str:
     return "" if higher is None or pd.isna(higher) else f" ({'higher' if higher else 'lower'} is better)"
 
 
-def labels(rows: pd.DataFrame) -> list[str]:
+def beside(rows: pd.DataFrame, names: dict[str, str]) -> list[str]:
     """With what a row is compared with, where the rows have several baselines."""
-    names = drawable(list(rows["label"]), "row")
-    against = drawable(list(rows["against"]), "baseline")
+    pairs = [(names[label], names[other]) for label, other in zip(rows["label"], rows["against"], strict=True)]
     several = len(set(rows["against"])) > 1
-    full = [f"{name} – {other}" if several else name for name, other in zip(names, against, strict=True)]
-    return [wrapped(name, LETTERS) for name in full]
+    return [wrapped(f"{name} – {other}" if several else name, LETTERS) for name, other in pairs]
 
 
-def caption(panels: list[tuple[str, pd.DataFrame]], detectable: dict[str, float | None]) -> Words:
+def caption(panels: list[tuple[str, pd.DataFrame]], labels: list[str], detectable: dict[str, float | None]) -> Words:
     values = [value_name(value) for value, _ in panels]
     rows = panels[0][1]
     names, against = listed(list(rows["label"])), listed(list(dict.fromkeys(rows["against"])))
-    numbers = renamed(list(rows["label"]), "row", "行")
+    numbers = renamed(labels, "row", "行")
     band = any(detectable.get(value) is not None for value, _ in panels)
     return Words(
         f"Differences of {', '.join(values)} to {against.en}, with 95 % intervals"

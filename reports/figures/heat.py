@@ -14,6 +14,7 @@ from reports.tables import symbol
 from reports.words import Words
 
 COLOURS = "cividis"  # the same with any colour vision
+MOST = 7  # columns whose numbers can be read 420 pixels wide
 LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 
@@ -49,12 +50,16 @@ def placed(section: dict[str, Any], known: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions(section: dict[str, Any], rows: pd.DataFrame) -> tuple[str, str] | None:
-    """The axes that go down and across; None where a pivot has no second one."""
+    """The axes that go down and across, turned where that is narrower; None where a pivot has no second one."""
     table = section["show"]["table"]
     names = dict.fromkeys(name for axes in rows["axes"] for name in axes if name != table["columns"])
     down = table["rows"] or next(iter(names), None)
     inside = [axes for axes in rows["axes"] if table["columns"] in axes and down in axes]
-    return (down, table["columns"]) if down is not None and inside else None
+    if down is None or not inside:
+        return None
+    lines, columns = ({own[name] for own in inside} for name in (down, table["columns"]))
+    turned = len(columns) > max(MOST, len(lines))
+    return (table["columns"], down) if turned else (down, table["columns"])
 
 
 def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from reports.figures.canvas import COLOURS, WIDTH, canvas, drawable
+from reports.figures.canvas import COLOURS, WIDTH, canvas, drawable, wrapped
 
 TOGETHER = 8  # lines in a panel; further ones stand in further panels, on the same scale
 ACROSS = 2
@@ -36,7 +36,7 @@ def draw(
     """Mean over seeds in a band from the lowest to the highest; each panel's scale is that of all its groups."""
     shown = sorted({number for panel in panels for number in panel.tables})
     groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
-    names = dict(enumerate(drawable(labels, kind)))
+    names = {number: wrapped(name, LEGEND - 10, 1) for number, name in enumerate(drawable(labels, kind))}
     parts = [[panel for panel in panels if set(group) & set(panel.tables)] for group in groups]
     heights = [
         height(len(held), legend_lines([names[number] for number in group]))

@@ -44,7 +44,7 @@ def better_when(frame: pd.DataFrame, value: str) -> bool | None:
 
 def matrix(found: Any, value: str, higher: bool | None) -> Any:
     labels, count = drawable(list(found.labels), "row"), len(found.labels)
-    drawn = canvas(0.8 + 0.26 * count)
+    drawn = canvas(0.75 + 0.26 * count)
     axis = drawn.subplots()
     for i in range(count):
         for j in range(count):
@@ -60,7 +60,7 @@ def matrix(found: Any, value: str, higher: bool | None) -> Any:
     for spine in axis.spines.values():
         spine.set_visible(False)
     axis.set_title(f"{value_name(value)}: row − column, p after Holm", loc="right")
-    axis.set_xlabel(legend(higher))
+    drawn.supxlabel(legend(higher), fontsize=7)
     return drawn
 
 

@@ -13,6 +13,7 @@ from reports.words import Words
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more
 LEGEND = 70  # letters in a line of it
+LINES = 3  # of a panel's title
 
 
 def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
@@ -25,14 +26,17 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
     places = {id(row): turned(results.tsne[row["cells"][0]], first) for row in rows}
     reach = max((float(np.abs(x).max()) for x in places.values() if len(x)), default=1.0) * 1.05
     names = class_names(rows, results)
-    labels = dict(zip(map(id, rows), drawable([row["label"] for row in rows], "row"), strict=True))
+    labels = [row["label"] for row in section["rows"]]
+    titles = {
+        label: wrapped(name, 60 // width, LINES) for label, name in zip(labels, drawable(labels, "row"), strict=True)
+    }
     with style():
-        drawn, axes = grid(-(-len(slots) // width), width, names)
-        for axis, row in zip(axes, slots, strict=False):
+        drawn, axes = grid(slots, width, names, max(title.count("\n") + 1 for title in titles.values()))
+        for axis, row in zip(axes, slots, strict=True):
             if row is not None:
                 panel(axis, results.tsne[row["cells"][0]], places[id(row)], reach)
-                axis.set_title(wrapped(labels[id(row)], round(64 / width), 3))
-        return save(drawn, path.with_name(f"{path.name}-tsne.png"), caption(rows, first, names))
+                axis.set_title(titles[row["label"]], pad=2)
+        return save(drawn, path.with_name(f"{path.name}-tsne.png"), caption(rows, labels, first, names))
 
 
 def layout(section: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any] | None], int]:
@@ -73,12 +77,18 @@ def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
     return (arrays["x"] - arrays["x"][here].mean(0)) @ left @ right
 
 
-def grid(height: int, width: int, names: list[str]) -> tuple[Any, list[Any]]:
-    """Empty panels above a legend of the classes."""
-    shown = drawable(names, "class")
+def grid(slots: list[Any], width: int, names: list[str], lines: int) -> tuple[Any, list[Any]]:
+    """Empty panels below titles of so many lines, and a legend of the classes; placed by hand, as sixty may come."""
+    shown = [wrapped(name, LEGEND - 10, 1) for name in drawable(names, "class")]
     columns = max(1, min(8, LEGEND // (max(map(len, shown), default=1) + 5)))
-    drawn = canvas(height * (WIDTH / width + 0.2) + 0.16 * -(-len(shown) // columns))
-    axes = list(drawn.subplots(height, width, squeeze=False).flat)
+    side, title, legend = WIDTH / width, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
+    height = -(-len(slots) // width) * (side + title) + legend
+    drawn = canvas(height)
+    drawn.set_layout_engine("none")
+    axes = [
+        drawn.add_axes((i % width / width, 1 - (i // width + 1) * (side + title) / height, 1 / width, side / height))
+        for i in range(len(slots))
+    ]
     for axis in axes:
         axis.set_axis_off()
     handles = [
@@ -86,7 +96,9 @@ def grid(height: int, width: int, names: list[str]) -> tuple[Any, list[Any]]:
         for i, name in enumerate(shown)
     ]
     if handles:
-        drawn.legend(handles=handles, loc="outside lower center", ncols=columns, handletextpad=0.1, columnspacing=1)
+        drawn.legend(
+            handles=handles, loc="lower center", ncols=columns, handletextpad=0.1, columnspacing=1, borderpad=0.2
+        )
     return drawn, axes
 
 
@@ -112,9 +124,9 @@ def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
     return list(found.pop()) if len(found) == 1 else []
 
 
-def caption(rows: list[dict[str, Any]], first: dict[str, Any], names: list[str]) -> Words:
-    labels, seeds = [row["label"] for row in rows], sorted({row["seeds"][0] for row in rows})
-    shown, others, classes = listed(labels), renamed(labels, "row", "行"), renamed(names, "class", "类别")
+def caption(rows: list[dict[str, Any]], labels: list[str], first: dict[str, Any], names: list[str]) -> Words:
+    seeds, shown = sorted({row["seeds"][0] for row in rows}), listed([row["label"] for row in rows])
+    others, classes = renamed(labels, "row", "行"), renamed(names, "class", "类别")
     method, seed = first["method"], ", ".join(map(str, seeds))
     return Words(
         f"{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown.en}; "

@@ -78,7 +78,7 @@ def results(*sections: dict[str, Any], classes: tuple[str, ...] = CLASSES, texts
     shown = texts or tuple(f"text number {i}" for i in range(TEXTS))
     return Known(
         {
-            "experiment": {"name": "small", "seeds": list(SEEDS)},
+            "experiment": {"name": "small", "description": "", "seeds": list(SEEDS)},
             "sections": list(sections),
             "references": [],
             "failed": {},

@@ -1,0 +1,229 @@
+"""Every picture: which are drawn, that nothing in one is cut or written over, and the same bytes each time."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis, YAxis
+from matplotlib.figure import Figure as Canvas
+from matplotlib.text import Text
+
+from reports import figures
+from reports.figures import costs, curves, heat, search
+from reports.statistics import expected_best
+from tests.reports.figures import sample
+
+ALL = ("forest", "pairs", "tsne", "spectra", "curves", "gradients")
+LONG = ("a configuration with a name that is far too long for any table · k=30 · α=0.5 · temperature=0.07", "b", "c")
+
+
+def drawn(section: dict[str, Any], folder: Path, **changes: Any) -> dict[str, figures.Figure]:
+    results = sample.results(section, **changes)
+    found = figures.draw(section, sample.comparisons(section, results), results, folder, "it")
+    return {figure.path.rsplit("-", 1)[1].split(".")[0]: figure for figure in found}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without(section: dict[str, Any], *shown: str) -> dict[str, Any]:
+    return section | {"show": section["show"] | dict.fromkeys(shown, False)}
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        (sample.recipes(), ALL),
+        (without(sample.recipes(), "tsne"), ("forest", "pairs", "curves", "gradients")),
+        (without(sample.recipes(), "curves"), ("forest", "pairs", "tsne", "spectra")),
+        (sample.recipes(labels=("ce", "rdrop")), ("forest", "tsne", "spectra", "curves", "gradients")),
+        (without(sample.recipes(labels=("ce",)), "tsne", "curves"), ()),
+        (sample.pivot(), ("forest", "heat", "tsne", "spectra", "curves", "gradients")),
+    ],
+)
+def test_a_section_has_the_pictures_that_it_asks_for_and_has_data_for(section: Any, names: Any, tmp_path: Path):
+    found = drawn(section, tmp_path)
+    assert tuple(found) == names
+    assert {figure.path for figure in found.values()} == {f"figures/{name}" for name in content(tmp_path)}
+    for figure in found.values():
+        assert "ce" in figure.alt.en and "ce" in figure.alt.zh and figure.alt.en != figure.alt.zh
+
+
+def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
+    section = sample.recipes()
+    results = sample.results(section)
+    results.tsne.clear()
+    empty = sample.Known(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
+    nothing = sample.comparisons(section, results)
+    nothing.frame = nothing.frame[:0]
+    nothing.pairs.clear()
+    left = [figure.path for figure in figures.draw(section, nothing, empty, tmp_path, "it")]
+    assert left == ["figures/it-spectra.png"]
+    assert figures.overview(empty, tmp_path) == []
+
+
+def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_path: Path):
+    for folder, size in (("one", 10), ("two", 25)):
+        with matplotlib.rc_context({"font.size": size, "axes.facecolor": "red", "svg.hashsalt": folder}):
+            for section in (sample.recipes(), sample.pivot()):
+                drawn(section, tmp_path / folder / section["title"][0])
+            figures.overview(sample.results(sample.recipes(), sample.pivot()), tmp_path / folder)
+    one, two = content(tmp_path / "one"), content(tmp_path / "two")
+    assert len(one) == 9 and one == two
+
+
+@pytest.fixture
+def canvases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Whatever is saved, as it was drawn."""
+    kept, save = [], Canvas.savefig
+
+    def keep(canvas: Any, path: Path, **named: Any) -> None:
+        save(canvas, path, **named)
+        canvas.set_dpi(72 if path.suffix == ".svg" else 200)  # where everything lies as it was saved
+        kept.append(canvas)
+
+    monkeypatch.setattr(Canvas, "savefig", keep)
+    return kept
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        sample.recipes(),
+        sample.recipes(labels=LONG),
+        sample.pivot(),
+        sample.pivot(tuple(map(str, range(3))), tuple(f"{i / 100:.2f}" for i in range(11))),
+        sample.many(60),
+    ],
+    ids=["list", "long", "pivot", "wide", "60 rows"],
+)
+def test_no_text_is_cut_off_small_or_written_over(section: dict[str, Any], canvases: list[Any], tmp_path: Path):
+    results = sample.results(section)
+    figures.draw(without(section, "curves"), sample.comparisons(section, results), results, tmp_path, "it")
+    figures.overview(results, tmp_path)
+    for canvas in canvases:
+        width, height = canvas.bbox.width, canvas.bbox.height
+        for text in texts(canvas):
+            box = text.get_window_extent(canvas._get_renderer())
+            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text.get_text()
+            assert text.get_fontsize() * 420 / 72 / canvas.get_figwidth() >= 6.4, text.get_text()  # pixels
+        for axis in canvas.findobj(YAxis):
+            boxes = [tick.label1.get_window_extent(canvas._get_renderer()) for tick in axis._update_ticks()]
+            for one, other in itertools.pairwise(sorted(boxes, key=lambda box: box.y0)):
+                assert one.y1 <= other.y0 + 1
+
+
+def texts(canvas: Any) -> list[Text]:
+    """All that can be read, without ticks beyond the ends of their axis."""
+    axes = canvas.findobj(Axis)
+    ticks = [label for axis in axes for label in axis.get_ticklabels(which="both")]
+    seen = [tick for axis in axes if axis.axes.axison for tick in axis._update_ticks()]
+    drawn = [label for tick in seen for label in (tick.label1, tick.label2)]
+    return [
+        text
+        for text in canvas.findobj(Text)
+        if text.get_visible() and text.get_text().strip() and (text not in ticks or text in drawn)
+    ]
+
+
+def test_names_that_no_font_has_are_numbered_and_told_beside(tmp_path: Path):
+    for name, figure in drawn(sample.recipes(labels=("交叉熵", "ce", "对比")), tmp_path).items():
+        assert "row 1 交叉熵" in figure.alt.en and "行 1 交叉熵" in figure.alt.zh, name
+        assert "row 3 对比" in figure.alt.en, name
+
+
+def test_one_seed_has_no_pairs_and_says_that_nothing_can_be_tested(canvases: list[Any], tmp_path: Path):
+    rows = [sample.row(i, label, {"loss": label}, (0,)) for i, label in enumerate(("ce", "rdrop", "ce+supcon"))]
+    found = drawn(without(sample.section("One", rows, sample.VALUES), "tsne", "curves"), tmp_path)
+    assert list(found) == ["forest"]
+    assert "no test possible" in [text.get_text() for text in canvases[0].legends[0].get_texts()]
+    assert "too small" not in found["forest"].alt.en
+
+
+def test_a_value_has_one_scale_of_colours_in_the_whole_report():
+    small, large = sample.pivot(ks=("30",)), sample.pivot()
+    results = sample.results(small, large)
+    means = [results.scores["test.accuracy"].reindex(row["cells"]).mean() for row in large["rows"]]
+    scale = heat.scale("test.accuracy", results)
+    assert (scale.vmin, scale.vmax) == pytest.approx((min(means), max(means)))
+
+
+def test_each_cell_of_a_heat_map_says_its_mean_and_half_width(canvases: list[Any], tmp_path: Path):
+    section = sample.pivot()
+    results = sample.results(section)
+    compared = sample.comparisons(section, results)
+    heat.draw(section, compared, results, tmp_path / "it")
+    said = {text.get_text() for text in canvases[0].axes[0].texts}
+    assert said == {f"{line.mean:.4f}\n± {line.half_width:.4f}" for line in compared.frame.itertuples(index=False)}
+
+
+def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
+    section = sample.pivot()
+    known = curves.of_section(section, sample.results(section))
+    shown = curves.losses(section, known)
+    assert shown == [
+        ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6]),
+        ("loss", "training loss, no floor known", [0]),
+    ]
+    for row in section["rows"]:
+        row["settings"] = {"loss": "ce+supcon", "k": "4", "alpha": row["label"]}
+    assert curves.losses(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
+
+
+def test_panels_of_a_figure_have_one_scale(canvases: list[Any], tmp_path: Path):
+    section = sample.many(20)
+    results = sample.results(section)
+    curves.draw(section, results, tmp_path / "it")
+    curves.draw_terms(section, results, tmp_path / "it")
+    by_title: dict[str, set[Any]] = {}
+    for axis in filter(Axes.get_title, canvases[0].axes):
+        by_title.setdefault(axis.get_title(), set()).add(axis.get_ylim())
+    assert all(len(limits) == 1 for limits in by_title.values()) and len(by_title) == 3
+    assert len({axis.get_ylim() for axis in canvases[1].axes if axis.get_title()}) == 1
+    assert all(len(axis.get_lines()) <= 8 for canvas in canvases for axis in canvas.axes)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
+    draws = np.random.default_rng(3)
+    points = [costs.Point(str(i), "", "", *draws.integers(1, 9, 2).astype(float)) for i in range(40)]
+    sign = 1 if higher else -1
+    expected = {
+        (p.seconds, p.score)
+        for p in points
+        if not any(
+            q.seconds <= p.seconds and sign * q.score >= sign * p.score and (q.seconds, q.score) != (p.seconds, p.score)
+            for q in points
+        )
+    }
+    assert {(p.seconds, p.score) for p in costs.front(points, higher)} == expected
+
+
+def test_costs_count_every_process_and_tell_devices_apart():
+    assert costs.cost({"gpu_seconds": 5.0, "wall_seconds": 9.0, "processes": 4, "threads": 1}) == ("GPU-seconds", 20.0)
+    assert costs.cost({"gpu_seconds": 0.0, "wall_seconds": 9.0, "processes": 1, "threads": 2}) == ("CPU-seconds", 18.0)
+    section = sample.recipes()
+    results = sample.results(section)
+    results.cells.loc["c1s0", "provenance"]["gpu_seconds"] = 3.0
+    assert [point.label for point in costs.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
+
+
+def test_the_best_of_lower_values_is_the_lowest():
+    found = np.array([3.0, 1.0, 2.0, 5.0])
+    assert search.reached(found, True)["best"].to_numpy() == pytest.approx(expected_best(found)[0])
+    falling = search.reached(found, False)["best"].to_numpy()
+    assert falling[0] == pytest.approx(found.mean()) and (np.diff(falling) < 0).all() and falling[-1] > 1
+
+
+def test_a_configuration_without_all_of_its_seeds_is_not_searched():
+    section = sample.pivot()
+    results = sample.results(section)
+    results.scores.loc["c11s1", "test.accuracy"] = np.nan
+    assert len(search.scores(section, "test.accuracy", results)) == 6
+    assert isinstance(results.scores, pd.DataFrame)

@@ -1,0 +1,213 @@
+"""The page in a real browser, made from hostile texts: it works, runs nothing of them, and asks no network."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from reports import page as html
+from reports.page.links import base
+from reports.words import Words
+from tests import browser as browsers
+from tests.reports.figures import sample
+from tests.reports.page import sections as handed
+
+HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<!--", "\u2028 \\u003c & \"'")
+CLASSES = ("</script>", "<img src=http://127.0.0.1:9/x onerror=alert(3)>", "{{ 7 * 7 }}")
+LABELS = ("ce", "<b onclick=alert(4)>rdrop</b>", 'ce+"supcon"')
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsers.opened() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    folder = tmp_path_factory.mktemp("page")
+    texts = tuple(HOSTILE[i] if i < len(HOSTILE) else f"文本 number {i}" for i in range(sample.TEXTS))
+    results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
+    sections = handed.of(results, folder)
+    sections[0]["tables"].insert(0, ties())
+    return SimpleNamespace(results=results, sections=sections, path=html.write(results, sections, folder))
+
+
+def ties() -> dict[str, Any]:
+    """A table with equal numbers, numbers that letters would sort otherwise, and holes."""
+    numbers = {"a": 9.0, "b": None, "c": 10.0, "d": 9.0, "e": -0.5, "f": None, "g": 9.0}
+    rows = [
+        [
+            {"text": name, "value": None, "cells": [], "bold": False},
+            {"text": "–" if value is None else f"{value}", "value": value, "cells": [], "bold": value == 10},
+        ]
+        for name, value in numbers.items()
+    ]
+    return {"caption": Words("Ties", "相同"), "head": ["Name", "Number"], "rows": rows}
+
+
+@pytest.fixture
+def shown(browser: Browser, made: SimpleNamespace) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1000, "height": 900}, locale="en")
+    wrong: list[str] = []
+    page.on("console", lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda asked: None if asked.url.startswith(("file://", "data:")) else wrong.append(asked.url))
+    page.goto(made.path.as_uri())
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def names(page: Page) -> str:
+    return "".join(page.locator("table").first.locator("tbody th").all_inner_texts())
+
+
+def states(page: Page) -> list[str | None]:
+    return [head.get_attribute("aria-sort") for head in page.locator("table").first.locator("thead th").all()]
+
+
+def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
+    name, number = shown.locator("table").first.locator("thead button").all()
+    assert (names(shown), states(shown)) == ("abcdefg", ["none", "none"])
+    number.click()
+    assert (names(shown), states(shown)) == ("cadgebf", ["none", "descending"])
+    number.focus()
+    shown.keyboard.press("Enter")
+    assert (names(shown), states(shown)) == ("eadgcbf", ["none", "ascending"])
+    name.click()
+    assert (names(shown), states(shown)) == ("abcdefg", ["ascending", "none"])
+
+
+def point(page: Page, canvas: int, number: int) -> tuple[float, float]:
+    """Where a point of the first picture lies on the screen, by the data and not by the page's own arithmetic."""
+    page.locator("canvas").nth(canvas).scroll_into_view_if_needed()
+    box = page.locator("canvas").nth(canvas).bounding_box()
+    assert box is not None
+    x, y = page.evaluate(
+        "([canvas, i]) => [data.pictures[0].panels[canvas].x[i], data.pictures[0].panels[canvas].y[i]]",
+        [canvas, number],
+    )
+    return box["x"] + 6 + x / 1000 * (box["width"] - 12), box["y"] + 6 + (1 - y / 1000) * (box["height"] - 12)
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE) + 1))
+def test_a_point_tells_its_class_and_text_as_they_are(shown: Page, made: SimpleNamespace, number: int):
+    shown.mouse.move(*point(shown, 0, number))
+    text = list(made.results.texts.values())[number]
+    assert shown.locator("#told").text_content() == f"{CLASSES[number % 3]}: {text}"
+    assert shown.locator("#told").is_visible()
+    shown.mouse.move(1, 1)
+    assert shown.locator("#told").is_hidden()
+
+
+def test_the_keyboard_goes_from_text_to_text(shown: Page):
+    shown.locator("canvas").first.focus()
+    shown.keyboard.press("Shift+Tab")
+    shown.keyboard.press("Tab")
+    told = [shown.locator("#told").text_content()]
+    for key in ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown"):
+        shown.keyboard.press(key)
+        told.append(shown.locator("#told").text_content())
+    assert all(one and ": " in one for one in told) and len(set(told)) > 2
+    shown.keyboard.press("Escape")
+    assert shown.locator("#told").is_hidden()
+
+
+def test_a_class_can_be_put_away(shown: Page):
+    whole = ink(shown)
+    shown.mouse.move(*point(shown, 0, 0))
+    assert shown.locator("#told").is_visible()
+    shown.mouse.move(1, 1)
+    shown.locator(".picture").first.locator("input").first.uncheck()
+    assert 0.5 * whole < ink(shown) < 0.8 * whole
+    shown.mouse.move(*point(shown, 0, 0))
+    assert CLASSES[0] not in (shown.locator("#told").text_content() or "") or shown.locator("#told").is_hidden()
+    shown.mouse.move(1, 1)
+    shown.locator(".picture").first.locator("input").first.check()
+    assert ink(shown) == whole
+
+
+def ink(page: Page) -> int:
+    """Pixels of the first picture that are drawn on."""
+    return page.evaluate(
+        """() => {
+            const it = document.querySelector("canvas");
+            const pixels = it.getContext("2d").getImageData(0, 0, it.width, it.height).data;
+            return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
+        }"""
+    )
+
+
+def test_a_button_changes_the_language_of_all(shown: Page):
+    root, image = shown.locator("html"), shown.locator("img").first
+    finding = shown.locator("#concluded li").nth(1)
+    assert (root.get_attribute("lang"), finding.inner_text()) == ("en", "Nothing beats ce.")
+    english = image.get_attribute("alt")
+    shown.locator("#language").click()
+    assert (root.get_attribute("lang"), finding.inner_text()) == ("zh", "没有配置优于 ce。")
+    assert re.search("[一-鿿]", image.get_attribute("alt") or "") and image.get_attribute("alt") != english
+    shown.locator("#language").click()
+    assert image.get_attribute("alt") == english
+
+
+def test_what_is_concluded_stands_first_and_guards_above_their_tables(shown: Page):
+    order = shown.evaluate(
+        """() => [...document.querySelectorAll("main > section")].map((section) =>
+        [...section.querySelectorAll("h2, .guard, table")].map((it) => it.tagName[0]).join(""))"""
+    )
+    assert order == ["HLL", "HPTT", "HPT"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_narrow_screen_in_both_lights(browser: Browser, made: SimpleNamespace, scheme: Any):
+    page = browser.new_page(viewport={"width": 420, "height": 800}, color_scheme=scheme)
+    page.goto(made.path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 420
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert colour == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(13, 17, 23)")
+    page.close()
+
+
+def test_each_number_leads_to_its_runs(shown: Page):
+    link = shown.locator("#section-0 table").nth(1).locator("tbody tr").nth(1).locator("td a").first
+    address = unquote(link.get_attribute("href") or "")
+    runs = '["runc1s0","runc1s1","runc1s2"]'
+    assert address == f'http://127.0.0.1:5000/#/compare-runs?runs={runs}&experiments=["7"]'
+
+
+def test_one_run_has_its_own_page_and_unknown_ones_none(made: SimpleNamespace):
+    to = html.Links(made.results).to
+    assert to(["c1s0"]) == "http://127.0.0.1:5000/#/experiments/7/runs/runc1s0"
+    assert to(["c1s0", "never trained"]) == to(["c1s0"])
+    assert to(["never trained"]) is None and to([]) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("https://somebody:secret@tracking.example:8443/mlflow/", "https://tracking.example:8443/mlflow"),
+        ("http://[::1]:5000", "http://[::1]:5000"),
+        ("sqlite:////home/x/mlflow.db", "http://127.0.0.1:5000"),
+        ("javascript:alert(1)", "http://127.0.0.1:5000"),
+    ],
+)
+def test_links_go_to_the_server_that_was_asked_without_its_password(uri: str, address: str):
+    assert base(uri) == address
+
+
+def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace, tmp_path: Path):
+    again = html.render(made.results, made.sections, made.path.parent)
+    assert again.encode() == made.path.read_bytes()
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data(again))
+    assert len(re.findall("<script", again)) == 2
+
+
+def outside_data(text: str) -> str:
+    return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
