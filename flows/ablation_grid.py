@@ -26,7 +26,7 @@ from contrastive.status import Status
 from flows.backlog import catch_up
 from flows.events import grid_ended
 from flows.progress import Progress
-from reports.tables import plain
+from reports.text import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName

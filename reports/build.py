@@ -16,13 +16,15 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reports import export, figures, page, provenance, tables
+from reports import export, figures, page, tables
 from reports.across import across
 from reports.axes import explained, level_means
 from reports.compare import Comparisons, compare
 from reports.findings import findings, tested
 from reports.guards import general, guards
 from reports.load import Results, load
+from reports.provenance import footer
+from reports.tables import unmarked
 from reports.text import code, markdown, plain
 from reports.words import LANGUAGES, Language, Words
 
@@ -52,7 +54,14 @@ def write(results: Results, folder: Path) -> None:
     for name in ("comparisons", "effects"):
         frame = pd.concat([section[name] for section in sections], ignore_index=True)
         frame.to_csv(folder / f"{name}.csv", index=False)
-    page.write(results, sections, folder)
+    shown = [
+        section
+        | {"tables": [table.bare(section["title"]) for table in section["tables"]]}
+        | {"findings": [unmarked(sentence) for sentence in section["findings"]]}
+        | {"tested": [unmarked(line) for line in section["tested"]]}
+        for section in sections
+    ]
+    page.write(results, shown, folder, [guard.words for guard in general(results)], footer_lines(footer(results)))
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -92,7 +101,7 @@ def render(results: Results, sections: list[dict[str, Any]], overview: list[figu
         seeds=len(results.grid["experiment"]["seeds"]),
         standard_errors=standard_errors(results),
         class_counts=class_counts(results),
-        footer=provenance.footer(results),
+        footer=footer_lines(footer(results)),
     )
 
 
@@ -128,7 +137,7 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
         ],
         "tested": tested(compared),
         "figures": figures.draw(section, compared, results, folder, name),
-        "footer": provenance.section_footer(section, results),
+        "footer": section_footer(section, results),
         "runs": [(row["label"], ", ".join(row["cells"])) for row in section["rows"]],
         "rows": section["rows"],
         "comparisons": exported(compared, section["title"]),
@@ -196,3 +205,40 @@ def class_counts(results: Results) -> list[Words]:
 def counts_of(results: Results, cells: list[str]) -> dict[str, dict[str, int]]:
     known = [provenance for provenance in results.cells["provenance"].reindex(cells) if provenance]
     return known[0]["class_counts"] if known else {}
+
+
+def footer_lines(known: dict[str, Any]) -> list[Words]:
+    """What stands below a report: hardware, what it cost, versions, commits."""
+    lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in known["hardware"]]
+    lines.append(spent(known))
+    lines += [Words(f"Versions: {line}", f"版本：{line}") for line in known["versions"]]
+    if commits := ", ".join(known["commits"]):
+        lines.append(Words(f"Commit: {commits}", f"提交：{commits}"))
+    return lines
+
+
+def spent(known: dict[str, Any]) -> Words:
+    """Cells and their time; energy and money where they are known."""
+    wall, gpu = f"{known['wall_minutes']:.1f}", f"{known['gpu_minutes']:.1f}"
+    english = [f"{known['cells']} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
+    chinese = [f"{known['cells']} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
+    if known["energy_watt_hours"] is not None:
+        english.append(f"{known['energy_watt_hours']:.1f} Wh")
+        chinese.append(f"{known['energy_watt_hours']:.1f} Wh")
+    if known["cost"] is not None:
+        price = f"{known['price_per_hour']:g} {known['currency']}"
+        english.append(f"about {known['cost']:.2f} {known['currency']} at {price} an hour")
+        chinese.append(f"按每小时 {price} 约 {known['cost']:.2f} {known['currency']}")
+    memory = known["peak_memory_mib"]
+    english.append(f"largest memory of a process {memory} MiB")
+    chinese.append(f"单个进程最大内存 {memory} MiB")
+    return Words("; ".join(english), "；".join(chinese))
+
+
+def section_footer(section: dict[str, Any], results: Results) -> Words | None:
+    """On what a section was computed, and what that took; nothing of cells that say nothing of it."""
+    known = footer(results, section)
+    if not known["hardware"]:
+        return None
+    hardware, cost = " / ".join(known["hardware"]), spent(known)
+    return Words(f"Computed on: {hardware}; {cost.en}", f"实验环境：{hardware}；{cost.zh}")

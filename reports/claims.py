@@ -50,7 +50,8 @@ LISTS = {
                 kind,
                 re.compile(rf"{re.escape(words.en)} (?P<list>\d.+)\."),
                 re.compile(
-                    rf"(?P<count>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?)(?: \({SMALLEST} would have been found\))?"
+                    r"(?P<count>\d+) of (?P<all>\d+) comparisons in (?P<score>.+?)"
+                    rf"(?: \({SMALLEST} would have been found\))?"
                 ),
             )
             for kind, words in (COUNTED | OPEN).items()
@@ -169,11 +170,11 @@ def seeds_of(numbers: Numbers) -> dict[object, dict[int, float]]:
     """(section, label, score) → seed → value, computed from the results alone."""
     found: dict[object, dict[int, float]] = {}
     known = numbers.results[numbers.results["status"] == "finished"]
-    for section, label, score, seed, value in zip(
-        known["section"], known["label"], known["score"], known["seed"], known["value"], strict=True
-    ):
+    names = ("section", "label", "variant", "score", "seed", "value")
+    for section, label, variant, score, seed, value in zip(*(known[name] for name in names), strict=True):
         if pd.notna(value):
-            found.setdefault((section, label, score), {})[int(seed)] = float(value)
+            name = f"{label} · {variant}" if isinstance(variant, str) and variant else label
+            found.setdefault((section, name, score), {})[int(seed)] = float(value)
     return found
 
 

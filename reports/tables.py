@@ -12,7 +12,7 @@ import pandas as pd
 from reports.compare import Comparisons
 from reports.load import Results
 from reports.rows import rows_of, shown_values, transfer_values
-from reports.text import MISSING, heading, markdown, number, plain, probability, signed, symbol
+from reports.text import MISSING, bare, heading, markdown, number, plain, probability, signed, symbol
 from reports.words import Words
 
 VERDICTS = {
@@ -35,6 +35,9 @@ class Entry:
     def markdown(self, language: Any) -> str:
         return self.text.in_language(language)
 
+    def bare(self) -> dict[str, Any]:
+        return {"text": unmarked(self.text), "value": self.value, "cells": self.cells, "bold": self.bold}
+
 
 @dataclass(frozen=True)
 class Table:
@@ -46,6 +49,18 @@ class Table:
     def markdown(self, language: Any) -> str:
         lines = [[one.in_language(language) for one in self.head]]
         return markdown(lines + [[entry.markdown(language) for entry in row] for row in self.rows])
+
+    def bare(self, title: str) -> dict[str, Any]:
+        """The same without Markdown, as a page shows it; a table without a caption has the section's title."""
+        return {
+            "caption": unmarked(self.caption) if self.caption else same(title),
+            "head": [unmarked(one) for one in self.head],
+            "rows": [[entry.bare() for entry in row] for row in self.rows],
+        }
+
+
+def unmarked(words: Words) -> Words:
+    return Words(bare(words.en), bare(words.zh))
 
 
 def same(text: str) -> Words:

@@ -29,6 +29,12 @@ def markdown(lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
+def bare(text: str) -> str:
+    """What a reader sees of a field of a table: `plain` undone, and our own markup left out."""
+    shown = re.sub(r"(?<!\\)\*+", "", text.replace("<br>", "; "))
+    return html.unescape(re.sub(r"\\([\\`*\[\]|~$_#+=.)-])", r"\1", shown))
+
+
 def number(value: float) -> str:
     return f"{value:.4f}"
 

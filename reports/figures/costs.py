@@ -141,8 +141,8 @@ def caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) ->
     labels = [point.label for best in fronts for point in best]
     others = renamed(labels, "configuration", "配置")
     return Words(
-        f"{value_name(value)} against {devices} of a cell for {count} configurations; numbered, those that nothing "
-        f"as cheap exceeds: {'; '.join(labels)}{others.en}",
-        f"{count} 个配置的 {value_name(value)} 与每个单元的 {devices}；带编号者为同等成本下无更优者："
+        f"{value_name(value)} against {devices} of a cell for {count} configurations; numbered, the Pareto front "
+        f"of the means, which no test has gone through: {'; '.join(labels)}{others.en}",
+        f"{count} 个配置的 {value_name(value)} 与每个单元的 {devices}；带编号者为均值的帕累托前沿，未经检验："
         f"{'；'.join(labels)}{others.zh}",
     )

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 
 from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
 from reports.load import Results
-from reports.tables import symbol
+from reports.text import symbol
 from reports.words import Words
 
 COLOURS = "cividis"  # the same with any colour vision

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,28 @@ from markupsafe import Markup
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
+from reports.words import Words
 
 HERE = Path(__file__).parent
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
-def write(results: Results, sections: list[dict[str, Any]], folder: Path) -> Path:
+def write(
+    results: Results,
+    sections: list[dict[str, Any]],
+    folder: Path,
+    general: Sequence[Words] = (),
+    footer: Sequence[Words] = (),
+) -> Path:
     """index.html beside the figures, which it holds too; the same bytes from the same results."""
     path = folder / "index.html"
-    path.write_text(render(results, sections, folder), encoding="utf-8", errors="replace")
+    path.write_text(render(results, sections, folder, general, footer), encoding="utf-8", errors="replace")
     return path
 
 
-def render(results: Results, sections: list[dict[str, Any]], folder: Path) -> str:
+def render(
+    results: Results, sections: list[dict[str, Any]], folder: Path, general: Sequence[Words], footer: Sequence[Words]
+) -> str:
     templates = Environment(
         loader=FileSystemLoader(HERE),
         undefined=StrictUndefined,
@@ -38,6 +48,8 @@ def render(results: Results, sections: list[dict[str, Any]], folder: Path) -> st
     shown = points.texts(pictures, results)
     return templates.get_template("page.html.j2").render(
         experiment=results.grid["experiment"],
+        general=general,
+        footer=footer,
         sections=[
             section | {"picture": picture, "images": images(section["figures"], folder, picture is not None)}
             for section, picture in zip(sections, pictures, strict=True)
