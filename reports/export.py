@@ -55,8 +55,8 @@ def scores(results: Results) -> pd.DataFrame:
     held = results.scores[names].rename_axis("cell").reset_index()
     held = held.melt("cell", var_name="score", value_name="value").dropna(subset="value")
     found = held.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
-    parts = found["score"].str.rpartition("/")
-    return found.assign(variant=parts[0], score=parts[2])
+    parts = [name.rpartition("/") for name in found["score"]]
+    return found.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
 
 
 def plain(values: pd.Series) -> pd.Series:
