@@ -37,10 +37,11 @@ def gpu_seconds(provenance: dict[str, Any]) -> float:
     return float(provenance["gpu_seconds"]) * int(provenance.get("processes") or 1)
 
 
-def energy(known: list[dict[str, Any]]) -> float | None:
-    """Of the cells together; None where some could not tell, since a part of it would be read as the whole."""
-    joules = [p["energy_joules"] for p in known if p.get("energy_joules") is not None]
-    return sum(joules) / HOUR if joules and len(joules) == len(known) else None
+def energy(known: list[dict[str, Any]]) -> dict[str, float]:
+    """Watt-hours of the cells together, of `cpu` and `gpu`, as far as counters could be read for all of them: a part
+    would be taken for the whole."""
+    told = [p.get("energy_joules") or {} for p in known]
+    return {kind: sum(t[kind] for t in told) / HOUR for kind in ("cpu", "gpu") if told and all(kind in t for t in told)}
 
 
 def cost(results: Results, known: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ between cells that run the same part of it. A difference that is the same for al
 comparison alone, since rows are compared seed by seed; it is said all the same.
 """
 
+import json
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
@@ -40,7 +41,7 @@ def settings(section: dict[str, Any], results: Results, cells: list[Shown]) -> I
     found = []
     for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
         alike = by({*CHOICES} - {name}) if name in FOLLOWING else by(set())
-        values = {cell: cell.setting(path(name)) or "left out" for cell in known}
+        values = {cell: cell.setting(path(name)) for cell in known}
         if difference := between(values, alike):
             found.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
     if found:
@@ -192,7 +193,7 @@ def halved(section: dict[str, Any], results: Results, cells: list[Shown]) -> Ite
         cell
         for cell in cells
         if cell.provenance and cell.params and "micro_batch" in cell.provenance
-        if str(cell.provenance["micro_batch"]) != (cell.setting("training.micro_batch") or "None")
+        if json.dumps(cell.provenance["micro_batch"]) != cell.setting("training.micro_batch")
     ]
     if found:
         place = where(found)

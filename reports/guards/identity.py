@@ -1,14 +1,9 @@
 """Whether a run is the one that its place in the table says, and MLflow holds what was measured."""
 
-import json
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
-
-from contrastive.config import PARTS, SETTINGS
-from reports.guards.shown import Guard, Shown, listed, where
+from reports.guards.shown import Guard, Shown, default, listed, where
 from reports.load import Results
 from reports.words import Words
 
@@ -36,30 +31,16 @@ def other_settings(section: dict[str, Any], results: Results, cells: list[Shown]
 
 
 def differences(cell: Shown) -> list[str]:
-    assert cell.params is not None
     settings = cell.row.get("settings")
     if settings is None:  # a grid of before rows had any
         return []
     expected = settings | {"seed": str(cell.seed)}
     return [
         f"{name} is {short(own)}, not {short(meant)}"
-        for name in sorted({*expected, *cell.params})
-        for own, meant in [(cell.params.get(name, default(name)), expected.get(name, default(name))[:LONGEST])]
+        for name in sorted({*expected, *(cell.params or {})})
+        for own, meant in [(cell.setting(name), expected.get(name, default(name))[:LONGEST])]
         if own != meant
     ]
-
-
-@cache
-def default(setting: str) -> str:
-    """What a setting is where nothing is noted of it, as for one that was added since."""
-    name = setting.rpartition(".")[2]
-    model = PARTS.get(SETTINGS.get(name, ""))
-    if model is None or model.model_fields[name].is_required():
-        return "nothing"
-    value = model.model_fields[name].default
-    return (
-        value if isinstance(value, str) else json.dumps(value.model_dump() if isinstance(value, BaseModel) else value)
-    )
 
 
 def short(text: str) -> str:

@@ -1,10 +1,15 @@
 """The cells of a section with what is known of them, and how a guard names them."""
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
+from contrastive.config import PARTS, SETTINGS
 from reports.load import Results
 from reports.words import Words
 
@@ -35,9 +40,22 @@ class Shown:
     provenance: dict[str, Any] | None = None
     evaluation: str = ""
 
-    def setting(self, name: str) -> str | None:
+    def setting(self, name: str) -> str:
         """A setting as the run has it; those of the objective go without their part."""
-        return (self.params or {}).get(name)
+        return (self.params or {}).get(name, default(name))
+
+
+@cache
+def default(setting: str) -> str:
+    """What a setting is of which nothing is noted, as of one that was added since."""
+    name = setting.rpartition(".")[2]
+    model = PARTS.get(SETTINGS.get(name, ""))
+    if model is None or model.model_fields[name].is_required():
+        return "left out"
+    value = model.model_fields[name].default
+    return (
+        value if isinstance(value, str) else json.dumps(value.model_dump() if isinstance(value, BaseModel) else value)
+    )
 
 
 def shown(section: dict[str, Any], results: Results) -> list[Shown]:

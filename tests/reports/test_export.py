@@ -14,8 +14,12 @@ from reports.load import Results, load
 
 SECTIONS = [
     {"title": "Losses", "axes": {"loss": ["ce+supcon", "rdrop"]}},
-    {"title": "Tokens", "base": {"loss": "ce+supcon", "view": "topk_tokens"}, "axes": {"k": [2, 3], "alpha": [0.2, 0.5]}},
-]  # fmt: skip
+    {
+        "title": "Tokens",
+        "base": {"loss": "ce+supcon", "view": "topk_tokens"},
+        "axes": {"k": [2, 3], "alpha": [0.2, 0.5]},
+    },
+]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from reports.load import Results
 from reports.provenance import footer
@@ -40,10 +39,10 @@ def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_the
 
 
 def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
-    held = results(noted(energy_joules=7200.0), noted())
-    assert footer(held)["cost"] is None and footer(held)["energy_watt_hours"] is None
-    assert footer(held, held.grid["sections"][0])["energy_watt_hours"] == pytest.approx(2.0)
-    assert footer(results(noted(energy_joules=7200.0), noted(energy_joules=3600.0)))["energy_watt_hours"] == 3.0
+    held = results(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
+    assert footer(held)["cost"] is None and footer(held)["energy_watt_hours"] == {"cpu": 3.0}
+    assert footer(held, held.grid["sections"][0])["energy_watt_hours"] == {"cpu": 2.0, "gpu": 1.0}
+    assert footer(results(noted(energy_joules={"cpu": 1.0}), noted()))["energy_watt_hours"] == {}
 
 
 def test_of_nothing_known_there_is_a_footer_too():
