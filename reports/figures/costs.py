@@ -59,19 +59,18 @@ def main_value(results: Results) -> tuple[str, bool]:
 
 def configurations(results: Results, value: str) -> list[Point]:
     """Each configuration of the report once, where all of its seeds are measured on one kind of device."""
+    if value not in results.scores:
+        return []
+    scores, provenances = dict(results.scores[value]), dict(results.cells["provenance"])
     found: dict[tuple[str, ...], Point] = {}
-    for section in results.grid["sections"]:
-        for row in section["rows"]:
-            cells = tuple(row["cells"])
-            if cells in found or value not in results.scores or not set(cells) <= set(results.cells.index):
-                continue
-            score = float(results.scores[value].reindex(list(cells)).mean(skipna=False))
-            provenances = [results.cells.loc[cell, "provenance"] for cell in cells]
-            if np.isfinite(score) and all(provenances):
-                costs = [cost(provenance) for provenance in provenances]
-                if len({device for device, _ in costs}) == 1:
-                    mean = float(np.mean([seconds for _, seconds in costs]))
-                    found[cells] = Point(row["label"], row["data"], costs[0][0], mean, score)
+    for row in (row for section in results.grid["sections"] for row in section["rows"]):
+        cells = tuple(row["cells"])
+        score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
+        if np.isfinite(score) and all(provenances.get(cell) for cell in cells):
+            costs = [cost(provenances[cell]) for cell in cells]
+            if len({device for device, _ in costs}) == 1:
+                mean = float(np.mean([seconds for _, seconds in costs]))
+                found.setdefault(cells, Point(row["label"], row["data"], costs[0][0], mean, score))
     return list(found.values())
 
 

@@ -25,6 +25,7 @@ from reports.figures.canvas import (
 from reports.words import Words
 
 LINES = 40  # of all panels together; a section with more shows its first value only
+MOST = 120  # rows: of more, the table says it
 LETTERS = 26  # of a label, in a line
 # verdict → marker, colour, filled, words of the legend
 MARKS: dict[str, tuple[str, str, bool, str]] = {
@@ -44,6 +45,8 @@ def draw(comparisons: Any, path: Path) -> Figure | None:
     panels = [(value, tested[tested["value"] == value]) for value in values]
     if len(tested) > LINES:
         panels = panels[:1]
+    if len(panels[0][1]) > MOST:
+        return None
     labels = list(dict.fromkeys(frame["label"]))
     names = dict(zip(labels, drawable(labels, "row"), strict=True))
     with style():
@@ -85,10 +88,18 @@ def panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | N
     if detectable is not None:
         axis.axvspan(max(-detectable, -reach), min(detectable, reach), color="#DDDDDD", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
-    for place, difference, width, verdict in zip(places, differences, widths, rows["verdict"], strict=True):
-        marker, colour, filled, _ = MARKS.get(verdict, MARKS["impossible"])
-        axis.plot([difference - width, difference + width], [place, place], color=colour, zorder=2)
-        axis.plot(difference, place, marker, color=colour, markersize=4, markerfacecolor=colour if filled else "white")
+    for verdict, (marker, colour, filled, _) in MARKS.items():
+        own = (rows["verdict"] == verdict).to_numpy()
+        face = colour if filled else "white"
+        axis.errorbar(
+            differences[own],
+            places[own],
+            xerr=widths[own],
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            markerfacecolor=face,
+        )
     axis.set(xlim=(-reach, reach), ylim=(-float(steps.sum()) - 0.3, 0.3))
     axis.set_yticks(places, names)
     axis.tick_params("y", length=0)
@@ -100,7 +111,8 @@ def panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | N
 
 
 def number(difference: float, half_width: float) -> str:
-    return f"{difference:+.4f}" + (f" ± {half_width:.4f}" if np.isfinite(half_width) else "")
+    text = f"{difference:+.4f}" + (f" ± {half_width:.4f}" if np.isfinite(half_width) else "")
+    return text.replace("-", "−")
 
 
 def others(rows: pd.DataFrame, names: dict[str, str]) -> str:

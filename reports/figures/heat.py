@@ -15,6 +15,7 @@ from reports.words import Words
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
+CELLS = 400  # of all panels: of more, the table says it
 LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 
@@ -34,6 +35,8 @@ def draw(section: dict[str, Any], comparisons: Any, results: Results, path: Path
         for value in dict.fromkeys(known["value"])
         for key, part in parts(rows[rows["value"] == value], axes)
     ]
+    if sum(map(len, (part for _, _, part in panels))) > CELLS:
+        return None
     with style():
         drawn = figure(panels, axes, results)
         return save(drawn, path.with_name(f"{path.name}-heat.svg"), caption(panels, axes))
@@ -72,13 +75,14 @@ def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataF
 
 def figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str], results: Results) -> Any:
     heights = [LINE * lines(part, axes) + 0.62 for _, _, part in panels]
+    scales = {value: scale(value, results) for value, _, _ in panels}
     columns = max(len(settings(part, axes[1], axes)) for _, _, part in panels)
     drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # so wide that numbers fit their cells
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
         axis.set_title(", ".join([value_name(value), *drawable([rest] if rest else [], "part")]))
-        panel(drawn, axis, part, axes, scale(value, results))
+        panel(drawn, axis, part, axes, scales[value])
     return drawn
 
 
@@ -93,12 +97,10 @@ def settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
 def scale(value: str, results: Results) -> Normalize:
     """From the lowest to the highest mean of the report's rows, whichever section shows them."""
     columns = [name for name in results.scores.columns if name == value or name.endswith(f"/{value}")]
-    means = [
-        results.scores[columns].reindex(row["cells"]).mean().to_numpy(float)
-        for section in results.grid["sections"]
-        for row in section["rows"]
-    ]
-    known = np.concatenate([np.zeros(0), *means])
+    rows = [row["cells"] for section in results.grid["sections"] for row in section["rows"]]
+    numbers = np.repeat(np.arange(len(rows)), [len(cells) for cells in rows])
+    cells = results.scores[columns].reindex([cell for cells in rows for cell in cells])
+    known = cells.groupby(numbers).mean().to_numpy(float).ravel()
     known = known[np.isfinite(known)]
     return Normalize(float(known.min()), float(known.max())) if len(known) else Normalize(0, 1)
 

@@ -44,7 +44,7 @@ def better_when(frame: pd.DataFrame, value: str) -> bool | None:
 
 def matrix(found: Any, value: str, higher: bool | None) -> Any:
     labels, count = drawable(list(found.labels), "row"), len(found.labels)
-    drawn = canvas(0.75 + 0.26 * count)
+    drawn = canvas(0.75 + 0.29 * count)
     axis = drawn.subplots()
     for i in range(count):
         for j in range(count):

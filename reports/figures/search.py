@@ -48,8 +48,8 @@ def scores(section: dict[str, Any], value: str, results: Results) -> np.ndarray:
     """The mean over seeds of each configuration that has them all."""
     if value not in results.scores:
         return np.zeros(0)
-    means = [results.scores[value].reindex(row["cells"]).mean(skipna=False) for row in section["rows"]]
-    found = np.array(means, float)
+    known = dict(results.scores[value])
+    found = np.array([np.mean([known.get(cell, np.nan) for cell in row["cells"]]) for row in section["rows"]], float)
     return found[np.isfinite(found)]
 
 
