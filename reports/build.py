@@ -222,9 +222,9 @@ def spent(known: dict[str, Any]) -> Words:
     wall, gpu = f"{known['wall_minutes']:.1f}", f"{known['gpu_minutes']:.1f}"
     english = [f"{known['cells']} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
     chinese = [f"{known['cells']} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
-    if known["energy_watt_hours"] is not None:
-        english.append(f"{known['energy_watt_hours']:.1f} Wh")
-        chinese.append(f"{known['energy_watt_hours']:.1f} Wh")
+    for meter, energy in known["energy_watt_hours"].items():
+        english.append(f"{energy:.1f} Wh ({meter})")
+        chinese.append(f"{energy:.1f} Wh（{meter}）")
     if known["cost"] is not None:
         price = f"{known['price_per_hour']:g} {known['currency']}"
         english.append(f"about {known['cost']:.2f} {known['currency']} at {price} an hour")

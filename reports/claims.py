@@ -89,8 +89,8 @@ EXPLAINED = {
 NOTHING = ("Nothing was compared.", "没有进行比较。")
 # What stands in every report, and says how to read it.
 EXPLAINING = (
-    "Bold is every value that is tied with the best of its column: no other one was shown to differ from it for the "
-    "good, after Holm's correction over all pairs of the section.",
+    "Bold is every value that is tied with the best of its column: nothing was shown to be better, after Holm's "
+    "correction over all pairs of the section.",
     "粗体表示与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。",
 )
 NUMBER = re.compile(r"(\*\*)?(-?\d+\.\d{4})(\*\*)?(?: ± (\d+\.\d{4}))?")

@@ -9,6 +9,7 @@ import numpy as np
 
 from contrastive import store
 from contrastive.config import Cell, Experiment
+from contrastive.plan import settings_by_name
 
 SETTINGS: dict[str, Any] = {
     "data": {"source": "file:texts.csv", "train": 20, "test": 40},
@@ -66,8 +67,10 @@ def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce"
     """grid.json of an experiment named `small`: each section compares the same rows over two seeds."""
     show = {"table": {"values": ["test.accuracy"]}, "tsne": True, "curves": True}
     sections = [{"title": title, "show": show} for title in titles]
+    cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=0).model_dump(mode="json", exclude={"seed"})
     rows = [
         {"label": label, "axes": {}, "baseline": i == 0, "data": "", "cells": [f"c{i}s0", f"c{i}s1"], "seeds": [0, 1]}
+        | {"against": 0 if i else None, "settings": settings_by_name(cell)}
         for i, label in enumerate(labels)
     ]
     experiment = Experiment(name="small", seeds=(0, 1), sections=sections, **SETTINGS)
