@@ -77,7 +77,7 @@ def no_effect(data: Data, seeds: int, count: int = GRIDS) -> Found:
     family, unbold, covered = [], [], []
     for right in grids(data, seeds, count):
         values = macro_f1(right) if data.macro else right.mean(2)
-        pairs = st.all_pairs(values, None if data.macro else right)
+        pairs = st.all_pairs(values, *((None, data.count) if data.macro else (right,)))
         family.append((st.holm(pairs.p[1:, 0]) <= st.ALPHA).any())
         adjusted = np.full((ROWS, ROWS), np.nan)
         adjusted[upper] = st.holm(pairs.p[upper])
@@ -107,7 +107,7 @@ def planted(seeds: int, over_texts: bool, count: int = GRIDS, comparisons: int =
         values = each.mean(2)
         pairs = st.all_pairs(values, each if over_texts else None)
         found.append(st.holm(pairs.p[1:, 0])[0] <= st.ALPHA)
-        if len(powers) < count // 4:
+        if len(powers) < count // 5:
             differences = [
                 st.paired(values[i], values[0], *((each[i], each[0]) if over_texts else ()))
                 for i in range(1, comparisons + 1)

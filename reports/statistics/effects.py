@@ -19,6 +19,7 @@ NO_RESIDUAL = Words(
 )
 
 NO_FACTOR = Words("no axis has two values", "没有任何维度有两个取值")
+COLUMNS = ["effect", "df", "F", "p", "p_holm", "share"]
 ROUNDING = 1e-12  # of the sum of squares: less of it is none
 RANK = 1e-10  # of the number of values: columns that add less are those of others
 
@@ -29,13 +30,12 @@ def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, block: str 
     Each term is compared with the model of all terms that do not contain it, as type II has it, by ranks, so that
     cells may be missing. What the texts of the test split would be otherwise is not part of the noise.
     """
+    if not np.isfinite(frame[value].to_numpy(float)).any():
+        return no_effects(NO_FACTOR)
     grid = Grid(frame, factors, value, block)
     rest, freedom = grid.residual(grid.terms)
-    columns = ["effect", "df", "F", "p", "p_holm", "share"]
     if freedom <= 0 or not grid.terms or rest <= ROUNDING * grid.total:
-        empty = pd.DataFrame(columns=columns)
-        empty.attrs["reason"] = NO_RESIDUAL if grid.terms else NO_FACTOR
-        return empty
+        return no_effects(NO_RESIDUAL if grid.terms else NO_FACTOR)
     rows = []
     for term in grid.terms:
         others = [t for t in grid.terms if not set(term) <= set(t)]
@@ -44,9 +44,15 @@ def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, block: str 
         df, size = more - fewer, max(without - with_it, 0.0)
         f = size / df / (rest / freedom) if df else np.nan  # nan: it cannot be told from the others
         rows.append((" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / grid.total))
-    found = pd.DataFrame(rows, columns=columns)
+    found = pd.DataFrame(rows, columns=COLUMNS)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     return found
+
+
+def no_effects(reason: Words) -> pd.DataFrame:
+    empty = pd.DataFrame(columns=COLUMNS)
+    empty.attrs["reason"] = reason
+    return empty
 
 
 def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed") -> pd.DataFrame:

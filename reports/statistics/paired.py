@@ -60,11 +60,15 @@ def paired(
     theirs: Float[ndarray, " s"],
     ours_each: ndarray | None = None,
     theirs_each: ndarray | None = None,
+    texts: int | None = None,
 ) -> Difference:
-    """The difference over the seeds that both know; `each`, s × n, has the values of texts that a score averages."""
+    """The difference over the seeds that both know; `each`, s × n, has the values of texts that a score averages.
+
+    `texts` is for scores that count texts and are no mean of them, such as macro-F1: of how many it is.
+    """
     both = np.isfinite(ours) & np.isfinite(theirs)
     each = None if ours_each is None or theirs_each is None else np.stack([ours_each[both], theirs_each[both]])
-    pairs = all_pairs(np.stack([ours[both], theirs[both]]), each)
+    pairs = all_pairs(np.stack([ours[both], theirs[both]]), each, texts)
     mean, p, seeds = float(pairs.mean[0, 1]), float(pairs.p[0, 1]), int(both.sum())
     over_texts = bool(np.isfinite(pairs.texts_freedom))
     if np.isnan(p):
@@ -73,7 +77,7 @@ def paired(
     return Difference(mean, spread, half_width(spread), p, seeds, over_texts)
 
 
-def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None) -> Pairs:
+def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None, texts: int | None = None) -> Pairs:
     """Each row against each other at the same seeds, and of the same texts where `values` are the means of `each`."""
     rows, seeds = values.shape
     nothing = np.full((rows, rows), np.nan)
@@ -84,19 +88,21 @@ def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None) -> Pai
         return Pairs(mean, nothing, nothing, nothing, 0, np.inf)
     from_seeds = between(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
     from_texts, texts_freedom = np.zeros((rows, rows)), np.inf
+    if texts is not None:
+        from_seeds = np.where(from_seeds > 0, np.maximum(from_seeds, one_step(seeds, texts)), 0.0)
     if each is not None and each.shape[2] > 1 and np.allclose(each.mean(2), values, rtol=1e-3):
         texts_freedom = each.shape[2] - 1
         over_texts, rest = text_variances(each)
         from_texts = np.maximum(over_texts - rest, 0)
-        from_seeds = np.where(rest > 0, np.maximum(from_seeds, one_step(each)), from_seeds)
+        if each.dtype == bool or (each == np.round(each)).all():  # right or wrong
+            from_seeds = np.where(rest > 0, np.maximum(from_seeds, one_step(seeds, each.shape[2])), from_seeds)
     p = significance(np.abs(mean), from_seeds, seeds - 1, from_texts, texts_freedom)
     return Pairs(mean, from_seeds, from_texts, p, seeds - 1, texts_freedom)
 
 
-def one_step(each: ndarray) -> float:
-    """The variance where one seed has one text more right than the others: equal counts are a tie by luck."""
-    _, seeds, texts = each.shape
-    return (1 / (seeds * texts)) ** 2 if (each == np.round(each)).all() else 0.0
+def one_step(seeds: int, texts: int) -> float:
+    """The variance where one seed has one text more right than the others: to agree nearer than that is luck."""
+    return (1 / (seeds * texts)) ** 2
 
 
 def text_variances(each: ndarray) -> tuple[Float[ndarray, "k k"], Float[ndarray, "k k"]]:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from reports.statistics.paired import Difference
 
 POWER = 0.8
-ESTIMATES, TRUTHS = 1000, 50  # steps of the distributions of an estimated variance, and of what the true one may be
+ESTIMATES, TRUTHS = 400, 40  # steps of the distributions of an estimated variance, and of what the true one may be
 
 
 def power(difference: float, spread: Spread, alpha: float) -> float:
     """How often the test finds a true difference; on average over the truth where the spread is an estimate itself."""
-    seeds = spread.seeds / ratios(spread.certainty, TRUTHS)[:, None]
+    truths = pooled_ratios(spread.freedom, spread.comparisons) if spread.comparisons else np.ones(1)
+    seeds = spread.seeds / truths[:, None]
     estimated = seeds * ratios(spread.freedom, ESTIMATES)
     needed = reach(alpha, estimated, spread.freedom, np.array(spread.texts), spread.texts_freedom)
     error = np.sqrt(seeds + spread.texts)
@@ -31,9 +32,17 @@ def power(difference: float, spread: Spread, alpha: float) -> float:
 @cache
 def ratios(freedom: float, steps: int) -> Float[ndarray, " steps"]:
     """What an estimated variance is to the true one: quantiles of their ratio, equally likely."""
-    if np.isinf(freedom):
-        return np.ones(1)
     return special.gammaincinv(freedom / 2, (np.arange(steps) + 0.5) / steps) * 2 / freedom
+
+
+@cache
+def pooled_ratios(freedom: float, comparisons: int) -> Float[ndarray, " steps"]:
+    """The same of the mean over comparisons that share a row: what they share varies as one, the rest averages out."""
+    fine = 5 * TRUTHS
+    shared = (comparisons + 1) / (2 * comparisons) * ratios(freedom, fine)
+    own = np.zeros(1) if comparisons == 1 else (1 - 1 / comparisons) / 2 * ratios((comparisons - 1) * freedom, fine)
+    both = np.sort(np.add.outer(shared, own).ravel())
+    return np.median(both.reshape(TRUTHS, -1), axis=1)
 
 
 def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
@@ -45,16 +54,13 @@ def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
 
 
 def pooled(differences: Sequence["Difference"]) -> Spread | None:
-    """The spread of one comparison, as the mean of all m of a section that share their baseline; None without any.
-
-    Two estimates with a row in common correlate by a quarter, so that m of them are worth 4m / (m + 3).
-    """
+    """The spread of one comparison, as the mean of all of a section that share their baseline; None without any."""
     known = [d.spread for d in differences if d.spread is not None]
     if not known:
         return None
     seeds, texts = (float(np.mean([getattr(s, part) for s in known])) for part in ("seeds", "texts"))
     freedom, texts_freedom = (min(getattr(s, part) for s in known) for part in ("freedom", "texts_freedom"))
-    return Spread(seeds, freedom, texts, texts_freedom, certainty=4 * len(known) / (len(known) + 3) * freedom)
+    return Spread(seeds, freedom, texts, texts_freedom, len(known))
 
 
 def smallest_p(seeds: int) -> float:

@@ -20,7 +20,7 @@ from scipy import special
 from reports.statistics.summary import CONFIDENCE
 
 LEAN = 1.8  # 1 is Banerjee's: 95.0–98.8 % at two seeds; 1.8: 93.2–96.9 %, 94.4–95.9 % at three; 2: 92.7–96.5 %
-SMALLEST, HALVINGS = -690.0, 42  # the logarithm of the smallest p that is looked for
+SMALLEST, HALVINGS = -690.0, 28  # the logarithm of the smallest p that is looked for
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ class Spread:
     freedom: float  # of the part of the seeds
     texts: float = 0.0  # what the texts add to it
     texts_freedom: float = np.inf
-    certainty: float = (
-        np.inf
-    )  # degrees of freedom with which the true part of the seeds is known: planning must add them
+    comparisons: int = 0  # that the part of the seeds is estimated from, and share a row; 0: it is known
 
     @property
     def standard_error(self) -> float:

@@ -1,0 +1,56 @@
+"""What the tests of a report are worth, by simulated grids: errors where nothing differs, coverage, power."""
+
+import pytest
+
+from benchmarks import simulation as simulated
+from benchmarks.simulation import DATA, GRIDS
+from reports.statistics import POWER
+
+ERROR = 0.05 + 2 * (0.05 * 0.95 / GRIDS) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("data", "seeds"),
+    [
+        ("seeds and texts", 2),
+        ("seeds and texts", 3),
+        ("the same recipe", 3),
+        ("macro-F1, seeds", 3),
+        ("seeds and texts", 5),
+        ("macro-F1, no seed effect", 5),
+    ],
+)
+def test_without_effect_families_err_and_intervals_miss_as_seldom_as_they_say(data, seeds):
+    found = simulated.no_effect(DATA[data], seeds)
+    assert found.family <= ERROR and found.unbold <= ERROR and 0.93 <= found.coverage <= 0.97
+
+
+@pytest.mark.parametrize(("seeds", "over_texts"), [(2, True), (3, False), (5, True)])
+def test_a_planted_effect_is_found_as_often_as_is_printed(seeds, over_texts):
+    found, on_average = simulated.planted(seeds, over_texts)
+    assert found == pytest.approx(POWER, abs=0.03) and on_average == pytest.approx(POWER, abs=0.03)
+
+
+def test_mcnemar_over_trained_models():
+    assert simulated.mcnemar() <= ERROR
+
+
+@pytest.mark.parametrize("texts", [100, 500])
+def test_the_bootstrap_covers_from_100_texts_on(texts):
+    assert 0.93 <= simulated.bootstrap(texts) <= 0.97
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_axes_and_their_levels(seeds):
+    family, coverage = simulated.axes(seeds)
+    assert family <= ERROR and 0.93 <= coverage <= 0.97
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_means_over_seeds(seeds):
+    assert 0.93 <= simulated.summaries(seeds) <= 0.97
+
+
+def test_the_interquartile_mean_of_ten_seeds():
+    """With fewer seeds the interval is too narrow, as bootstraps of few values are."""
+    assert 0.91 <= simulated.interquartile(10) <= 0.97
