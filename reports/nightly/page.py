@@ -102,64 +102,6 @@ HOW = Words(
 )
 
 
-def headline(self) -> str:
-    return headline(self.judgements).en
-
-
-def write(uri: str, output: Path) -> Said:
-    """README.md and README.zh.md of the last night."""
-    nights = read(uri)
-    if not nights:
-        raise UserError("MLflow holds no night yet: `ablate nightly` measures one")
-    settings = Nightly(**nights[-1].document["settings"])
-    metrics = metrics_of(settings, nights)
-    judged = judge(nights, metrics, settings)
-    output.mkdir(parents=True, exist_ok=True)
-    for name, language in NAMES.items():
-        assert language in LANGUAGES
-        fresh = output / f".{name}"
-        fresh.write_text(text(nights, judged, metrics, settings, language), encoding="utf-8")
-        os.replace(fresh, output / name)
-    return Said(output / "README.md", nights[-1], judged[-1])
-
-
-def text(
-    nights: Sequence[Night],
-    judged: Sequence[Sequence[Judgement]],
-    metrics: Sequence[Metric],
-    settings: Nightly,
-    language: Language,
-) -> str:
-    rest = [one for one in judged[-1] if one.metric.is_part]
-    configurations: list[Words | str] = [Words("## Configurations", "## 各配置"), table(rest, language)] if rest else []
-    blocks: list[Words | str] = [
-        Words("# Nightly: ", "# 夜间回归：").in_language(language) + headline(judged[-1]).in_language(language),
-        situation(nights, judged, settings).in_language(language),
-        table([one for one in judged[-1] if not one.metric.is_part], language),
-        *configurations,
-        *listed(Words("## Cells without a result", "## 没有结果的单元"), failed(nights[-1])),
-        *listed(
-            Words("## Commits since the last good night", "## 上一个正常夜晚以来的提交"), since_good(nights, judged)
-        ),
-        HOW,
-        alarms(nights, metrics, settings),
-        Words("## Nights", "## 历次"),
-        history(nights, judged, language),
-    ]
-    return "\n\n".join(block if isinstance(block, str) else block.in_language(language) for block in blocks) + "\n"
-
-
-HOW = Words(
-    "Each metric is compared with the first nights of this environment, paired by seed; a difference is ± half of its 95 % "
-    "interval, of timings in percent. It has to stand out of the spread between seeds and of that between nights, "
-    "after Holm's correction over the metrics of a night, be larger than the practical minimum, and be confirmed: quality by a "
-    "second run in the same night, timings by the next night. Detectable is what would be seen four times of five.",
-    "每个指标按种子配对，与本环境最初几晚比较；差值 ± 95 % 区间的一半，计时指标以百分比表示。变化须超出种子间与夜间波动，"
-    "经 Holm 校正后显著，大于实际最小值，并得到证实：质量指标由同晚第二次运行证实，计时指标由次晚证实。"
-    "可检出差值是五次中能发现四次的变化。",
-)
-
-
 def headline(judgements: Sequence[Judgement]) -> Words:
     """Counts of the verdicts, and the names of what failed or improved."""
     en, zh = [], []
