@@ -29,7 +29,8 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
             rows.append(halves(metric.scaled(values)))
             if len(rows) > settings.window:
                 window, since = np.stack(rows[: settings.window]), rows[settings.window :]
-                p.append(min(compare(window, np.stack(since[-k:])).p for k in LOOKS if k <= len(since)))
+                looks = [compare(window, np.stack(since[-k:])).p for k in LOOKS if k <= len(since)]
+                p.append(min(1.0, len(looks) * min(looks)))
         judged += bool(p)
         alarms += bool(p) and bool((holm(np.array(p)) <= settings.false_alarms).any())
     return alarms, judged

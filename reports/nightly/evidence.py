@@ -1,15 +1,12 @@
 """The test of the nightly verdict: some nights against the window, paired by seed. Plain functions over arrays."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from reports.statistics import detectable
-
-CONFIDENCE = 0.95
+CONFIDENCE, POWER = 0.95, 0.8
 DUST = 1e-12  # of a mean of floats, relative
 
 
@@ -26,7 +23,7 @@ class Evidence:
 
     def detectable(self, alpha: float) -> float:
         """The smallest true change that is seen four times of five where `alpha` is left after the correction."""
-        return _detectable(self.freedom, alpha) * self.standard_error
+        return (quantile(1 - alpha / 2, self.freedom) + quantile(POWER, self.freedom)) * self.standard_error
 
 
 def compare(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"]) -> Evidence:
@@ -55,11 +52,6 @@ def p_value(difference: float, error: float, freedom: float) -> float:
     if error == 0:
         return float(difference == 0)
     return float(2 * special.stdtr(freedom, -abs(difference) / error))
-
-
-@cache
-def _detectable(freedom: float, alpha: float) -> float:
-    return detectable(1.0, freedom, alpha)  # it grows with the standard error
 
 
 def quantile(share: float, freedom: float) -> float:

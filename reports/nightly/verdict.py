@@ -1,6 +1,6 @@
 """The verdict of each night on each metric. Plain functions: nights in, judgements out.
 
-A change is first suspected, when the mean of the last one, two or three nights stands out of the window after Holm's
+A change is first suspected, when the mean of the last night, or of the last three, stands out of the window after Holm's
 correction over all metrics of the night. It is called when other data confirm it: a second run of the panel in the
 same night (quality), or the night after by itself (also timings, since a second run meets the same busy machine).
 """
@@ -18,7 +18,7 @@ from reports.statistics import holm
 from reports.words import Words
 
 Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
-LOOKS = (1, 2, 3)  # the last nights whose mean is compared
+LOOKS = (1, 3)  # the last nights whose mean is compared; two looks, so that each has half of the false alarms
 AGREES = 0.05  # p of a night that confirms by itself what the one before made suspect
 AT = " @ "  # score @ configuration
 Values = Mapping[str, np.ndarray]
@@ -128,11 +128,12 @@ class Look:
     alone: Evidence | None = None  # tonight by itself
     best: Evidence | None = None  # of the last nights, the mean with the smallest p
     nights: int = 0
+    looks: int = 1  # of which that is the best
     again: Evidence | None = None  # the same with the second run in the place of tonight's
 
     @property
     def p(self) -> float:
-        return math.nan if self.best is None else self.best.p
+        return math.nan if self.best is None else min(1.0, self.looks * self.best.p)
 
 
 def look(before: Sequence[np.ndarray], night: Night, metric: Metric, settings: Nightly) -> Look:
@@ -152,7 +153,9 @@ def look(before: Sequence[np.ndarray], night: Night, metric: Metric, settings: N
     nights = min(compared, key=lambda k: compared[k].p)
     second = None if metric.is_timing else whole(night.again, metric)
     again = None if second is None else compare(window, np.stack([*since[-nights:-1], metric.scaled(second)]))
-    return Look(None, len(before), mean, float(window.mean()), compared[1], compared[nights], nights, again)
+    return Look(
+        None, len(before), mean, float(window.mean()), compared[1], compared[nights], nights, len(compared), again
+    )
 
 
 def whole(values: Values, metric: Metric) -> np.ndarray | None:
