@@ -97,7 +97,8 @@ HOW = Words(
     "confirmed: quality by a second run in the same night, timings by the next night. Detectable is what would be "
     "seen four times of five.",
     "每个指标按种子配对，与本环境最初几晚比较；差值 ± 95 % 区间的一半，计时指标以百分比表示。"
-    "变化须超出种子间与夜间波动，经 Holm 校正后显著，大于实际最小值，并得到证实：质量指标由同晚第二次运行证实，计时指标由次晚证实。"
+    "变化须超出种子间与夜间波动，经 Holm 校正后显著，大于实际最小值，并得到证实："
+    "质量指标由同晚第二次运行证实，计时指标由次晚证实。"
     "可检出差值是五次中能发现四次的变化。",
 )
 

@@ -1,8 +1,8 @@
 """The verdict of each night on each metric. Plain functions: nights in, judgements out.
 
-A change is first suspected, when the mean of the last night, or of the last three, stands out of the window after Holm's
-correction over all metrics of the night. It is called when other data confirm it: a second run of the panel in the
-same night (quality), or the night after by itself (also timings, since a second run meets the same busy machine).
+A change is first suspected, when the mean of the last night, or of the last three, stands out of the window after
+Holm's correction over all metrics of the night. It is called when other data confirm it: a second run of the panel in
+the same night (quality), or the night after by itself (also timings: a second run meets the same busy machine).
 """
 
 import math
