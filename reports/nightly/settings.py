@@ -26,6 +26,6 @@ class Nightly(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     baseline: int = Field(1, ge=1, description="raise it to accept what is: a new window of nights is pinned")
     window: int = Field(10, ge=2, description="nights of the pinned baseline, the first ones of an environment")
-    false_alarms: float = Field(0.01, gt=0, le=0.2, description="share of nights that may be called without a cause")
+    false_alarms: float = Field(0.005, gt=0, le=0.2, description="share of nights that may be called without a cause")
     quality: Mapping[str, Limits] = Field(min_length=1, description="score → limits, e.g. test.accuracy")
     speed: Limits = Field(description="the limits of every timing")

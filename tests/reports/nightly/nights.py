@@ -25,7 +25,7 @@ class Truth:
     """
 
     configurations: int = 4
-    seeds: int = 20
+    seeds: int = 24
     neutral: float = 0.3
     redrawn: float = 1.0
     nightly: float = 0.0

@@ -1,5 +1,7 @@
 """How often the nightly verdict errs, and how often it sees what is there, over simulated nights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,8 @@ from reports.nightly.verdict import judge
 from tests.reports.nightly.nights import SETTINGS, Truth, metrics, simulate
 
 CALLED = ("improved", "regressed")
-AFTER = 40  # nights after the window, in a history
-HISTORIES = 25
+AFTER = 20  # nights after the window, in a history
+HISTORIES = 50  # an alarm without a cause stays until other code comes
 
 
 @pytest.mark.parametrize(
@@ -34,29 +36,29 @@ def test_at_most_one_night_in_a_hundred_is_called_without_a_cause(truth):
 
 
 @pytest.mark.parametrize(
-    ("truth", "wanted"),
+    ("truth", "sign"),
     [
-        (Truth(), 0.95),  # the step draws every seed's noise anew
-        (Truth(neutral=1.0), 0.95),
-        (Truth(neutral=0, nightly=1.0), 0.95),
-        (Truth(seeds=5, neutral=0.1, redrawn=0.05), 0.95),
+        (Truth(), 1),  # the step draws every seed's noise anew
+        (Truth(), -1),
+        (Truth(neutral=1.0), -1),
+        (Truth(neutral=0, nightly=1.0), -1),
+        (Truth(seeds=5, neutral=0.1, redrawn=0.02), -1),
     ],
-    ids=["shipped panel", "each night its own code", "each run its own numbers", "five seeds that stay alike"],
+    ids=["better", "worse", "each night its own code", "each run its own numbers", "five seeds that stay alike"],
 )
-@pytest.mark.parametrize("sign", [1, -1], ids=["improved", "regressed"])
-def test_a_step_of_one_standard_deviation_is_called_within_three_nights(truth, wanted, sign):
-    draw, tries, seen, at = np.random.default_rng(1), 150, 0, SETTINGS.window + 2
-    planted = Truth(**{**vars(truth), "step": float(sign), "at": at})
+def test_a_step_of_one_standard_deviation_is_called_within_three_nights(truth, sign):
+    draw, tries, seen, at = np.random.default_rng(1), 100, 0, SETTINGS.window + 1
+    planted = replace(truth, step=float(sign), at=at)
     for _ in range(tries):
         nights = judge(simulate(planted, at + 3, draw), metrics(planted), SETTINGS)[at:]
         verdicts = {one.verdict for night in nights for one in night if one.metric.name == "test.accuracy"}
         seen += ("improved" if sign > 0 else "regressed") in verdicts
         assert ("regressed" if sign > 0 else "improved") not in verdicts
-    assert seen / tries >= wanted
+    assert seen / tries >= 0.95, seen
 
 
 def test_a_machine_that_became_half_as_fast_is_called_within_three_nights():
-    draw, tries, at = np.random.default_rng(2), 60, SETTINGS.window + 2
+    draw, tries, at = np.random.default_rng(2), 60, SETTINGS.window + 1
     slower = Truth(slowdown=1.0, at=at)
     seen = {"training_seconds": 0, "texts_per_second": 0}
     for _ in range(tries):
