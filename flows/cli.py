@@ -125,6 +125,52 @@ def audit(experiment: ExperimentFile) -> None:
     typer.echo("run folders are whole, and MLflow agrees with them")
 
 
+SHIPPED = Path(__file__).parent.parent / "configs"
+
+
+@app.command()
+def nightly(
+    panel: Annotated[Path, typer.Argument(metavar="PANEL", help="experiment file")] = SHIPPED / "nightly.yaml",
+    settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
+    engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
+) -> None:
+    """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
+    from flows.plan import check
+
+    check(panel)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows import orphans, temporary
+    from flows.nightly import NightFailed
+    from flows.nightly import nightly as measure
+
+    try:
+        with orphans.none(), temporary.server():
+            typer.echo(measure(str(panel), str(settings), engine.value))
+    except NightFailed as failed:
+        fail(str(failed), 1)
+
+
+@app.command()
+def bisect(
+    metric: Annotated[str, typer.Argument(metavar="METRIC", help="e.g. test.accuracy or training_seconds")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="commit at which it was as it should be")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="later commit at which it is not")],
+    panel: Annotated[Path, typer.Option(help="experiment file")] = SHIPPED / "nightly.yaml",
+    settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
+    engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
+) -> None:
+    """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
+    from flows.plan import check
+
+    check(panel)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows import orphans, temporary
+    from flows.bisect import search
+
+    with orphans.none(), temporary.server():
+        typer.echo(search(metric, good, bad, panel.absolute(), settings, engine.value))
+
+
 @app.command()
 def doctor() -> None:
     """Check what a run needs on this machine, and say what to do about what is missing."""

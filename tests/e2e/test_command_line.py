@@ -12,7 +12,7 @@ from contrastive import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
-COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "doctor", "up", "down")
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
 
 
 def report_of(home: Path) -> dict[str, bytes]:

@@ -1,0 +1,132 @@
+"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and judged against the pinned window."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect import flow, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from pydantic import ValidationError
+
+from contrastive import provenance, store
+from contrastive.errors import UserError
+from flows import panel as panels
+from flows import webhook
+from reports.nightly import history
+from reports.nightly.page import Said
+from reports.nightly.settings import Nightly
+from reports.nightly.verdict import Night, judge, metrics_of
+from tasks import nights as tracked
+from tasks.engines import EngineName
+
+
+class NightFailed(RuntimeError):
+    """Something became worse, or measured nothing; the message names the metrics."""
+
+
+@flow(name="nightly", flow_run_name="nightly · {panel}", persist_result=False)
+def nightly(
+    panel: str = "configs/nightly.yaml",
+    settings: str = "configs/nightly/verdict.yaml",
+    engine: EngineName = "local",
+) -> str:
+    """Measure a panel of cells anew and say what became better or worse than it was in the pinned nights.
+
+    Args:
+        panel: path of an experiment file, which is run whole, whatever has been computed before
+        settings: path of the settings of the verdict
+        engine: where cells run: local, ray or inline, as for `ablation-grid`
+    """
+    store.check_home()
+    limits = read_settings(Path(settings))
+    with store.locked(store.home() / "locks" / "nightly"):
+        shutil.rmtree(folder(), ignore_errors=True)  # what a night that was killed has left
+        try:
+            document = night(Path(panel), limits, engine)
+        finally:
+            shutil.rmtree(folder(), ignore_errors=True)
+        tracked.record(document)
+        said = tracked.tell()
+    create_markdown_artifact(key="nightly", markdown=said.path.read_text(encoding="utf-8"))
+    webhook.post(told(said))
+    if said.failing:
+        raise NightFailed(message(said))
+    return f"{said.headline}; {said.path}"
+
+
+def folder() -> Path:
+    return store.home() / "nightly"
+
+
+def read_settings(path: Path) -> Nightly:
+    try:
+        return Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name the settings of the verdict") from None
+    except ValidationError as error:
+        found = [f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise UserError("\n".join(found)) from None
+    except (yaml.YAMLError, TypeError, UnicodeDecodeError):
+        raise UserError(f"{path} is no map of settings in YAML; see configs/nightly/verdict.yaml") from None
+
+
+@task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)
+def run(panel: Path, engine: str, number: int) -> dict[str, Any]:
+    """The whole panel in a home of its own, so that nothing can be reused."""
+    return panels.measure(panel, folder() / f"run-{number}", engine)
+
+
+def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
+    """Everything that is kept of a night. What it makes suspect of the quality, a second run has to confirm."""
+    earlier = tracked.past()
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    first = run(panel, engine, 1)
+    surroundings = first["hardware"] | panels.environment(panel, engine, settings.baseline)
+    document = {
+        "version": 1,
+        "when": when,
+        "commit": provenance.commit(),
+        "commits": list(panels.commits(earlier[-1].document["commit"] if earlier else "")),
+        "environment": surroundings,
+        "epoch": digest(surroundings),
+        "settings": settings.model_dump(mode="json"),
+        "configurations": first["configurations"],
+        "directions": first["directions"],
+        "runs": [{"values": first["values"], "failed": first["failed"]}],
+    }
+    if suspects([*earlier, history.night(document)], settings):
+        second = run(panel, engine, 2)
+        document["runs"].append({"values": second["values"], "failed": second["failed"]})
+    return document
+
+
+def digest(surroundings: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(surroundings, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def suspects(nights: list[Night], settings: Nightly) -> bool:
+    """Whether the last night makes a score suspect that no night before did; timings wait for another night."""
+    found = judge(nights, metrics_of(settings, nights), settings)[-1]
+    return any(one.suspected and one.verdict == "inconclusive" and not one.metric.is_timing for one in found)
+
+
+def message(said: Said) -> str:
+    lines = [f"{one.metric.name}: {one.verdict}, {one.why.en}" for one in said.failing]
+    return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
+
+
+def told(said: Said) -> dict[str, Any]:
+    """What a webhook gets; `text` is what chat programs show."""
+    return {
+        "text": f"nightly at {said.night.document['commit'] or 'unknown'}: {said.headline}",
+        "when": said.night.when,
+        "commit": said.night.document["commit"],
+        "failed": bool(said.failing),
+        "verdicts": {one.metric.name: one.verdict for one in said.judgements},
+    }

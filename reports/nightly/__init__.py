@@ -1,0 +1,1 @@
+"""The nightly regression: what its nights say, from MLflow alone."""

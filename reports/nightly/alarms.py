@@ -1,0 +1,41 @@
+"""How often the nightly test errs, on comparisons that cannot hold anything: the same configurations at other seeds."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from reports.nightly.evidence import compare
+from reports.nightly.settings import Nightly
+from reports.nightly.verdict import LOOKS, Metric, Night, whole
+from reports.statistics import holm
+
+FEWEST = 2  # pairs of seeds
+
+
+def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: Nightly) -> tuple[int, int]:
+    """Nights in which a metric of the panel would have been suspected, and the nights in which one could have been.
+
+    One half of the seeds less the other half: whatever a change does to a metric, it does to both.
+    """
+    measured: dict[tuple[str, str], list[np.ndarray]] = {}
+    alarms = judged = 0
+    for night in nights:
+        p = []
+        for metric in (one for one in metrics if not one.is_part):
+            values = whole(night.values, metric)
+            if values is None or len(values) < 2 * FEWEST:
+                continue
+            rows = measured.setdefault((night.epoch, metric.name), [])
+            rows.append(halves(metric.scaled(values)))
+            if len(rows) > settings.window:
+                window, since = np.stack(rows[: settings.window]), rows[settings.window :]
+                looks = [compare(window, np.stack(since[-k:])).p for k in LOOKS if k <= len(since)]
+                p.append(min(1.0, len(looks) * min(looks)))
+        judged += bool(p)
+        alarms += bool(p) and bool((holm(np.array(p)) <= settings.false_alarms).any())
+    return alarms, judged
+
+
+def halves(values: np.ndarray) -> np.ndarray:
+    half = len(values) // 2
+    return values[:half] - values[half : 2 * half]

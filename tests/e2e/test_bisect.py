@@ -1,0 +1,81 @@
+"""`ablate bisect` for real, in a clone with commits of which one does harm and one cannot be measured."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from contrastive.errors import UserError
+from flows.bisect import Measured, metric_of
+from reports.nightly.settings import Nightly
+from tests.e2e.conftest import Ablate
+from tests.e2e.planted import SETTINGS, copy_of_the_code, harm, panel
+
+
+def git(code: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(code), *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(code: Path, subject: str) -> str:
+    git(code, "add", "--all")
+    git(code, "commit", "--quiet", "--allow-empty", "--message", subject)
+    return git(code, "rev-parse", "--short", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("home")
+    (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
+    return {"home": home, "code": copy_of_the_code(tmp_path_factory.mktemp("code")), "panel": panel(home)}
+
+
+def bisect(ablate_in: Ablate, place: dict[str, Path], *arguments: str) -> subprocess.CompletedProcess[str]:
+    home, options = place["home"], ("--settings", place["home"] / "verdict.yaml", "--engine", "inline")
+    return ablate_in(
+        home, "bisect", *arguments, "--panel", place["panel"], *options, code=place["code"], cwd=place["home"]
+    )
+
+
+@pytest.mark.e2e
+def test_the_commit_that_does_harm_is_named(place, ablate_in):
+    code = place["code"]
+    good = commit(code, "as it should be")
+    (code / "notes").write_text("1")
+    commit(code, "harmless")
+    broken = code / "contrastive/grid.py"
+    text = broken.read_text()
+    broken.write_text("raise RuntimeError\n")
+    commit(code, "cannot be measured")
+    broken.write_text(text)
+    commit(code, "can again")
+    harm(code)
+    wanted = commit(code, "does harm")
+    (code / "notes").write_text("a tree that is not clean")
+    found = bisect(ablate_in, place, "test.accuracy", good, "HEAD")
+    assert found.returncode == 0, found.stderr
+    assert "cannot be measured skipped" in found.stdout, found.stdout
+    assert wanted in found.stdout and "is the first commit" in found.stdout.splitlines()[-1], found.stdout
+    assert len(git(code, "worktree", "list").splitlines()) == 1
+    assert (code / "notes").read_text() == "a tree that is not clean" and git(code, "rev-parse", "HEAD")
+    assert not (place["home"] / "bisect").exists()
+
+
+@pytest.mark.e2e
+def test_what_cannot_be_searched_is_said_in_words(place, ablate_in):
+    turned = bisect(ablate_in, place, "test.accuracy", "HEAD", "HEAD~2")
+    assert turned.returncode == 2 and "has to be an ancestor" in turned.stderr
+    absent = bisect(ablate_in, place, "test.accuracy", "nowhere", "HEAD")
+    assert absent.returncode == 2 and "has no commit nowhere" in absent.stderr
+    same = bisect(ablate_in, place, "test.accuracy", "HEAD~4", "HEAD~1")
+    assert same.returncode == 2 and "does not differ between HEAD~4 and HEAD~1" in same.stderr, same.stderr
+
+
+def test_an_unknown_metric_is_answered_with_the_nearest_one():
+    measured = Measured({"test.accuracy": np.ones(2), "training_seconds": np.ones(2)}, {"test.accuracy": True})
+    with pytest.raises(UserError, match="measures no test.acuracy; do you mean test.accuracy"):
+        metric_of("test.acuracy", measured, Nightly(**SETTINGS))
+    assert not metric_of("training_seconds", measured, Nightly(**SETTINGS)).higher_is_better

@@ -1,0 +1,137 @@
+"""`ablate nightly` for real: nights of a panel of seconds, one of them with a harmful change of the code."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from contrastive.errors import UserError
+from flows import ports, zombies
+from flows.nightly import read_settings
+from tests.e2e.conftest import caller
+from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel
+
+
+class Received(HTTPServer):
+    """A webhook's other side."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, object]] = []
+        bodies = self.bodies
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server_port}/hook"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def webhook() -> Iterator[Received]:
+    server = Received()
+    yield server
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def nights(
+    tmp_path_factory: pytest.TempPathFactory, webhook: Received, prefect_home: Path, server: str
+) -> dict[str, Any]:
+    """Two nights as they should be, the window, and one at which accuracy is worse."""
+    home, code = tmp_path_factory.mktemp("home"), copy_of_the_code(tmp_path_factory.mktemp("code"))
+    (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
+    arguments = ("nightly", panel(home), "--engine", "inline", "--settings", home / "verdict.yaml")
+    ended, texts = [], []
+    ablate = caller({"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server, "ABLATE_WEBHOOK": webhook.address})
+    for number in range(3):
+        if number == 2:
+            harm(code)
+        ended.append(ablate(home, *arguments, code=code, cwd=home))
+        texts.append((home / "reports/output/nightly/README.md").read_text())
+    return {"home": home, "ended": ended, "texts": texts}
+
+
+@pytest.mark.e2e
+def test_the_first_nights_are_the_window(nights):
+    assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
+    assert "night 2 of the window of 2" in nights["texts"][1]
+
+
+@pytest.mark.e2e
+def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook):
+    last, rows = nights["ended"][2], nights["texts"][2].splitlines()
+    assert last.returncode == 1 and "test.accuracy: regressed, a second run says the same" in last.stderr, last.stderr
+    assert "**regressed**: a second run says the same" in next(row for row in rows if row.startswith("| test.accuracy"))
+    other = next(row for row in rows if row.startswith("| test.macro\\_f1"))
+    assert "+0.0000 ± 0.0000" in other and other.endswith("| unchanged |")
+    assert "1 regressed (test.accuracy)" in rows[0]
+    told = webhook.bodies[-1]
+    assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["test.accuracy"] == "regressed"
+    assert not webhook.bodies[1]["failed"]
+
+
+@pytest.mark.e2e
+def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(nights, server):
+    wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
+    runs = ports.ask(f"{server}/flow_runs/filter", wanted)
+    assert [run["state_type"] for run in runs] == ["FAILED", "COMPLETED", "COMPLETED"]
+    assert "test.accuracy" in runs[0]["state"]["message"]
+    held = ports.ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
+    assert nights["texts"][2] in [one["data"] for one in held]
+
+
+@pytest.mark.e2e
+def test_the_report_is_built_from_mlflow_alone_byte_for_byte(nights, tmp_path):
+    from reports.nightly.page import write
+
+    home = nights["home"]
+    write(f"sqlite:///{home}/mlflow.db", tmp_path)
+    for name in ("README.md", "README.zh.md"):
+        assert (tmp_path / name).read_bytes() == (home / "reports/output/nightly" / name).read_bytes()
+    assert "退步" in (tmp_path / "README.zh.md").read_text()
+
+
+@pytest.mark.e2e
+def test_nothing_but_the_nights_is_kept(nights):
+    assert not (nights["home"] / "nightly").exists() and not (nights["home"] / "runs").exists()
+
+
+def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):
+    from flows import webhook
+
+    for address in ("http://127.0.0.1:1/services/secret-token", "file:///etc/secret-token"):
+        monkeypatch.setenv(webhook.VARIABLE, address)
+        webhook.post({"text": "x"})
+    assert len(caplog.records) == 2 and "secret-token" not in caplog.text
+
+
+def test_settings_that_are_wrong_are_named(tmp_path):
+    path = tmp_path / "verdict.yaml"
+    path.write_text("window: 1\nquality: {test.accuracy: {practical: 0, widest: 1}}\nspeed: {practical: 1, widest: 1}")
+    with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy.practical"):
+        read_settings(path)
+    path.write_text("- a list")
+    with pytest.raises(UserError, match="no map of settings"):
+        read_settings(path)
+    assert read_settings(CHECKOUT / "configs/nightly/verdict.yaml").window == 10
+
+
+def test_the_automation_for_zombies_knows_the_flow():
+    declared = yaml.safe_load(zombies.AUTOMATION.read_text())
+    assert "nightly" in declared["trigger"]["match_related"]["prefect.resource.name"]
+    (deployment,) = [
+        one for one in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"] if "schedules" in one
+    ]
+    assert deployment["entrypoint"] == "flows/nightly.py:nightly" and deployment["name"] == "nightly"
