@@ -1,10 +1,11 @@
-"""What measurements at several seeds, and of several texts, do and do not show. Plain functions over arrays and frames."""
+"""What measurements at several seeds, and of several texts, show. Plain functions over arrays and frames."""
 
 from reports.statistics.aggregate import expected_best, interquartile_mean
 from reports.statistics.effects import effects, levels
 from reports.statistics.multiple import ALPHA, holm, tied
 from reports.statistics.paired import Difference, Pairs, all_pairs, bootstrap, improvement, mcnemar, paired
 from reports.statistics.power import POWER, detectable, pooled, power, smallest_p
+from reports.statistics.spread import Spread
 from reports.statistics.summary import CONFIDENCE, Summary, summarise
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "POWER",
     "Difference",
     "Pairs",
+    "Spread",
     "Summary",
     "all_pairs",
     "bootstrap",

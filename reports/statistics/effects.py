@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 from numpy import ndarray
 from scipy import stats
 
@@ -19,64 +18,80 @@ NO_RESIDUAL = Words(
     "所有数值都用于描述效应，没有剩余数值可以区分噪声",
 )
 
+NO_FACTOR = Words("no axis has two values", "没有任何维度有两个取值")
+ROUNDING = 1e-12  # of the sum of squares: less of it is none
+RANK = 1e-10  # of the number of values: columns that add less are those of others
+
 
 def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, block: str = "seed") -> pd.DataFrame:
-    """A row a main effect and a two-way interaction; empty, with `attrs["reason"]`, where there is no residual."""
-    frame = frame[np.isfinite(frame[value])]
-    terms: list[Term] = [(f,) for f in factors if frame[f].nunique() > 1]
-    terms += [(a, b) for (a,), (b,) in combinations(terms, 2)]
-    y = frame[value].to_numpy(float)
-    rest, freedom = residual(frame, [(block,), *terms], y)
+    """A row a main effect and a two-way interaction; empty, with `attrs["reason"]`, where there is no residual.
+
+    Each term is compared with the model of all terms that do not contain it, as type II has it, by ranks, so that
+    cells may be missing. What the texts of the test split would be otherwise is not part of the noise.
+    """
+    grid = Grid(frame, factors, value, block)
+    rest, freedom = grid.residual(grid.terms)
     columns = ["effect", "df", "F", "p", "p_holm", "share"]
-    if freedom == 0 or not terms:
+    if freedom <= 0 or not grid.terms or rest <= ROUNDING * grid.total:
         empty = pd.DataFrame(columns=columns)
-        empty.attrs["reason"] = NO_RESIDUAL
+        empty.attrs["reason"] = NO_RESIDUAL if grid.terms else NO_FACTOR
         return empty
-    total = float(((y - y.mean()) ** 2).sum())
     rows = []
-    for term in terms:
-        others = [t for t in terms if not set(term) <= set(t)]
-        without, more = residual(frame, [(block,), *others], y)
-        with_it, fewer = residual(frame, [(block,), *others, term], y)
+    for term in grid.terms:
+        others = [t for t in grid.terms if not set(term) <= set(t)]
+        without, more = grid.residual(others)
+        with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
-        f = size / df / (rest / freedom) if df and rest > 0 else float("nan")
-        rows.append(
-            (" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / total if total else 0.0)
-        )
+        f = size / df / (rest / freedom) if df else np.nan  # nan: it cannot be told from the others
+        rows.append((" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / grid.total))
     found = pd.DataFrame(rows, columns=columns)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     return found
 
 
 def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed") -> pd.DataFrame:
-    """A row a level of one factor: its mean, balanced over the others, and how far its deviation from all is known."""
-    frame = frame[np.isfinite(frame[value])]
-    y = frame[value].to_numpy(float)
-    mains: list[Term] = [(f,) for f in factors if frame[f].nunique() > 1]
-    pairs: list[Term] = [(a, b) for (a,), (b,) in combinations(mains, 2)]
-    rest, freedom = residual(frame, [(block,), *mains, *pairs], y)
-    others = design(frame, [(block,), *[m for m in mains if m != (factor,)]])[:, 1:]
-    names, codes = np.unique(frame[factor].astype(str), return_inverse=True)
-    own = np.eye(len(names))[codes]
-    x = np.hstack([own, others - others.mean(0)])
+    """A row a level of one factor: its mean, balanced over the others, and the interval of its deviation from all.
+
+    The deviation is from the mean of the levels, the noise what main effects and interactions leave, as in `effects`.
+    """
+    grid = Grid(frame, factors, value, block)
+    rest, freedom = grid.residual(grid.terms)
+    names, codes = np.unique(grid.frame[factor].astype(str), return_inverse=True)
+    others = np.hstack([part for term, part in grid.parts.items() if len(term) == 1 and term != (factor,)])
+    x = np.hstack([np.eye(len(names))[codes], others - others.mean(0)])
     inverse = np.linalg.pinv(x.T @ x)
-    means = (inverse @ x.T @ y)[: len(names)]
+    means = (inverse @ x.T @ grid.y)[: len(names)]
     contrast = np.eye(len(names)) - 1 / len(names)
-    errors = np.sqrt(np.diag(contrast @ inverse[: len(names), : len(names)] @ contrast.T) * rest / max(freedom, 1))
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * errors if freedom else np.full(len(names), np.nan)
-    return pd.DataFrame({"level": names, "mean": means, "half_width": half, "n": np.bincount(codes)})
+    scale = np.sqrt(np.diag(contrast @ inverse[: len(names), : len(names)] @ contrast))
+    known = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
+    return pd.DataFrame({"level": names, "mean": means, "half_width": known * scale, "n": np.bincount(codes)})
 
 
-def residual(frame: pd.DataFrame, terms: Sequence[Term], y: Float[ndarray, " n"]) -> tuple[float, int]:
-    x = design(frame, terms)
-    solution, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
-    return float(((y - x @ solution) ** 2).sum()), len(y) - int(rank)
+class Grid:
+    """The values that there are, and a column a level of each term: more than are needed, what they span counts."""
 
+    def __init__(self, frame: pd.DataFrame, factors: Sequence[str], value: str, block: str) -> None:
+        self.frame = frame[np.isfinite(frame[value].to_numpy(float))]
+        self.y = self.frame[value].to_numpy(float)
+        mains: list[Term] = [(name,) for name in factors if self.frame[name].nunique() > 1]
+        self.terms: list[Term] = [*mains, *(one + other for one, other in combinations(mains, 2))]
+        codes: dict[Term, ndarray] = {t: pd.factorize(self.frame[t[0]])[0] for t in [(block,), *mains]}
+        for one, other in combinations(mains, 2):
+            codes[one + other] = pd.factorize(codes[one] * len(self.y) + codes[other])[0]
+        self.block: Term = (block,)
+        self.parts = {term: np.eye(found.max(initial=-1) + 1)[found] for term, found in codes.items()}
+        centred = np.hstack([part - part.mean(0) for part in self.parts.values()])
+        self.total = float(((self.y - self.y.mean()) ** 2).sum())
+        self.products, self.onto = centred.T @ centred, centred.T @ (self.y - self.y.mean())
+        ends = np.cumsum([part.shape[1] for part in self.parts.values()])
+        self.columns = {
+            t: np.arange(end - self.parts[t].shape[1], end) for t, end in zip(self.parts, ends, strict=True)
+        }
 
-def design(frame: pd.DataFrame, terms: Sequence[Term]) -> Float[ndarray, "n d"]:
-    """A column of ones, and one a level of each term: more than are needed, since only what they span counts."""
-    parts = [np.ones((len(frame), 1))]
-    for term in terms:
-        codes = frame.groupby(list(term), observed=True, sort=True).ngroup().to_numpy()
-        parts.append(np.eye(codes.max() + 1)[codes])
-    return np.hstack(parts)
+    def residual(self, terms: Sequence[Term]) -> tuple[float, int]:
+        """The sum of squares that blocks and terms leave, and its degrees of freedom."""
+        chosen = np.concatenate([self.columns[term] for term in [self.block, *terms]])
+        sizes, directions = np.linalg.eigh(self.products[np.ix_(chosen, chosen)])
+        kept = sizes > RANK * len(self.y)
+        explained = ((directions[:, kept].T @ self.onto[chosen]) ** 2 / sizes[kept]).sum()
+        return max(self.total - float(explained), 0.0), len(self.y) - 1 - int(kept.sum())

@@ -9,12 +9,12 @@ ALPHA = 0.05
 
 def holm(p: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
     """Holm's adjusted p; nan, where there was no test, stays nan and is not counted."""
-    from statsmodels.stats.multitest import multipletests  # it takes a second to import
-
     tested = ~np.isnan(p)
-    adjusted = np.full(p.shape, np.nan)
-    if tested.any():
-        adjusted[tested] = multipletests(p[tested], method="holm")[1]
+    ordered = np.argsort(p[tested])
+    steps = p[tested][ordered] * np.arange(len(ordered), 0, -1)
+    adjusted, found = np.full(p.shape, np.nan), np.empty(len(ordered))
+    found[ordered] = np.minimum(np.maximum.accumulate(steps), 1)
+    adjusted[tested] = found
     return adjusted
 
 

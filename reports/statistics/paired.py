@@ -7,33 +7,52 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy import stats
 
+from reports.statistics.spread import Spread, half_width, significance
 from reports.statistics.summary import CONFIDENCE
+from reports.words import Words
 
 DRAWS = 2000
+ENTRIES = 2**21  # of one block of drawn texts: what fits into caches and memory
+ONE_SEED = Words("one seed says nothing of how much a result varies", "单个种子无法说明结果的波动")
+NO_SPREAD = Words(
+    "the difference is the same at every seed, so that its spread is not known",
+    "各种子下的差值完全相同，无法估计其波动",
+)
 NOTHING = 1e-12  # of the variances that a difference is made of: below it is rounding
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours − theirs. Without a test, standard_error, freedom, half_width and p are None."""
+    """Ours − theirs. Where there is no test, `reason` says why, and spread, half_width and p are None."""
 
     mean: float
-    standard_error: float | None
-    freedom: float | None
+    spread: Spread | None
     half_width: float | None  # of the 95 % interval
     p: float | None
     seeds: int
     over_texts: bool  # whether the variance has the part of the texts
 
+    @property
+    def standard_error(self) -> float | None:
+        return None if self.spread is None else self.spread.standard_error
+
+    @property
+    def reason(self) -> Words | None:
+        if self.p is not None:
+            return None
+        return ONE_SEED if self.seeds < 2 else NO_SPREAD
+
 
 @dataclass(frozen=True)
 class Pairs:
-    """The differences of all rows, i − j; nan where there is no test."""
+    """The differences of all rows, i − j, and the parts of their variances; nan where there is no test."""
 
     mean: Float[ndarray, "k k"]
-    standard_error: Float[ndarray, "k k"]
-    freedom: Float[ndarray, "k k"]
+    seeds: Float[ndarray, "k k"]
+    texts: Float[ndarray, "k k"]
     p: Float[ndarray, "k k"]
+    freedom: float
+    texts_freedom: float
 
 
 def paired(
@@ -42,36 +61,42 @@ def paired(
     ours_each: ndarray | None = None,
     theirs_each: ndarray | None = None,
 ) -> Difference:
-    """The difference over the seeds that both know; `each`, s × n, has the values of the texts that a score averages."""
+    """The difference over the seeds that both know; `each`, s × n, has the values of texts that a score averages."""
     both = np.isfinite(ours) & np.isfinite(theirs)
     each = None if ours_each is None or theirs_each is None else np.stack([ours_each[both], theirs_each[both]])
     pairs = all_pairs(np.stack([ours[both], theirs[both]]), each)
-    mean, error, freedom, p = (float(x[0, 1]) for x in (pairs.mean, pairs.standard_error, pairs.freedom, pairs.p))
-    seeds = int(both.sum())
+    mean, p, seeds = float(pairs.mean[0, 1]), float(pairs.p[0, 1]), int(both.sum())
+    over_texts = bool(np.isfinite(pairs.texts_freedom))
     if np.isnan(p):
-        return Difference(mean, None, None, None, None, seeds, each is not None)
-    half_width = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    return Difference(mean, error, freedom, half_width, p, seeds, each is not None)
+        return Difference(mean, None, None, None, seeds, over_texts)
+    spread = Spread(float(pairs.seeds[0, 1]), pairs.freedom, float(pairs.texts[0, 1]), pairs.texts_freedom)
+    return Difference(mean, spread, half_width(spread), p, seeds, over_texts)
 
 
 def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None) -> Pairs:
-    """Each row against each other; seeds and texts are random and crossed, t with Satterthwaite's freedom."""
+    """Each row against each other at the same seeds, and of the same texts where `values` are the means of `each`."""
     rows, seeds = values.shape
-    mean = np.subtract.outer(values.mean(1), values.mean(1)) if seeds else np.full((rows, rows), np.nan)
     nothing = np.full((rows, rows), np.nan)
-    if seeds < 2:
-        return Pairs(mean, nothing, nothing, nothing)
-    over_seeds = between(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
-    variance, uncertainty = over_seeds, over_seeds**2 / (seeds - 1)
-    if each is not None and each.shape[2] > 1:
+    if seeds == 0:
+        return Pairs(nothing, nothing, nothing, nothing, 0, np.inf)
+    mean = np.subtract.outer(values.mean(1), values.mean(1))
+    if seeds == 1:
+        return Pairs(mean, nothing, nothing, nothing, 0, np.inf)
+    from_seeds = between(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
+    from_texts, texts_freedom = np.zeros((rows, rows)), np.inf
+    if each is not None and each.shape[2] > 1 and np.allclose(each.mean(2), values, rtol=1e-3):
+        texts_freedom = each.shape[2] - 1
         over_texts, rest = text_variances(each)
-        texts = each.shape[2]
-        variance = over_seeds + np.maximum(over_texts - rest, 0)
-        uncertainty = uncertainty + (over_texts**2 + rest**2 / (seeds - 1)) / (texts - 1)
-    known = variance > 0
-    error = np.sqrt(np.where(known, variance, np.nan))
-    freedom = np.divide(variance**2, uncertainty, out=nothing.copy(), where=known)
-    return Pairs(mean, error, freedom, 2 * stats.t.sf(np.abs(mean) / error, freedom))
+        from_texts = np.maximum(over_texts - rest, 0)
+        from_seeds = np.where(rest > 0, np.maximum(from_seeds, one_step(each)), from_seeds)
+    p = significance(np.abs(mean), from_seeds, seeds - 1, from_texts, texts_freedom)
+    return Pairs(mean, from_seeds, from_texts, p, seeds - 1, texts_freedom)
+
+
+def one_step(each: ndarray) -> float:
+    """The variance where one seed has one text more right than the others: equal counts are a tie by luck."""
+    _, seeds, texts = each.shape
+    return (1 / (seeds * texts)) ** 2 if (each == np.round(each)).all() else 0.0
 
 
 def text_variances(each: ndarray) -> tuple[Float[ndarray, "k k"], Float[ndarray, "k k"]]:
@@ -103,9 +128,11 @@ def bootstrap(ours_each: ndarray, theirs_each: ndarray, seed: int, draws: int = 
     """95 % interval of the mean difference over texts drawn again, the trained models as they are."""
     difference = np.subtract(ours_each, theirs_each, dtype=float)
     difference = difference.reshape(-1, difference.shape[-1]).mean(0)
-    generator = np.random.default_rng(seed)
-    means = [difference[generator.integers(len(difference), size=len(difference))].mean() for _ in range(draws)]
-    low, high = np.quantile(means, tails())
+    generator, texts = np.random.default_rng(seed), len(difference)
+    block = max(1, ENTRIES // texts)
+    sizes = [min(block, draws - start) for start in range(0, draws, block)]
+    means = [difference[generator.integers(texts, size=(size, texts))].mean(1) for size in sizes]
+    low, high = np.quantile(np.concatenate(means), tails())
     return float(low), float(high)
 
 

@@ -1,44 +1,60 @@
 """What a design could have found."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize, special, stats
+from jaxtyping import Float
+from numpy import ndarray
+from scipy import optimize, special
+
+from reports.statistics.spread import Spread, reach
 
 if TYPE_CHECKING:
     from reports.statistics.paired import Difference
 
 POWER = 0.8
-ENDLESS = 1e9  # degrees of freedom that cannot be told from infinitely many
+ESTIMATES, TRUTHS = 1000, 50  # steps of the distributions of an estimated variance, and of what the true one may be
 
 
-def power(difference: float, standard_error: float, freedom: float, alpha: float) -> float:
-    """How often the two-sided t test finds a true difference."""
-    freedom = min(freedom, ENDLESS)
-    critical = stats.t.isf(alpha / 2, freedom)
-    shift = abs(difference) / standard_error
-    return float(
-        1 - special.ncfdtr(1, freedom, shift**2, critical**2)
-    )  # the square of noncentral t, where nct gives nan
+def power(difference: float, spread: Spread, alpha: float) -> float:
+    """How often the test finds a true difference; on average over the truth where the spread is an estimate itself."""
+    seeds = spread.seeds / ratios(spread.certainty, TRUTHS)[:, None]
+    estimated = seeds * ratios(spread.freedom, ESTIMATES)
+    needed = reach(alpha, estimated, spread.freedom, np.array(spread.texts), spread.texts_freedom)
+    error = np.sqrt(seeds + spread.texts)
+    size = abs(difference)
+    return float((special.ndtr((size - needed) / error) + special.ndtr((-size - needed) / error)).mean())
 
 
-def detectable(standard_error: float, freedom: float, alpha: float, wanted: float = POWER) -> float:
+@cache
+def ratios(freedom: float, steps: int) -> Float[ndarray, " steps"]:
+    """What an estimated variance is to the true one: quantiles of their ratio, equally likely."""
+    if np.isinf(freedom):
+        return np.ones(1)
+    return special.gammaincinv(freedom / 2, (np.arange(steps) + 0.5) / steps) * 2 / freedom
+
+
+def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
     """The smallest true difference that the test finds so often."""
-    upper = standard_error
-    while power(upper, standard_error, freedom, alpha) < wanted:
+    upper = spread.standard_error
+    while power(upper, spread, alpha) < wanted:
         upper *= 2
-    return float(optimize.brentq(lambda d: power(d, standard_error, freedom, alpha) - wanted, 0, upper, rtol=1e-10))
+    return float(optimize.brentq(lambda difference: power(difference, spread, alpha) - wanted, 0, upper, rtol=1e-10))
 
 
-def pooled(differences: Sequence["Difference"]) -> tuple[float, float]:
-    """Standard error and degrees of freedom of one test of a section, of all its comparisons that could be tested."""
-    known = [d for d in differences if d.standard_error is not None and d.freedom is not None]
+def pooled(differences: Sequence["Difference"]) -> Spread | None:
+    """The spread of one comparison, as the mean of all m of a section that share their baseline; None without any.
+
+    Two estimates with a row in common correlate by a quarter, so that m of them are worth 4m / (m + 3).
+    """
+    known = [d.spread for d in differences if d.spread is not None]
     if not known:
-        return float("nan"), float("nan")
-    variances = np.array([(d.standard_error or 0.0) ** 2 for d in known])
-    uncertainty = np.array([v**2 / (d.freedom or 1.0) for v, d in zip(variances, known, strict=True)])
-    return float(np.sqrt(variances.mean())), float((variances**2).mean() / uncertainty.mean())
+        return None
+    seeds, texts = (float(np.mean([getattr(s, part) for s in known])) for part in ("seeds", "texts"))
+    freedom, texts_freedom = (min(getattr(s, part) for s in known) for part in ("freedom", "texts_freedom"))
+    return Spread(seeds, freedom, texts, texts_freedom, certainty=4 * len(known) / (len(known) + 3) * freedom)
 
 
 def smallest_p(seeds: int) -> float:
