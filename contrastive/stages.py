@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from contrastive import claim, gather, locate, permit, provenance, store
+from contrastive import claim, energy, gather, locate, permit, provenance, store
 from contrastive import evaluate as evaluation_stage
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Training
@@ -91,24 +91,25 @@ def train_cell(
         prepared = prepare(cell)
         wanted = prepare_further(cell, evaluation, prepared)
         at_a_time = cell.training.micro_batch
-        while True:
-            how = cell.training.model_copy(update={"micro_batch": at_a_time})
-            try:
-                if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
-                    trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
-                else:
-                    trained = train_here(cell, how, work.folder, prepared, wanted, checkpoint_every, work.check)
-                break
-            except Exception as error:
-                now = at_a_time or how.batch_size
-                if (
-                    now == 1
-                    or how.sharding is not None
-                    or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory"
-                ):
-                    raise
-                at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
-            work.note(micro_batch=at_a_time)
+        with energy.Meter(devices) as meter:
+            while True:
+                how = cell.training.model_copy(update={"micro_batch": at_a_time})
+                try:
+                    if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
+                        trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
+                    else:
+                        trained = train_here(cell, how, work.folder, prepared, wanted, checkpoint_every, work.check)
+                    break
+                except Exception as error:
+                    now = at_a_time or how.batch_size
+                    if (
+                        now == 1
+                        or how.sharding is not None
+                        or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory"
+                    ):
+                        raise
+                    at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
+                work.note(micro_batch=at_a_time)
         seconds = round(time.perf_counter() - began, 3)
         store.write_json(
             work.folder / "provenance.json",
@@ -118,6 +119,7 @@ def train_cell(
                 "data_digest": document["data"]["content"],
                 "wall_seconds": seconds,
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
+                "energy_joules": meter.joules,
                 "threads": cell.training.threads,
                 "processes": cell.training.processes,
                 "micro_batch": at_a_time,

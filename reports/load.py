@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ from reports.runs import Artifacts, Held
 
 CELLS = ["cell", "name", "status", "error", "provenance", "run_id", "place", "params", "evaluation"]
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
+LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # which would be all that was measured
 class Results:
     """`cells`: a row a cell (name, status, error, provenance, run_id, place of its files, params, evaluation).
     `scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
@@ -47,15 +52,54 @@ class Results:
         """The content ids of the texts of `each`, in its order."""
         return self._stored(cell, f"{split}.ids")
 
+    def marks(self, cell: str) -> dict[str, int]:
+        """A checksum of each array of `each` and `ids`, read without the arrays: equal ones have equal marks."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return {}
+        with zipfile.ZipFile(path) as arrays:
+            return {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.infolist()}
+
+    def code_files(self, cell: str) -> dict[str, str]:
+        """Module → digest of the code that computed a cell; empty for a run of before that was noted."""
+        path = self._file(cell, "config.json")
+        return {} if path is None else json.loads(path.read_bytes()).get("files", {})
+
+    @cached_property
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Each row of `cells` as a dict, to look cells up one by one: a frame takes 0.1 ms for that."""
+        columns = [column for column in CELLS if column in self.cells.columns]
+        rows = zip(*(self.cells[column].tolist() for column in columns), strict=True)
+        return dict(
+            zip(self.cells.index.tolist(), (dict(zip(columns, row, strict=True)) for row in rows), strict=False)
+        )
+
+    @cached_property
+    def mismatched(self) -> dict[str, list[str]]:
+        """Finished cells of which MLflow holds other scores than scores.json says, and which."""
+        ours = self.measured.pivot(index="cell", columns="score", values="value")
+        names = sorted({*ours.columns, *filter(SCORE.match, self.scores.columns)})
+        finished = self.cells.index[self.cells["status"] == "finished"].tolist()
+        left, right = (finite(frame.reindex(finished, columns=names).to_numpy(float)) for frame in (ours, self.scores))
+        different = (left != right) & ~(np.isnan(left) & np.isnan(right))
+        return {
+            finished[row]: [names[c] for c in np.flatnonzero(different[row])]
+            for row in np.flatnonzero(different.any(1))
+        }
+
     def _stored(self, cell: str, name: str) -> np.ndarray | None:
-        if self.artifacts is None or cell not in self.cells.index:
-            return None
-        run: Any = self.cells.loc[cell]
-        path = self.artifacts.path(run["run_id"], run["place"], "examples.npz") if run["status"] == "finished" else None
+        path = self._file(cell, "examples.npz")
         if path is None:
             return None
         with np.load(path) as arrays:
             return arrays.get(name)
+
+    def _file(self, cell: str, name: str) -> Path | None:
+        """A file of a finished cell; of what another one holds, nothing is to be shown."""
+        run = self.entries.get(cell)
+        if self.artifacts is None or run is None or run["status"] != "finished":
+            return None
+        return self.artifacts.path(run["run_id"], run["place"], name)
 
 
 def load(experiment: str, uri: str) -> Results:
@@ -117,6 +161,11 @@ def measured(scores: dict[str, list[dict[str, Any]]]) -> pd.DataFrame:
         ],
         columns=MEASURED,
     )
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """Infinity as MLflow's databases hold it."""
+    return np.where(np.abs(values) > LARGEST, np.copysign(LARGEST, values), values)
 
 
 def curves(client: MlflowClient, uri: str, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mlflow.exceptions import MlflowException
 
 from contrastive import claim, store
 from contrastive.errors import UserError
+from contrastive.excerpt import excerpts
 from contrastive.identity import evaluation_key
 from contrastive.plan import Plan, settings_by_name
 from contrastive.status import up_to_date
@@ -249,8 +250,11 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
         client.log_batch(run.info.run_id, tags=changed)
 
 
-def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
-    """Which cells make which section, as the artifact grid.json of a run of its own."""
+def record_grid(
+    client: MlflowClient, experiment: str, document: dict[str, Any], texts: Mapping[str, str] | None = None
+) -> None:
+    """Which cells make which section, as the artifact grid.json of a run of its own; beside it, texts.json, how the
+    texts begin that pictures show. Where nobody can tell any more, what it holds of them stays."""
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
         run = find_run(client, experiment, "ablate.kind", "grid")
         if run is None:
@@ -264,9 +268,10 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
         known = run.data.metrics
         client.log_batch(run.info.run_id, metrics=[m for m in points if known.get(m.key) != m.value])
         with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "grid.json"
-            store.write_json(path, document)
-            client.log_artifact(run.info.run_id, str(path))
+            for name, content in {"grid.json": document, "texts.json": texts}.items():
+                if content:
+                    store.write_json(Path(temporary) / name, content)
+                    client.log_artifact(run.info.run_id, str(Path(temporary) / name))
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
 
@@ -292,7 +297,7 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
             or not wanted_tags(folder, sections, key).items() <= run.data.tags.items()
         ):
             record_cell(client, name, folder, sections, key)
-    record_grid(client, name, document)
+    record_grid(client, name, document, excerpts(plan))
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 

@@ -57,7 +57,12 @@ def test_the_database_and_the_client_say_the_same(home: Path, monkeypatch: pytes
 
 
 def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
-    results = load("small", recorded(home))
+    uri = recorded(home)
+    client = tracking.open_tracker(home)
+    broken = tracking.find_run(client, "small", "ablate.cell", "c1s1")
+    assert broken is not None
+    client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
+    results = load("small", uri)
     each, ids = results.each("c0s1", "test.accuracy"), results.ids("c0s1", "test")
     assert each is not None and ids is not None
     assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))

@@ -1,0 +1,228 @@
+"""Whether something else than its axes tells the rows of a section apart: settings, data, code, packages, machines.
+
+What may differ by nature is compared only where it may not: settings between cells of the same objective, the code
+between cells that run the same part of it. A difference that is the same for all rows of a seed leaves their
+comparison alone, since rows are compared seed by seed; it is said all the same.
+"""
+
+import json
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, TypeAlias
+
+from contrastive.config import PARTS, SETTINGS
+from reports.guards.shown import Guard, Shown, declared, grouped, listed, where
+from reports.load import Results
+from reports.words import Words
+
+Key: TypeAlias = Callable[[Shown], Hashable]
+
+CHOICES = ("loss", "view", "level", "tune")  # which other settings are read follows from these
+FOLLOWING = {*PARTS["objective"].model_fields, "head_lr", "encoder_lr", "layer_decay"}
+ELSEWHERE = {"threads", "processes"}  # compared as they were, not as they were asked for
+SIZELESS = {"alpha", "mlm_weight", "temperature", "beta", "sigma", "rate", "redundancy", "chunk", "k", "change",
+            "dropout", "pooling"}  # settings of encoder and objective that add no parameter  # fmt: skip
+OTHERS = 2  # further values that a sentence names
+
+
+def path(name: str) -> str:
+    """A setting as MLflow names it."""
+    part = SETTINGS[name]
+    return name if part == "objective" else f"{part}.{name}"
+
+
+def by(names: set[str]) -> Key:
+    """Cells with the same of these settings."""
+    paths = sorted(path(name) for name in names if name in SETTINGS)
+    return lambda cell: tuple(cell.setting(name) for name in paths)
+
+
+def settings(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    known, may = [cell for cell in cells if cell.params], declared(section, results)
+    found = []
+    for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
+        alike = by({*CHOICES} - {name}) if name in FOLLOWING else by(set())
+        values = {cell: cell.setting(path(name)) for cell in known}
+        if difference := between(values, alike):
+            found.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
+    if found:
+        words = [said for said, _ in found[:3]]
+        rest = len(found) - len(words)
+        more = Words(f"; and {rest} more settings", f"；另有 {rest} 项设置") if rest else Words("", "")
+        yield Guard(
+            "settings",
+            Words(
+                f"The cells differ in settings that are no axis of this table: "
+                f"{'; '.join(said.en for said in words)}{more.en}.",
+                f"各单元在并非本表坐标轴的设置上有差异：{'；'.join(said.zh for said in words)}{more.zh}。",
+            ),
+            True,
+        )
+
+
+def between(values: dict[Shown, str], alike: Key) -> Words | None:
+    """`a, but b in ce, seed 1` for the first group of cells that should have one value and have several."""
+    if len(set(values.values())) < 2:
+        return None
+    for group in grouped(values, alike).values():
+        by_value = grouped(group, values.__getitem__)
+        if len(by_value) > 1:
+            (usual, _), *others = sorted(by_value.items(), key=lambda item: (-len(item[1]), item[0]))
+            english, chinese = [], []
+            for value, found in others[:OTHERS]:
+                place = where(found)
+                english.append(f"{value} in {place.en}")
+                chinese.append(f"{place.zh} 中为 {value}")
+            if rest := len(others) - OTHERS if len(others) > OTHERS else 0:
+                english.append(f"and {rest} more values")
+                chinese.append(f"另有 {rest} 种值")
+            return Words(f"{usual}, but {'; '.join(english)}", f"{usual}，但{'；'.join(chinese)}")
+    return None
+
+
+def within_seeds(values: dict[Shown, str], alike: Key) -> bool:
+    """Whether rows differ at one seed, where they are compared."""
+    return any(
+        len({values[cell] for cell in group}) > 1
+        for group in grouped(values, lambda cell: (cell.seed, alike(cell))).values()
+    )
+
+
+def compare(kind: str, what: Words, values: dict[Shown, str], alike: Key, *, blocks: bool | None = None) -> list[Guard]:
+    """A guard where cells that are alike have several values; by itself it blocks where they have so at one seed."""
+    difference = between(values, alike)
+    if difference is None:
+        return []
+    confounded = within_seeds(values, alike)
+    end = (
+        Words("differences between rows may come from that", "行间差异可能由此而来")
+        if confounded
+        else Words("it is the same for all rows of a seed", "同一种子的所有行一致")
+    )
+    said = Words(f"{what.en}: {difference.en}; {end.en}.", f"{what.zh}：{difference.zh}；{end.zh}。")
+    return [Guard(kind, said, confounded if blocks is None else blocks)]
+
+
+def noted(cells: list[Shown], read: Callable[[dict[str, Any]], Any]) -> dict[Shown, str]:
+    """What the provenance of cells says, of those where it says something."""
+    found = {cell: read(cell.provenance) for cell in cells if cell.provenance}
+    return {cell: str(value) for cell, value in found.items() if value is not None}
+
+
+def data(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    may = declared(section, results) & set(PARTS["data"].model_fields)
+    digests = noted(cells, lambda p: p["data_digest"][:12] if "data_digest" in p else None)
+    sources = may & {"source", "text", "label", "positive", "negative", "test", "validation"}
+    yield from compare("data", Words("The data is not the same", "数据不一致"), digests, by(sources), blocks=True)
+    tests = noted(cells, lambda p: counts(p, "test"))
+    what = Words("The test texts are not the same", "测试文本不一致")
+    yield from compare("test data", what, tests, by(may - {"train", "max_length"}), blocks=True)
+    training = noted(cells, lambda p: counts(p, "train"))
+    what = Words("The training texts are not the same", "训练文本不一致")
+    yield from compare("training data", what, training, by(may - {"max_length"}), blocks=True)
+
+
+def counts(provenance: dict[str, Any], split: str) -> str | None:
+    of_classes = provenance.get("class_counts", {}).get(split)
+    return None if of_classes is None else ", ".join(f"{count} {name}" for name, count in of_classes.items())
+
+
+def parameters(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    sizes = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *PARTS["data"].model_fields}
+    counted = noted(cells, lambda p: p.get("trained_parameters"))
+    what = Words("The number of trained parameters differs between cells of one model", "同一模型的训练参数量不一致")
+    yield from compare("parameters", what, counted, by(sizes - SIZELESS - {"max_length"}), blocks=True)
+
+
+def code(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Cells of the same parts by their digest; beyond that module by module, where it is noted."""
+    digests = noted(cells, lambda p: p.get("code"))
+    what = Words("The code is not the same", "代码不一致")
+    found = compare("code", what, digests, by({"loss", "view", "source"}), blocks=True)
+    if found or len({cell.provenance["commit"] for cell in digests if cell.provenance}) < 2:
+        yield from found
+        return
+    modules: dict[str, set[str]] = {}
+    for cell in {digest: cell for cell, digest in digests.items()}.values():
+        for module, digest in results.code_files(cell.cell).items():
+            modules.setdefault(module, set()).add(digest)
+    if changed := sorted(module for module, held in modules.items() if len(held) > 1):
+        names = listed(changed, 3)
+        yield Guard(
+            "code",
+            Words(
+                f"The cells were computed by different code: {names.en} changed between them.",
+                f"各单元由不同的代码计算：其间 {names.zh} 有改动。",
+            ),
+            True,
+        )
+
+
+def packages(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """A package that a run does not note is not another one: the list of those that are noted has grown."""
+    held = [cell for cell in cells if cell.provenance and cell.provenance.get("packages")]
+    versions: dict[str, set[str]] = {}
+    for cell in held:
+        for name, version in (cell.provenance or {})["packages"].items():
+            versions.setdefault(name, set()).add(version)
+    differing = sorted(name for name, found in versions.items() if len(found) > 1)
+    held = [cell for cell in held if (cell.provenance or {})["packages"].keys() >= {*differing}]
+    values = noted(held, lambda p: ", ".join(f"{name} {p['packages'][name]}" for name in differing))
+    yield from compare("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
+
+
+def hardware(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    machines = noted(
+        cells, lambda p: f"{p['hardware']['device']} ({p['hardware']['cpu']})" if "hardware" in p else None
+    )
+    yield from compare("hardware", Words("The hardware differs", "硬件不一致"), machines, by(set()))
+
+
+def width(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Threads and processes, which decide the last bits of a result."""
+    may = declared(section, results)
+    threads, processes = noted(cells, lambda p: p.get("threads")), noted(cells, lambda p: p.get("processes"))
+    if "threads" not in may:
+        yield from compare("threads", Words("The number of threads differs", "线程数不一致"), threads, by(set()))
+    if "processes" not in may:
+        yield from compare("processes", Words("The number of processes differs", "进程数不一致"), processes, by(set()))
+
+
+def halved(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Cells that had too little memory for what was asked."""
+    found = [
+        cell
+        for cell in cells
+        if cell.provenance and cell.params and "micro_batch" in cell.provenance
+        if json.dumps(cell.provenance["micro_batch"]) != cell.setting("training.micro_batch")
+    ]
+    if found:
+        place = where(found)
+        yield Guard(
+            "micro-batch",
+            Words(
+                f"For lack of memory, fewer texts were encoded at a time than the settings say: {place.en}.",
+                f"因内存不足，每次编码的文本少于设置：{place.zh}。",
+            ),
+            False,
+        )
+
+
+def evaluation(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    keys = {cell: cell.evaluation for cell in cells if cell.status == "finished" and cell.evaluation}
+    what = Words("The cells were measured by different settings", "各单元的评测设置不一致")
+    yield from compare("evaluation", what, keys, by(set()), blocks=True)
+
+
+def unknown(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Finished cells of which nothing is known that could be compared."""
+    found = [cell for cell in cells if cell.status == "finished" and not cell.provenance]
+    if found:
+        place = where(found)
+        yield Guard(
+            "provenance",
+            Words(f"Nothing tells where these numbers come from: {place.en}.", f"以下数值来源不明：{place.zh}。"),
+            True,
+        )
+
+
+CHECKS = (settings, data, parameters, code, packages, hardware, width, halved, evaluation, unknown)

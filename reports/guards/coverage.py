@@ -1,0 +1,93 @@
+"""Whether every row has its cells: what is missing is said, and nothing is ranked over rows that have unequal seeds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from reports.guards.shown import Guard, Shown, grouped, values_of, where
+from reports.load import Results
+from reports.words import Words
+
+STATES = {
+    "missing": "缺失", "running": "仍在运行", "failed": "失败", "diverged": "发散", "unfinished": "未完成",
+}  # fmt: skip
+
+
+def unfinished(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Cells without a result, those of one reason in one sentence."""
+    holes = [cell for cell in cells if cell.status != "finished"]
+    for (status, error), found in grouped(holes, lambda cell: (cell.status, cell.error)).items():
+        said = [error] if status == "missing" else [status, error] if error else [status]
+        state = [STATES.get(status, status), error] if error else [STATES.get(status, status)]
+        place = where(found)
+        yield Guard("missing", Words(f"{place.en}: {': '.join(said)}", f"{place.zh}：{'：'.join(state)}"), True)
+
+
+def unmeasured(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Finished cells without a score that the table shows."""
+    finished = [cell for cell in cells if cell.status == "finished"]
+    for value in section["show"]["table"]["values"]:
+        held = values_of(results, finished, value)
+        without = [cell for cell in finished if cell.cell not in held]
+        if without:
+            place = where(without)
+            yield Guard(
+                "missing score",
+                Words(f"{place.en}: finished, without {value}", f"{place.zh}：已完成，但没有 {value}"),
+                True,
+            )
+
+
+def unequal_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Rows of other seeds than the first row."""
+    rows = list(grouped(cells, lambda cell: id(cell.row)).values())
+    seeds = [sorted(cell.seed for cell in row) for row in rows]
+    other = [cell for row, own in zip(rows, seeds, strict=True) if own != seeds[0] for cell in row]
+    if other:
+        place = where(other)
+        yield Guard(
+            "seeds",
+            Words(
+                f"Rows with other seeds than the first one cannot be paired with it: {place.en}.",
+                f"以下各行的种子与第一行不同，无法配对：{place.zh}。",
+            ),
+            True,
+        )
+
+
+def one_seed(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    if cells and max(len(row["seeds"]) for row in section["rows"]) == 1:
+        yield Guard(
+            "one seed",
+            Words(
+                "One seed a row: nothing is known of the spread between seeds, no difference can be called real.",
+                "每行只有一个种子：无从得知种子之间的波动，此处任何差异都不能认定为真实。",
+            ),
+            True,
+        )
+
+
+def no_baseline(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Where a section names a baseline that has no results, or rows that have none to be compared with."""
+    wanted = [
+        definition["baseline"]
+        for definition in results.grid["experiment"].get("sections", ())
+        if definition["title"] == section["title"]
+    ]
+    rows = section["rows"]
+    if not any(wanted) or len(rows) < 2 or "against" not in rows[0]:
+        return
+    finished = {id(cell.row) for cell in cells if cell.status == "finished"}
+    baselines = [row for row in rows if row["baseline"] and id(row) in finished]
+    alone = [cell for cell in cells if not cell.row["baseline"] and cell.row["against"] is None]
+    if not baselines:
+        yield Guard(
+            "baseline",
+            Words("The baseline has no results: nothing is compared with it.", "基线没有结果：无法与之比较。"),
+            False,
+        )
+    elif alone:
+        place = where(alone, seeds=False)
+        yield Guard("baseline", Words(f"Without a baseline: {place.en}.", f"没有基线：{place.zh}。"), False)
+
+
+CHECKS = (unfinished, unmeasured, unequal_seeds, one_seed, no_baseline)

@@ -1,0 +1,213 @@
+"""Whether the numbers themselves can be what they are called: range, direction, chance, collapse, the same texts."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.guards.confounds import by
+from reports.guards.shown import Guard, Shown, declared, grouped, listed, values_of, where
+from reports.load import SCORE, Results
+from reports.words import Words
+
+NEARLY = 1e-5  # that rounding puts outside of a range
+RANGES = (  # the last part of a score's name, and what it lies between
+    (re.compile(r".*accuracy|.*f1|nmi|ece|precision_at_\d+|map_at_r|collapsed|top_singular_share"), 0.0, 1.0),
+    (re.compile(r"ari|silhouette|anisotropy|matthews|mean|(spearman|pearson)(_.*)?"), -1.0, 1.0),
+    (re.compile(r"alignment_.*|spread"), 0.0, math.inf),
+    (re.compile(r"effective_rank"), 1.0, math.inf),
+    (re.compile(r"uniformity"), -math.inf, 0.0),
+)
+ALARM = re.compile(r"(.+/)?[a-z]+\.collapsed")
+TIMES = re.compile(r".*(_per_second|memory_mib|seconds)")  # what no seed decides
+GUESSES = re.compile(r"(test|validation|train)\.(?!kmeans).*accuracy")  # a classifier's, to be held against chance
+
+
+def measured_of(results: Results, cells: list[Shown]) -> pd.DataFrame:
+    return results.measured[results.measured["cell"].isin({cell.cell for cell in cells})]
+
+
+def limits(score: str) -> tuple[float, float]:
+    name = score.rpartition(".")[2]
+    return next(((low, high) for kind, low, high in RANGES if kind.fullmatch(name)), (-math.inf, math.inf))
+
+
+def out_of_range(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Scores that no such measure can give, and such that are no numbers, in MLflow or in scores.json."""
+    chosen = {cell.cell: cell for cell in cells if cell.status == "finished"}
+    held = results.scores.reindex(list(chosen))
+    known = measured_of(results, list(chosen.values()))
+    nothing = known[~np.isfinite(known["value"].to_numpy(float))]
+    wrong = {(name, cell) for name, cell in zip(nothing["score"], nothing["cell"], strict=True)}
+    for name in filter(SCORE.match, held.columns):
+        low, high = limits(name)
+        values = held[name].to_numpy(float)
+        outside = (values < low - NEARLY) | (values > high + NEARLY) | (np.abs(values) > 1e300)
+        wrong |= {(name, cell) for cell in held.index[outside]}
+    if wrong:
+        names = listed(sorted({name for name, _ in wrong}), 3)
+        place = where([entry for cell, entry in chosen.items() if any(cell == other for _, other in wrong)])
+        yield Guard(
+            "range",
+            Words(f"{names.en}: outside of what it can be, in {place.en}.", f"{names.zh} 超出取值范围：{place.zh}。"),
+            True,
+        )
+
+
+def direction(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Shown values of which runs do not agree whether more is better, or none says."""
+    values = list(section["show"]["table"]["values"])
+    known = measured_of(results, cells)
+    said: dict[str, set[Any]] = {}
+    for name, higher in known.loc[known["score"].isin(values), ["score", "higher_is_better"]].itertuples(index=False):
+        said.setdefault(name, set()).add(higher)
+    if torn := [name for name in values if len(said.get(name, ())) > 1]:
+        names = listed(torn)
+        yield Guard(
+            "direction",
+            Words(
+                f"The runs do not agree whether more is better: {names.en}.",
+                f"各运行对优劣方向的说法不一：{names.zh}。",
+            ),
+            True,
+        )
+    if silent := [name for name in values if name in results.scores.columns and name not in said and len(known)]:
+        names = listed(silent)
+        yield Guard(
+            "direction",
+            Words(
+                f"Nothing says whether more is better, and nothing is ranked by it: {names.en}.",
+                f"没有说明优劣方向，不据此排序：{names.zh}。",
+            ),
+            False,
+        )
+
+
+def examples(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Shown values that rest on other texts, or another number of them, in some rows."""
+    may = declared(section, results) & {"source", "text", "label", "positive", "negative", "test", "validation"}
+    known = measured_of(results, cells)
+    values = set(section["show"]["table"]["values"])
+    counted = {
+        (cell, name): int(count)
+        for cell, name, count in known[["cell", "score", "count"]].dropna().itertuples(index=False)
+        if name in values
+    }
+    finished = [cell for cell in cells if cell.status == "finished"]
+    marks = {cell.cell: results.marks(cell.cell) for cell in finished}
+    splits = {name.rpartition("/")[2].partition(".")[0] for name in values}
+    for group in grouped(finished, by(may)).values():
+        torn = {name for name in values if len({counted.get((c.cell, name)) for c in group} - {None}) > 1}
+        torn |= {
+            f"{split}.ids" for split in splits if len({marks[c.cell].get(f"{split}.ids") for c in group} - {None}) > 1
+        }
+        if torn:
+            names = listed(sorted(torn))
+            yield Guard(
+                "examples",
+                Words(
+                    f"The rows were not measured on the same texts ({names.en} differ).",
+                    f"各行并非在相同的文本上评测（{names.zh} 不一致）。",
+                ),
+                True,
+            )
+            return
+
+
+def idle_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Rows whose seeds gave the very same numbers, scores and curves: there the seed does nothing."""
+    columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
+    finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
+    held = results.scores.reindex([cell.cell for cell in finished], columns=columns).to_numpy(float)
+    marks = {id(cell): row.tobytes() for cell, row in zip(finished, held, strict=True)}
+    rows = grouped(finished, lambda cell: id(cell.row)).values()
+    idle = [row for row in rows if len({c.cell for c in row}) > 1 and len({marks[id(c)] for c in row}) == 1]
+    if idle:
+        place = where([cell for row in idle for cell in row])
+        yield Guard(
+            "idle seeds",
+            Words(
+                f"Every number is the same at each seed, so that the seed does nothing here: {place.en}.",
+                f"各种子的所有数值完全相同，种子在此不起作用：{place.zh}。",
+            ),
+            False,
+        )
+
+
+def collapsed(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Cells whose sentence vectors ended in one direction; their scores measure nothing."""
+    for name in filter(ALARM.fullmatch, results.scores.columns):
+        of, _, split = name.removesuffix(".collapsed").rpartition("/")
+        held = values_of(results, cells, name)
+        if found := [cell for cell in cells if held.get(cell.cell) == 1]:
+            place, extra = where(found), f" ({of})" if of else ""
+            yield Guard(
+                "collapsed",
+                Words(
+                    f"{place.en}: the {split} embeddings{extra} lie in one direction",
+                    f"{place.zh}：{split} 的嵌入{extra}都落在同一方向",
+                ),
+                False,
+            )
+    since = [cell for cell in cells if cell.provenance and cell.provenance.get("collapsed_since") is not None]
+    for step, found in grouped(since, lambda cell: (cell.provenance or {})["collapsed_since"]).items():
+        place = where(found)
+        yield Guard(
+            "collapsed",
+            Words(
+                f"{place.en}: all sentence vectors lie in one direction, since step {step}",
+                f"{place.zh}：自第 {step} 步起，所有句向量都落在同一方向",
+            ),
+            False,
+        )
+
+
+def redundant(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """ARI and NMI side by side where both follow from one accuracy."""
+    values = [value for value in section["show"]["table"]["values"] if value.endswith((".ari", ".nmi"))]
+    units = [known for cell in cells if (known := results.units.get(cell.cell))]
+    if len(values) > 1 and units and all(known.get(value) for known in units for value in values):
+        yield Guard(
+            "redundant",
+            Words(
+                "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the accuracy a "
+                "of k-means. They are one number, not two.",
+                "两个类别数量均衡：ARI ≈ (2a − 1)²，NMI ≈ 1 − H(a)，都由 k-means 的准确率 a 决定，"
+                "是一个数，而不是两个。",
+            ),
+            False,
+        )
+
+
+def chance(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    """Rows whose accuracy, over their seeds, is not above that of always saying the largest class."""
+    rows = grouped([cell for cell in cells if cell.status == "finished"], lambda cell: id(cell.row))
+    for value in filter(GUESSES.fullmatch, section["show"]["table"]["values"]):
+        held = values_of(results, cells, value)
+        low = []
+        for row in rows.values():
+            values = [held[cell.cell] for cell in row if cell.cell in held]
+            largest = [share for cell in row if (share := largest_class(cell, value.partition(".")[0]))]
+            if values and largest and sum(values) / len(values) <= largest[0]:
+                low += row
+        if low:
+            place = where(low, seeds=False)
+            yield Guard(
+                "chance",
+                Words(
+                    f"{value} is not above the share of the largest class, which needs no training: {place.en}.",
+                    f"{value} 不高于最大类别所占比例，而后者无需训练：{place.zh}。",
+                ),
+                False,
+            )
+
+
+def largest_class(cell: Shown, split: str) -> float:
+    of_classes = (cell.provenance or {}).get("class_counts", {}).get(split, {})
+    return max(of_classes.values(), default=0) / max(1, sum(of_classes.values()))
+
+
+CHECKS = (out_of_range, direction, examples, idle_seeds, collapsed, redundant, chance)

@@ -1,0 +1,119 @@
+"""The cells of a section with what is known of them, and how a guard names them."""
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from contrastive.config import PARTS, SETTINGS
+from reports.load import Results
+from reports.words import Words
+
+ROWS = 3  # that a sentence names; of the others it says how many there are
+SEEDS = 5
+KNOWN = ("status", "error", "params", "provenance", "evaluation")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that would mislead: what kind, in words, and whether nothing may be ranked because of it."""
+
+    kind: str
+    words: Words
+    blocks_ranking: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A cell where a section shows it: of which row and seed, and what MLflow holds of it."""
+
+    row: dict[str, Any]
+    seed: int
+    cell: str
+    status: str  # missing: MLflow holds nothing
+    error: str = ""
+    params: dict[str, str] | None = None
+    provenance: dict[str, Any] | None = None
+    evaluation: str = ""
+
+    def setting(self, name: str) -> str:
+        """A setting as the run has it; those of the objective go without their part."""
+        return (self.params or {}).get(name, default(name))
+
+
+@cache
+def default(setting: str) -> str:
+    """What a setting is of which nothing is noted, as of one that was added since."""
+    name = setting.rpartition(".")[2]
+    model = PARTS.get(SETTINGS.get(name, ""))
+    if model is None or model.model_fields[name].is_required():
+        return "left out"
+    value = model.model_fields[name].default
+    return (
+        value if isinstance(value, str) else json.dumps(value.model_dump() if isinstance(value, BaseModel) else value)
+    )
+
+
+def shown(section: dict[str, Any], results: Results) -> list[Shown]:
+    known = results.entries
+    found = []
+    for row in section["rows"]:
+        for cell, seed in zip(row["cells"], row["seeds"], strict=True):
+            if cell in known:
+                found.append(Shown(row, seed, cell, *(known[cell][name] for name in KNOWN)))
+            else:
+                found.append(Shown(row, seed, cell, "missing", results.grid["failed"].get(cell, "not in MLflow")))
+    return found
+
+
+def declared(section: dict[str, Any], results: Results) -> set[str]:
+    """Settings in which the rows of a section may differ: its axes, what `include` names, what its baseline sets."""
+    names = {name for row in section["rows"] for name in row["axes"]}
+    for definition in results.grid["experiment"].get("sections", ()):
+        if definition["title"] == section["title"]:
+            names |= {*definition["axes"], *definition["baseline"]}
+            names |= {name for further in definition["include"] for name in further}
+    return names
+
+
+def values_of(results: Results, cells: Iterable[Shown], name: str) -> dict[str, float]:
+    """A score of these cells, of those that have it."""
+    if name not in results.scores.columns:
+        return {}
+    names = [cell.cell for cell in cells]
+    held = results.scores[name].reindex(names).tolist()
+    return {cell: value for cell, value in zip(names, held, strict=True) if not math.isnan(value)}
+
+
+def grouped(cells: Iterable[Shown], key: Callable[[Shown], Hashable]) -> dict[Any, list[Shown]]:
+    found: dict[Any, list[Shown]] = {}
+    for cell in cells:
+        found.setdefault(key(cell), []).append(cell)
+    return found
+
+
+def where(cells: Sequence[Shown], *, seeds: bool = True) -> Words:
+    """`ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
+    rows = list(grouped(cells, lambda cell: id(cell.row)).values())
+    english, chinese = [], []
+    for row in rows[:ROWS]:
+        numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
+        label = row[0].row["label"]
+        english.append(label + (f", seed{'s' if len(numbers) > 1 else ''} {listed(numbers).en}" if numbers else ""))
+        chinese.append(label + (f"，种子 {listed(numbers).zh}" if numbers else ""))
+    if rest := len(rows) - ROWS if len(rows) > ROWS else 0:
+        english.append(f"and {rest} more row{'s' if rest > 1 else ''}")
+        chinese.append(f"另有 {rest} 行")
+    return Words("; ".join(english), "；".join(chinese))
+
+
+def listed(items: Sequence[str], most: int = SEEDS) -> Words:
+    """`a, b and c`."""
+    if len(items) > most:
+        rest = len(items) - most
+        return Words(f"{', '.join(items[:most])} and {rest} more", f"{'、'.join(items[:most])}等 {len(items)} 个")
+    return Words(" and ".join(filter(None, (", ".join(items[:-1]), *items[-1:]))), "、".join(items))

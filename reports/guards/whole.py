@@ -1,0 +1,52 @@
+"""What concerns the report as a whole."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from reports.guards.shown import Guard, listed
+from reports.load import Results
+from reports.words import Words
+
+
+def stale(results: Results) -> Iterator[Guard]:
+    if kept := len(results.grid["stale_kept"]):
+        yield Guard(
+            "stale",
+            Words(
+                f"{kept} cells were kept although the code that computed them has changed since (--keep-stale).",
+                f"有 {kept} 个单元在其代码改动之后仍被保留（--keep-stale）。",
+            ),
+            False,
+        )
+
+
+def commits(results: Results) -> Iterator[Guard]:
+    found = distinct(results, lambda p: p.get("commit", "") or "unknown")
+    if len(found) > 1:
+        names = listed(found)
+        yield Guard(
+            "commits",
+            Words(
+                f"The cells were computed at {len(found)} commits: {names.en}.",
+                f"各单元在 {len(found)} 个提交上计算：{names.zh}。",
+            ),
+            False,
+        )
+
+
+def devices(results: Results) -> Iterator[Guard]:
+    found = distinct(results, lambda p: p.get("hardware", {}).get("device", "unknown"))
+    if len(found) > 1:
+        names = listed(found)
+        yield Guard(
+            "devices",
+            Words(f"The cells ran on different devices: {names.en}.", f"各单元运行于不同的设备：{names.zh}。"),
+            False,
+        )
+
+
+def distinct(results: Results, read: Callable[[dict[str, Any]], str]) -> list[str]:
+    return sorted({read(provenance) for provenance in results.cells["provenance"] if provenance})
+
+
+CHECKS = (stale, commits, devices)

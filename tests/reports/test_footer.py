@@ -1,0 +1,51 @@
+"""Time, energy and cost by hand, of a report and of one of its tables."""
+
+import dataclasses
+from typing import Any
+
+import pandas as pd
+
+from reports.load import Results
+from reports.provenance import footer
+
+
+def noted(**changed: Any) -> dict[str, Any]:
+    return {
+        "commit": "abc",
+        "packages": {"torch": "2"},
+        "hardware": {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4},
+        "wall_seconds": 3600.0,
+        "gpu_seconds": 0.0,
+        "peak_memory_mib": 100,
+    } | changed
+
+
+def results(*known: dict[str, Any], **report: Any) -> Results:
+    cells = pd.DataFrame({"status": "finished", "provenance": list(known)}, index=[f"c{i}" for i in range(len(known))])
+    rows = [{"cells": ["c0"]}, {"cells": ["c1", "c9"]}]
+    grid = {"experiment": {"report": report} if report else {}, "sections": [{"rows": rows[:1]}, {"rows": rows}]}
+    empty = pd.DataFrame()
+    return Results(grid, cells, empty, empty, {}, {}, {})
+
+
+def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_there_are():
+    held = results(noted(), noted(gpu_seconds=1800.0, processes=2), price_per_hour=2.5, currency="EUR")
+    found = footer(held)
+    assert (found["cells"], found["wall_minutes"], found["gpu_minutes"]) == (2, 120, 60)
+    assert (found["cost"], found["currency"], found["price_per_hour"]) == (5.0, "EUR", 2.5)
+    assert footer(held, held.grid["sections"][0])["cost"] == 2.5
+    assert footer(held, held.grid["sections"][0])["cells"] == 1
+    assert footer(held, held.grid["sections"][1])["cells"] == 2  # c9 is in no run
+
+
+def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
+    held = results(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
+    assert footer(held)["cost"] is None and footer(held)["energy_watt_hours"] == {"cpu": 3.0}
+    assert footer(held, held.grid["sections"][0])["energy_watt_hours"] == {"cpu": 2.0, "gpu": 1.0}
+    assert footer(results(noted(energy_joules={"cpu": 1.0}), noted()))["energy_watt_hours"] == {}
+
+
+def test_of_nothing_known_there_is_a_footer_too():
+    held = results({}, {})
+    found = footer(dataclasses.replace(held))
+    assert found["cells"] == 2 and found["hardware"] == [] and found["cost"] is None

@@ -1,0 +1,365 @@
+"""From a sound grid no guard fires; of cells dropped, swapped or edited each fires the guard that is meant for it."""
+
+import copy
+import dataclasses
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import synthetic
+from contrastive.config import Experiment
+from reports.guards import Guard, general, guards
+from reports.load import Results, load
+
+SEEDS = 3
+LOSSES = {"loss": ["ce+supcon", "rdrop"]}
+SECTIONS = [
+    {"title": "Losses", "axes": LOSSES, "show": {"table": {"values": ["test.accuracy", "test.ari", "test.nmi"]}}},
+    {
+        "title": "Tokens",
+        "base": {"loss": "ce+supcon", "view": "topk_tokens"},
+        "axes": {"k": [2, 3, 4], "alpha": [0.2, 0.5]},
+        "show": {"table": {"rows": "k", "columns": "alpha"}},
+    },
+    {"title": "Tuned", "axes": {"tune": ["full", {"last_blocks": 0}, {"lora": {}}], **LOSSES}},
+    {"title": "Size", "axes": {"train": [300, 600], "threads": [1, 2], "batch_size": [8, 16]}, "baseline": {}},
+    {"title": "Listed", "include": [{"loss": "rdrop", "epochs": 2}, {"loss": "simcse", "micro_batch": 4}]},
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterator[Results]:
+    """The results of an experiment in which nothing is wrong, read from a real store."""
+    home = tmp_path_factory.mktemp("sound")
+    shutil.copy(empty_store, home / "mlflow.db")
+    settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": list(range(SEEDS))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(home))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        uri = synthetic.write(home, Experiment.model_validate(settings))
+    yield load("synthetic", uri)
+
+
+@pytest.fixture
+def results(sound: Results) -> Results:
+    """A copy to spoil."""
+    return copied(sound)
+
+
+def copied(sound: Results) -> Results:
+    cells = sound.cells.copy()
+    for column in ("provenance", "params"):
+        cells[column] = [copy.deepcopy(value) for value in cells[column]]
+    frames = {"cells": cells, "scores": sound.scores.copy(), "measured": sound.measured.copy()}
+    return dataclasses.replace(sound, grid=copy.deepcopy(sound.grid), units=copy.deepcopy(sound.units), **frames)
+
+
+def fired(results: Results, number: int = 1) -> dict[str, Guard]:
+    return {guard.kind: guard for guard in guards(results.grid["sections"][number], results)}
+
+
+def test_a_sound_grid_fires_nothing(sound: Results):
+    assert [guards(section, sound) for section in sound.grid["sections"]] == [[]] * len(SECTIONS)
+    assert general(sound) == []
+
+
+def at(results: Results, row: int, seed: int, section: int = 1) -> str:
+    return results.grid["sections"][section]["rows"][row]["cells"][seed]
+
+
+def provenance(path: str, value: Any, seeds: str = "one") -> Callable[[Results], None]:
+    """Note something else of the cell of row 2 and seed 1, or of all rows at that seed."""
+
+    def spoil(results: Results) -> None:
+        rows = range(len(results.grid["sections"][1]["rows"])) if seeds == "all" else (2,)
+        for row in rows:
+            *parts, last = path.split("/")
+            noted = results.cells.at[at(results, row, 1), "provenance"]
+            for part in parts:
+                noted = noted[part]
+            noted[last] = value
+
+    return spoil
+
+
+def state(status: str, error: str = "") -> Callable[[Results], None]:
+    def spoil(results: Results) -> None:
+        results.cells.loc[at(results, 2, 1), ["status", "error"]] = [status, error]
+
+    return spoil
+
+
+def without(results: Results, cells: list[str]) -> None:
+    keep(results, "cells", results.cells.drop(index=cells))
+
+
+def keep(results: Results, name: str, value: Any) -> None:
+    object.__setattr__(results, name, value)
+
+
+def drop(results: Results) -> None:
+    without(results, [at(results, 2, 1)])
+    keep(results, "scores", results.scores.drop(index=at(results, 2, 1)))
+
+
+def no_score(results: Results) -> None:
+    results.scores.loc[at(results, 2, 1), "test.accuracy"] = math.nan
+
+
+def swap(first: tuple[int, int], second: tuple[int, int]) -> Callable[[Results], None]:
+    def spoil(results: Results) -> None:
+        rows = results.grid["sections"][1]["rows"]
+        (a, i), (b, j) = first, second
+        rows[a]["cells"][i], rows[b]["cells"][j] = rows[b]["cells"][j], rows[a]["cells"][i]
+
+    return spoil
+
+
+def repeat(results: Results) -> None:
+    rows = results.grid["sections"][1]["rows"]
+    rows[2]["cells"][1] = rows[3]["cells"][1]
+
+
+def param(name: str, value: str) -> Callable[[Results], None]:
+    def spoil(results: Results) -> None:
+        results.cells.at[at(results, 2, 1), "params"][name] = value
+
+    return spoil
+
+
+def other_row(results: Results) -> None:
+    """A row of other epochs, in the grid and in its runs."""
+    row = results.grid["sections"][1]["rows"][2]
+    row["settings"]["training.epochs"] = "9"
+    for cell in row["cells"]:
+        results.cells.at[cell, "params"]["training.epochs"] = "9"
+
+
+def evaluation(results: Results) -> None:
+    results.cells.loc[at(results, 2, 1), "evaluation"] = "another"
+
+
+def nothing_noted(results: Results) -> None:
+    results.cells.at[at(results, 2, 1), "provenance"].clear()
+
+
+def entry(results: Results, score: str = "test.accuracy") -> Any:
+    """The place of a score of one cell in `measured`."""
+    measured = results.measured
+    return measured.index[(measured["cell"] == at(results, 2, 1)) & (measured["score"] == score)][0]
+
+
+def edited(results: Results) -> None:
+    results.scores.loc[at(results, 2, 1), "test.accuracy"] += 0.001
+
+
+def foreign(results: Results) -> None:
+    keep(results, "measured", results.measured.drop(index=entry(results)))
+
+
+def scored(score: str, value: float) -> Callable[[Results], None]:
+    def spoil(results: Results) -> None:
+        results.scores.loc[at(results, 2, 1), score] = value
+        results.measured.loc[entry(results, score), "value"] = value
+
+    return spoil
+
+
+def turned(results: Results) -> None:
+    results.measured.loc[entry(results), "higher_is_better"] = False
+
+
+def counted(results: Results) -> None:
+    results.measured.loc[entry(results), "count"] = 599
+
+
+def idle(results: Results) -> None:
+    one, *others = results.grid["sections"][1]["rows"][2]["cells"]
+    for cell in others:
+        results.scores.loc[cell] = results.scores.loc[one]
+
+
+def at_chance(results: Results) -> None:
+    for cell in results.grid["sections"][1]["rows"][2]["cells"]:
+        results.scores.loc[cell, "test.accuracy"] = 250 / 600
+
+
+def cut(seeds: int, *rows: int) -> Callable[[Results], None]:
+    def spoil(results: Results) -> None:
+        for number, row in enumerate(results.grid["sections"][1]["rows"]):
+            if number in rows or not rows:
+                row["cells"], row["seeds"] = row["cells"][:seeds], row["seeds"][:seeds]
+
+    return spoil
+
+
+def no_baseline(results: Results) -> None:
+    without(results, results.grid["sections"][1]["rows"][0]["cells"])
+
+
+def nothing_to_compare(results: Results) -> None:
+    results.grid["sections"][1]["rows"][2]["against"] = None
+
+
+def silent(results: Results) -> None:
+    results.grid["sections"][1]["show"]["table"]["values"] = ["test.accuracy", "loss"]
+
+
+SPOILED: dict[str, tuple[Callable[[Results], None], str, bool, str]] = {
+    "dropped": (drop, "missing", True, "k=2 · α=0.5, seed 1: not in MLflow"),
+    "failed": (state("failed", "it broke"), "missing", True, "k=2 · α=0.5, seed 1: failed: it broke"),
+    "diverged": (state("diverged", "NaN"), "missing", True, "diverged: NaN"),
+    "at work": (state("running"), "missing", True, "seed 1: running"),
+    "without a score": (no_score, "missing score", True, "without test.accuracy"),
+    "swapped rows": (swap((2, 0), (3, 0)), "identity", True, "alpha is 0.2, not 0.5"),
+    "swapped seeds": (swap((2, 0), (2, 1)), "identity", True, "seed is 1, not 0"),
+    "shown twice": (repeat, "identity", True, "in another place"),
+    "edited setting": (param("training.epochs", "7"), "identity", True, "training.epochs is 7, not 3"),
+    "new setting": (param("training.sharding", "fsdp"), "identity", True, "training.sharding is fsdp, not null"),
+    "row apart": (other_row, "settings", True, "epochs is 3, but 9 in k=2 · α=0.5, seeds 0, 1 and 2"),
+    "package": (provenance("packages/torch", "9.9"), "packages", True, "torch 9.9 in k=2 · α=0.5, seed 1"),
+    "package of a seed": (provenance("packages/torch", "9.9", "all"), "packages", False, "all rows of a seed"),
+    "data": (provenance("data_digest", "f" * 64), "data", True, "ffffffffffff in k=2"),
+    "data of a seed": (provenance("data_digest", "f" * 64, "all"), "data", True, "ffffffffffff in"),
+    "test texts": (provenance("class_counts/test/neutral", 249), "test data", True, "249 neutral"),
+    "training texts": (provenance("class_counts/train/neutral", 249), "training data", True, "249 neutral"),
+    "processor": (provenance("hardware/cpu", "another CPU"), "hardware", True, "cpu (another CPU)"),
+    "device of a seed": (provenance("hardware/device", "H200", "all"), "hardware", False, "H200 (a CPU)"),
+    "threads": (provenance("threads", 2), "threads", True, "2 in k=2"),
+    "processes": (provenance("processes", 2), "processes", True, "2 in k=2"),
+    "parameters": (provenance("trained_parameters", 7), "parameters", True, "7 in k=2"),
+    "code": (provenance("code", "f" * 16), "code", True, "ffff"),
+    "halved": (provenance("micro_batch", 8), "micro-batch", False, "k=2 · α=0.5, seed 1"),
+    "evaluation": (evaluation, "evaluation", True, "another in k=2"),
+    "nothing noted": (nothing_noted, "provenance", True, "k=2 · α=0.5, seed 1"),
+    "edited score": (edited, "scores", True, "test.accuracy: k=2"),
+    "score of nowhere": (foreign, "scores", True, "test.accuracy: k=2"),
+    "above one": (scored("test.knn_accuracy", 1.2), "range", True, "test.knn_accuracy"),
+    "below minus one": (scored("test.ari", -1.5), "range", True, "test.ari"),
+    "no number": (scored("test.ece", math.nan), "range", True, "test.ece"),
+    "infinite": (scored("test.alignment_class", math.inf), "range", True, "test.alignment_class"),
+    "turned": (turned, "direction", True, "do not agree whether more is better: test.accuracy"),
+    "no direction": (silent, "direction", False, "ranked by it: loss"),
+    "other count": (counted, "examples", True, "test.accuracy differ"),
+    "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
+    "chance": (at_chance, "chance", False, "needs no training: k=2 · α=0.5."),
+    "collapse": (provenance("collapsed_since", 40), "collapsed", False, "vectors lie in one direction, since step 40"),
+    "alarm": (scored("test.collapsed", 1.0), "collapsed", False, "the test embeddings lie in one direction"),
+    "one seed": (cut(1), "one seed", True, "One seed a row"),
+    "unequal seeds": (cut(2, 2), "seeds", True, "k=2 · α=0.5, seeds 0 and 1"),
+    "no baseline": (no_baseline, "baseline", False, "nothing is compared"),
+    "row alone": (nothing_to_compare, "baseline", False, "Without a baseline: k=2 · α=0.5."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_wrong_is_said_by_its_guard(name: str, results: Results):
+    spoil, kind, blocks, said = SPOILED[name]
+    spoil(results)
+    found = fired(results)
+    assert kind in found and found[kind].blocks_ranking == blocks and said in found[kind].words.en
+    assert any("一" <= letter <= "鿿" for letter in found[kind].words.zh)
+
+
+ALONE = ("dropped", "swapped seeds", "package", "data", "test texts", "processor", "threads", "parameters", "code",
+         "halved", "evaluation", "edited score", "turned", "other count", "collapse", "unequal seeds",
+         "row alone")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_and_by_no_other(name: str, results: Results):
+    spoil, kind, _, _ = SPOILED[name]
+    spoil(results)
+    assert set(fired(results)) == {kind}
+
+
+def test_other_sections_are_left_alone(results: Results):
+    for spoil in (provenance("packages/torch", "9.9"), edited, swap((2, 0), (3, 0))):
+        spoil(results)
+    assert all(fired(results, number) == {} for number in (0, 2, 3, 4))
+
+
+def test_the_whole_report_says_what_was_kept_and_where_it_ran(results: Results):
+    results.grid["stale_kept"] = ["a", "b"]
+    for path, value in (("commit", "fedcba987654"), ("hardware/device", "H200")):
+        provenance(path, value)(results)
+    found = {guard.kind: guard.words.en for guard in general(results)}
+    assert found["stale"].startswith("2 cells were kept") and "0123456789ab and fedcba987654" in found["commits"]
+    assert found["devices"] == "The cells ran on different devices: H200 and cpu."
+
+
+def test_one_number_that_stands_there_twice_is_said_to_be_one(results: Results):
+    units = {"test.ari": "= f(k-means accuracy)", "test.nmi": "= f(k-means accuracy)"}
+    for row in results.grid["sections"][0]["rows"]:
+        for cell in row["cells"]:
+            results.units[cell] |= units
+    assert "They are one number, not two." in fired(results, 0)["redundant"].words.en
+    results.units[at(results, 0, 0, 0)]["test.ari"] = ""
+    assert "redundant" not in fired(results, 0)
+
+
+def test_a_module_that_changed_between_commits_is_named_across_losses(results: Results, tmp_path: Path):
+    """The digests of cells of different losses differ by nature: only their modules can be compared."""
+    cells = [cell for row in results.grid["sections"][0]["rows"] for cell in row["cells"]]
+    for number, cell in enumerate(cells):
+        noted = results.cells.at[cell, "provenance"]
+        noted["commit"] = "one" if number < SEEDS else "two"
+        folder = tmp_path / cell
+        folder.mkdir()
+        files = {"contrastive.train": noted["commit"], "contrastive.embed": "same"}
+        (folder / "config.json").write_text(json.dumps({"files": files}))
+        results.cells.at[cell, "place"] = folder.as_uri()
+    assert "contrastive.train changed" in fired(results, 0)["code"].words.en
+    for cell in cells:
+        results.cells.at[cell, "provenance"]["commit"] = "one"
+    assert "code" not in fired(copied(results), 0)
+
+
+def test_other_texts_of_the_same_number_are_seen(results: Results, tmp_path: Path):
+    cell = at(results, 2, 1)
+    np.savez_compressed(tmp_path / "examples.npz", **{"test.ids": np.arange(1, 601, dtype=np.uint64)})
+    results.cells.at[cell, "place"] = tmp_path.as_uri()
+    assert "test.ids differ" in fired(results)["examples"].words.en
+
+
+def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Results):
+    for section in results.grid["sections"]:
+        for row in section["rows"]:
+            del row["settings"], row["against"]
+    for cell in results.cells.index:
+        for name in ("micro_batch", "processes", "threads", "code"):
+            del results.cells.at[cell, "provenance"][name]
+    del results.cells.at[at(results, 2, 1), "params"]["training.bucket"]  # which is at its default
+    assert all(fired(results, number) == {} for number in range(len(SECTIONS)))
+
+
+CELLS = st.tuples(st.integers(0, 6), st.integers(0, SEEDS - 1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(holes=st.sets(CELLS))
+def test_however_many_cells_are_missing_each_is_told_of_or_counted(sound: Results, holes: set[tuple[int, int]]):
+    results = copied(sound)
+    without(results, [at(results, row, seed) for row, seed in holes])
+    found = [guard for guard in guards(results.grid["sections"][1], results) if guard.kind == "missing"]
+    assert len(found) == bool(holes)
+    labels = {results.grid["sections"][1]["rows"][row]["label"] for row, _ in holes}
+    if found:
+        assert found[0].words.en.count("seed") == min(len(labels), 3)
+        assert ("more row" in found[0].words.en) == (len(labels) > 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CELLS, CELLS)
+def test_any_two_cells_that_changed_places_are_found(sound: Results, first: tuple[int, int], second: tuple[int, int]):
+    results = copied(sound)
+    swap(first, second)(results)
+    assert ("identity" in fired(results)) == (first != second)
