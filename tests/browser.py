@@ -15,7 +15,7 @@ OWN = {"PLAYWRIGHT_BROWSERS_PATH": "0"}  # beside the package, so that it goes w
 ASK = """from playwright.sync_api import sync_playwright
 with sync_playwright() as playwright:
     print(playwright.chromium.executable_path)"""
-SCREEN = {"width": 1000, "height": 1000}
+SCREEN = {"width": 1000, "height": 1300}
 
 
 def find() -> str | None:

@@ -12,6 +12,7 @@ from reports.load import Results
 from reports.words import Words
 
 SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
+UNUSED = 1e-4  # of the largest
 
 
 def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
@@ -34,8 +35,8 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
 
 
 def spectra(row: dict[str, Any], results: Results) -> pd.DataFrame:
-    """Rank × seed, without the directions that nothing uses."""
+    """Place × seed, without what centring and rounding leave of directions that nothing uses."""
     known = {cell: each for cell in row["cells"] if (each := results.each(cell, SPECTRUM)) is not None}
     table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in known.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)
-    return table[(table > 0).all(axis=1)] if len(table) else table
+    return table[(table > UNUSED * table.max()).all(axis=1)]

@@ -24,14 +24,15 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
     slots, width = layout(section, rows)
     first = first_of(rows, results)
     places = {id(row): turned(results.tsne[row["cells"][0]], first) for row in rows}
-    reach = max((float(np.abs(x).max()) for x in places.values() if len(x)), default=1.0) * 1.05
+    reach = 1.05 * np.max([np.abs(x).max(0) for x in places.values() if len(x)] or [[1.0, 1.0]], axis=0)
+    tall = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # a panel's height over its width, as the points need it
     names = class_names(rows, results)
     labels = [row["label"] for row in section["rows"]]
     titles = {
         label: wrapped(name, 60 // width, LINES) for label, name in zip(labels, drawable(labels, "row"), strict=True)
     }
     with style():
-        drawn, axes = grid(slots, width, names, max(title.count("\n") + 1 for title in titles.values()))
+        drawn, axes = grid(slots, width, tall, names, max(title.count("\n") + 1 for title in titles.values()))
         for axis, row in zip(axes, slots, strict=True):
             if row is not None:
                 panel(axis, results.tsne[row["cells"][0]], places[id(row)], reach)
@@ -77,11 +78,11 @@ def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
     return (arrays["x"] - arrays["x"][here].mean(0)) @ left @ right
 
 
-def grid(slots: list[Any], width: int, names: list[str], lines: int) -> tuple[Any, list[Any]]:
+def grid(slots: list[Any], width: int, tall: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
     """Empty panels below titles of so many lines, and a legend of the classes; placed by hand, as sixty may come."""
     shown = [wrapped(name, LEGEND - 10, 1) for name in drawable(names, "class")]
     columns = max(1, min(8, LEGEND // (max(map(len, shown), default=1) + 5)))
-    side, title, legend = WIDTH / width, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
+    side, title, legend = WIDTH / width * tall, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
     height = -(-len(slots) // width) * (side + title) + legend
     drawn = canvas(height)
     drawn.set_layout_engine("none")
@@ -106,8 +107,8 @@ def mark(label: int) -> str:
     return MARKERS[label // len(COLOURS) % len(MARKERS)]
 
 
-def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: float) -> None:
-    axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: np.ndarray) -> None:
+    axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), aspect="equal")
     if len(places) == 0:  # too few texts, or collapsed embeddings
         axis.text(0, 0, wrapped(str(arrays["reason"]), 24, 6), ha="center", va="center")
     labels = np.asarray(arrays["labels"])

@@ -29,7 +29,7 @@ def drawn(section: dict[str, Any], folder: Path, **changes: Any) -> dict[str, fi
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def without(section: dict[str, Any], *shown: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def without(section: dict[str, Any], *shown: str) -> dict[str, Any]:
 def test_a_section_has_the_pictures_that_it_asks_for_and_has_data_for(section: Any, names: Any, tmp_path: Path):
     found = drawn(section, tmp_path)
     assert tuple(found) == names
-    assert {figure.path for figure in found.values()} == {f"figures/{name}" for name in content(tmp_path)}
+    assert {figure.path for figure in found.values()} == set(content(tmp_path))
     for figure in found.values():
         assert "ce" in figure.alt.en and "ce" in figure.alt.zh and figure.alt.en != figure.alt.zh
 
@@ -71,11 +71,11 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
 def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_path: Path):
     for folder, size in (("one", 10), ("two", 25)):
         with matplotlib.rc_context({"font.size": size, "axes.facecolor": "red", "svg.hashsalt": folder}):
-            for section in (sample.recipes(), sample.pivot()):
-                drawn(section, tmp_path / folder / section["title"][0])
+            drawn(sample.recipes(), tmp_path / folder)
+            drawn(without(sample.pivot(), "tsne", "curves"), tmp_path / folder / "pivot")
             figures.overview(sample.results(sample.recipes(), sample.pivot()), tmp_path / folder)
     one, two = content(tmp_path / "one"), content(tmp_path / "two")
-    assert len(one) == 9 and one == two
+    assert len(one) == 10 and one == two
 
 
 @pytest.fixture
@@ -105,7 +105,8 @@ def canvases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 )
 def test_no_text_is_cut_off_small_or_written_over(section: dict[str, Any], canvases: list[Any], tmp_path: Path):
     results = sample.results(section)
-    figures.draw(without(section, "curves"), sample.comparisons(section, results), results, tmp_path, "it")
+    dear = ("curves", "tsne") if len(section["rows"]) > 40 else ("curves",)
+    figures.draw(without(section, *dear), sample.comparisons(section, results), results, tmp_path, "it")
     figures.overview(results, tmp_path)
     for canvas in canvases:
         width, height = canvas.bbox.width, canvas.bbox.height
