@@ -1,7 +1,6 @@
 """Everything a report needs, read from MLflow and from nowhere else."""
 
 import json
-import math
 import re
 import zipfile
 from collections.abc import Iterable
@@ -67,7 +66,7 @@ class Results:
 
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Each row of `cells` as a dict, to look cells up one by one: a frame takes 0.1 ms for that."""
+        """Each row of `cells` as a dict, to look cells up one by one."""
         columns = [column for column in CELLS if column in self.cells.columns]
         rows = zip(*(self.cells[column].tolist() for column in columns), strict=True)
         return dict(
@@ -144,12 +143,8 @@ def describe(artifacts: Artifacts, cell: str, run: Held) -> tuple[Any, ...]:
 
 
 def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
-    """A row a cell and a column a metric, by name; pandas itself takes a hundred times as long for 10 000 cells."""
-    names = {name: place for place, name in enumerate(sorted({name for held in metrics.values() for name in held}))}
-    values = np.full((len(metrics), len(names)), math.nan)
-    for row, held in zip(values, metrics.values(), strict=True):
-        row[[names[name] for name in held]] = list(held.values())
-    return pd.DataFrame(values, list(metrics), list(names))
+    """A row a cell and a column a metric, by name."""
+    return pd.DataFrame.from_dict(metrics, orient="index", dtype=float).sort_index(axis=1)
 
 
 def measured(scores: dict[str, list[dict[str, Any]]]) -> pd.DataFrame:
