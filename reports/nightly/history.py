@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from mlflow import MlflowClient
 
-from reports.load import all_runs, artifact
 from reports.nightly.verdict import Night
+from reports.runs import Artifacts, all_runs
 
 EXPERIMENT = "nightly"
 NIGHT = "night.json"
@@ -20,8 +20,10 @@ def nights(uri: str) -> list[Night]:
     if found is None or found.lifecycle_stage == "deleted":
         return []
     runs = [run for run in all_runs(client, found.experiment_id) if run.data.tags.get("ablate.kind") == "night"]
-    contents = [artifact(client, run, NIGHT) for run in runs if run.info.status == "FINISHED"]
-    return sorted((night(json.loads(content)) for content in contents if content), key=lambda one: one.when)
+    artifacts, whole = Artifacts(client), [run.info for run in runs if run.info.status == "FINISHED"]
+    paths = [artifacts.path(info.run_id, info.artifact_uri or "", NIGHT) for info in whole]
+    known = [night(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path is not None]
+    return sorted(known, key=lambda one: one.when)
 
 
 def night(document: dict[str, Any]) -> Night:

@@ -12,7 +12,7 @@ from reports.nightly.alarms import false_alarms
 from reports.nightly.history import nights as read
 from reports.nightly.settings import Nightly
 from reports.nightly.verdict import Judgement, Metric, Night, judge, metrics_of
-from reports.tables import plain
+from reports.text import plain
 from reports.words import LANGUAGES, Language, Words
 
 SHOWN = 30  # nights of the history
