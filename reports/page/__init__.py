@@ -33,7 +33,11 @@ def write(
 
 
 def render(
-    results: Results, sections: list[dict[str, Any]], folder: Path, general: Sequence[Words], footer: Sequence[Words]
+    results: Results,
+    sections: list[dict[str, Any]],
+    folder: Path,
+    general: Sequence[Words] = (),
+    footer: Sequence[Words] = (),
 ) -> str:
     templates = Environment(
         loader=FileSystemLoader(HERE),
