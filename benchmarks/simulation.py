@@ -107,7 +107,7 @@ def planted(seeds: int, over_texts: bool, count: int = GRIDS, comparisons: int =
         values = each.mean(2)
         pairs = st.all_pairs(values, each if over_texts else None)
         found.append(st.holm(pairs.p[1:, 0])[0] <= st.ALPHA)
-        if len(powers) < count // 5:
+        if len(powers) < count // 8:
             differences = [
                 st.paired(values[i], values[0], *((each[i], each[0]) if over_texts else ()))
                 for i in range(1, comparisons + 1)

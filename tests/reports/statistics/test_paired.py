@@ -96,6 +96,11 @@ def test_equal_differences_at_two_seeds_are_no_proof():
     assert found.p is None and "same at every seed" in found.reason.en and found.half_width is None
 
 
+def test_rounding_is_no_spread():
+    theirs = np.random.default_rng(0).random((50, 3))
+    assert np.isnan([all_pairs(np.stack([row + 0.1, row])).p[0, 1] for row in theirs]).all()
+
+
 def test_equal_counts_at_two_seeds_are_a_tie_by_luck():
     """Ours has 3 texts more right at both seeds, but not the same ones."""
     ours, theirs = np.ones((2, 100), bool), np.ones((2, 100), bool)
@@ -135,6 +140,7 @@ def test_a_seed_that_one_of_them_lacks_is_left_out():
     assert found.seeds == 3 and found.p == pytest.approx(
         stats.ttest_rel(ours[[0, 1, 3]], theirs[[0, 1, 3]]).pvalue, rel=1e-4
     )
+    assert paired(theirs, ours).p == found.p
     nobody = paired(np.full(2, math.nan), theirs[:2])
     assert nobody.seeds == 0 and math.isnan(nobody.mean) and nobody.p is None
 
