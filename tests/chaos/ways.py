@@ -145,5 +145,5 @@ def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=240) as answer:
         return json.load(answer)

@@ -123,5 +123,5 @@ def test_a_deployment_runs_on_the_worker(services: str, checkout: Path, environm
 
 
 def state_of(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as response:
+    with urllib.request.urlopen(url, timeout=240) as response:
         return str(json.load(response)["state"]["type"])

@@ -110,7 +110,7 @@ def status(port: str, path: str, password: str = "") -> int:
     headers["Content-Type"] = "application/json"
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", b'{"max_results": 5}', headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=240) as response:
             return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
