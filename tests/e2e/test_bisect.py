@@ -84,7 +84,7 @@ def test_an_unknown_metric_is_answered_with_the_nearest_one():
 def test_ends_that_do_not_differ_are_no_search():
     settings, values = Nightly(**SETTINGS), np.array([0.8, 0.7, 0.9])
     metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
-    for other in (values, values + 0.005, values + [0.5, -0.5, 0.1]):
+    for other in (values, values + 0.005, values + np.array([0.5, -0.5, 0.1])):
         with pytest.raises(UserError, match="does not differ between A and B"):
             check(metric, compare(values[None], other[None]), settings, "A", "B")
     check(metric, compare(values[None], values[None] - 0.2), settings, "A", "B")
