@@ -48,14 +48,18 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
         at_good, at_bad = rows(measured, metric, good), rows(ask(last), metric, bad)
         whole_change = compare(at_good[None], at_bad[None])
         print(f"{short(first)} good, {short(last)} bad: {said(metric, whole_change)}", flush=True)
-        if whole_change.p > limits.false_alarms or abs(whole_change.difference) <= metric.limit(
-            metric.limits.practical
-        ):
-            raise UserError(
-                f"{name} does not differ between {good} and {bad}: {said(metric, whole_change)}, smallest difference "
-                f"that matters {panels_share(metric)}; nothing to search for"
-            )
+        check(metric, whole_change, limits, good, bad)
         return named(name, bisected(place / "search", first, last, judged(ask, metric, at_good, whole_change)))
+
+
+def check(metric: Metric, change: Evidence, settings: Nightly, good: str, bad: str) -> None:
+    """Without a difference between its ends, a search would name some commit or other."""
+    if change.p > settings.false_alarms or abs(change.difference) <= metric.limit(metric.limits.practical):
+        smallest = f"{metric.limits.practical:.0%}" if metric.is_timing else f"{metric.limits.practical:g}"
+        raise UserError(
+            f"{metric.name} does not differ between {good} and {bad}: {said(metric, change)}, smallest difference that "
+            f"matters {smallest}; nothing to search for"
+        )
 
 
 def asker(place: Path, panel: Path, engine: str, timed: bool) -> Callable[[str], Measured]:
@@ -155,10 +159,6 @@ def said(metric: Metric, change: Evidence) -> str:
 
     width = shown(metric, change.half_width, sign=False)
     return f"{metric.name} {shown(metric, change.difference)} ± {width}, p {change.p:.2g}"
-
-
-def panels_share(metric: Metric) -> str:
-    return f"{metric.limits.practical:.0%}" if metric.is_timing else f"{metric.limits.practical:g}"
 
 
 def named(name: str, commits: list[str]) -> str:

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.bisect import Measured, metric_of
+from flows.bisect import Measured, check, metric_of
+from reports.nightly.evidence import compare
 from reports.nightly.settings import Nightly
+from reports.nightly.verdict import Metric
 from tests.e2e.conftest import Ablate
 from tests.e2e.planted import SETTINGS, copy_of_the_code, harm, panel
 
@@ -70,8 +72,6 @@ def test_what_cannot_be_searched_is_said_in_words(place, ablate_in):
     assert turned.returncode == 2 and "has to be an ancestor" in turned.stderr
     absent = bisect(ablate_in, place, "test.accuracy", "nowhere", "HEAD")
     assert absent.returncode == 2 and "has no commit nowhere" in absent.stderr
-    same = bisect(ablate_in, place, "test.accuracy", "HEAD~4", "HEAD~1")
-    assert same.returncode == 2 and "does not differ between HEAD~4 and HEAD~1" in same.stderr, same.stderr
 
 
 def test_an_unknown_metric_is_answered_with_the_nearest_one():
@@ -79,3 +79,12 @@ def test_an_unknown_metric_is_answered_with_the_nearest_one():
     with pytest.raises(UserError, match="measures no test.acuracy; do you mean test.accuracy"):
         metric_of("test.acuracy", measured, Nightly(**SETTINGS))
     assert not metric_of("training_seconds", measured, Nightly(**SETTINGS)).higher_is_better
+
+
+def test_ends_that_do_not_differ_are_no_search():
+    settings, values = Nightly(**SETTINGS), np.array([0.8, 0.7, 0.9])
+    metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
+    for other in (values, values + 0.005, values + np.array([0.5, -0.5, 0.1])):
+        with pytest.raises(UserError, match="does not differ between A and B"):
+            check(metric, compare(values[None], other[None]), settings, "A", "B")
+    check(metric, compare(values[None], values[None] - 0.2), settings, "A", "B")
