@@ -95,7 +95,6 @@ def render(results: Results, sections: list[dict[str, Any]], overview: list[figu
         language=language,
         experiment=results.grid["experiment"],
         general=[guard.words for guard in general(results)],
-        findings=[sentence for section in sections for sentence in section["findings"]],
         sections=sections,
         overview=overview,
         seeds=len(results.grid["experiment"]["seeds"]),
@@ -127,7 +126,7 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
         "anchor": name,
         "note": section["note"],
         "guards": [guard.words for guard in fired],
-        "findings": findings(compared, effects, section["title"]),
+        "findings": findings(compared, effects),
         "tables": [
             *tables.section_tables(section, results, compared),
             *([comparison] if comparison else []),

@@ -15,19 +15,17 @@ from reports.text import heading, number, plain, probability, signed, symbol
 from reports.words import Words
 
 
-def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], section: str) -> list[Words]:
+def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame]) -> list[Words]:
     """Of one section: what differs from its baseline, what could not be shown, which are tied, which axes matter."""
     values = list(dict.fromkeys(comparisons.frame["value"]))
     single = [sentence for value in values for sentence in differences(comparisons, value)]
-    found = [
+    return [
         *(single if len(single) <= MOST else ()),
         *(sentence for kind in COUNTED if len(single) > MOST for sentence in counts(comparisons, values, kind)),
         *(sentence for value in values for sentence in axes(effects.get(value), value)),
         *(sentence for kind in OPEN for sentence in counts(comparisons, values, kind)),
         *ties(comparisons),
     ]
-    name = plain(section)
-    return [Words(f"{name}: {sentence.en}", f"{name}：{sentence.zh}") for sentence in found]
 
 
 def differences(comparisons: Comparisons, value: str) -> Iterator[Words]:

@@ -77,7 +77,7 @@ def test_names_that_break_markdown_are_escaped(home: Path):
 def test_sections_whose_titles_make_one_file_name_keep_their_own_figures(home: Path):
     output = build("small", record(home, grid(titles=("视角", "层", "K 4", "K", "K")), cells()), home / "out").parent
     pictures = sorted(path.name for path in output.glob("figures/*"))
-    assert len(pictures) == 10
+    assert len(pictures) == 15
     assert all(f"](figures/{name})" in (output / "README.md").read_text() for name in pictures)
 
 
@@ -110,7 +110,7 @@ def test_a_home_whose_path_is_no_address_and_a_title_longer_than_a_file_name(
     title = "long " * 100
     report = build("small", record(home, grid(titles=(title,)), cells()), home / "out")
     assert "| ce (baseline) | **0.7000** ± 0.0000 |" in report.read_text()
-    assert len(list(report.parent.glob("figures/*"))) == 2
+    assert len(list(report.parent.glob("figures/*"))) == 3  # forest, t-SNE, curves
 
 
 def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path):
