@@ -75,10 +75,9 @@ def compare(section: dict[str, Any], results: Results, may_rank: bool = True) ->
     )
     tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
     known = {
-        (i, value): measure(row, value, results)
+        (i, value): measured
         for i, row in enumerate(rows)
-        for value in tested
-        if applies(row, value, results)
+        for value, measured in measure(row, [one for one in tested if applies(row, one, results)], results).items()
     }
     complete = bool(may_rank and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row["cells"]) for row in rows), default=0)
@@ -111,10 +110,8 @@ def describe(i: int, row: dict[str, Any], value: str, in_family: bool, results: 
 
 def scores(row: dict[str, Any], value: str, results: Results) -> Float[np.ndarray, " s"]:
     """Of each seed; nan where there is none."""
-    name = f"{row['variant']}{value}"
-    if name not in results.scores.columns:
-        return np.full(len(row["cells"]), math.nan)
-    return results.scores[name].reindex(row["cells"]).to_numpy(float)
+    known = results.by_score.get(f"{row['variant']}{value}", {})
+    return np.array([known.get(cell, math.nan) for cell in row["cells"]], dtype=float)
 
 
 def applies(row: dict[str, Any], value: str, results: Results) -> bool:
@@ -137,6 +134,7 @@ class Measured:
     each: Any = None  # seed × text
     texts: tuple[int, ...] = ()  # which they are, seed by seed
     higher: bool | None = True
+    count: int | None = None  # texts of a value that counts them, where each is not known
 
     def at(self, places: list[int]) -> "Measured":
         """At some of its seeds."""
@@ -145,24 +143,35 @@ class Measured:
             [self.seeds[place] for place in places],
             tuple(self.texts[place] for place in places if self.texts),
         )
-        return Measured(seeds, self.numbers[places], each, texts, self.higher)
+        return Measured(seeds, self.numbers[places], each, texts, self.higher, self.count)
 
 
-def measure(row: dict[str, Any], value: str, results: Results) -> Measured:
-    numbers = scores(row, value, results)
-    seeds, higher, split = row["seeds"], direction(value, results), value.partition(".")[0]
-    if not np.isfinite(numbers).all():
-        return Measured(seeds, numbers, higher=higher)
-    found = [results.each(cell, f"{row['variant']}{value}") for cell in row["cells"]]
-    names = [results.ids(cell, split) for cell in row["cells"]]
-    known = [one for one in found if one is not None]
-    ids = [hash(one.tobytes()) for one in names if one is not None]
-    if len(known) < len(seeds) or len(ids) < len(seeds) or len({len(one) for one in known}) != 1:
-        return Measured(seeds, numbers, higher=higher)
-    each = np.stack(known)
-    if not np.allclose(each.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-        return Measured(seeds, numbers, higher=higher)
-    return Measured(seeds, numbers, each, tuple(ids), higher)
+def measure(row: dict[str, Any], values: list[str], results: Results) -> dict[str, Measured]:
+    """Each value of a row, with what each text adds where the value is the mean of that."""
+    names = [f"{row['variant']}{value}" for value in values]
+    stored = [results.examples(cell, names) for cell in row["cells"]]
+    found = {}
+    for value, name in zip(values, names, strict=True):
+        numbers, higher = scores(row, value, results), direction(value, results)
+        each = [arrays.get(name) for arrays, _ in stored]
+        texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
+        known = [one for one in each if one is not None]
+        whole = len(known) == len(stored) and None not in texts and len({len(one) for one in known}) == 1
+        together = np.stack(known) if whole else None
+        if together is not None and np.allclose(together.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
+            found[value] = Measured(row["seeds"], numbers, together, tuple(one or 0 for one in texts), higher)
+        else:
+            found[value] = Measured(row["seeds"], numbers, higher=higher, count=counted(value, results))
+    return found
+
+
+COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
+
+
+def counted(value: str, results: Results) -> int | None:
+    """On how many texts a score rests that counts texts: two seeds may then agree by luck."""
+    count = results.directions.get(value, {}).get("count")
+    return int(count) if count and value.endswith(COUNTING) else None
 
 
 def against_baselines(
@@ -187,9 +196,9 @@ def against_baselines(
     hypotheses = int(np.isfinite(adjusted).sum())
     limits = smallest_differences(frame, differences, hypotheses)
     verdicts = frame["verdict"].tolist()
+    told_of = frame.to_dict("records")
     for position in differences:
-        told_of = frame.loc[position].to_dict()
-        verdicts[position] = verdict(told_of, limits.get(told_of["value"]))
+        verdicts[position] = verdict(told_of[position], limits.get(told_of[position]["value"]))
     frame["verdict"] = verdicts
     return frame, limits, hypotheses
 
@@ -231,7 +240,10 @@ def one_comparison(ours: Measured, theirs: Measured) -> tuple[Difference, dict[s
     ]
     ours, theirs = ours.at([mine for mine, _ in both]), theirs.at([other for _, other in both])
     by_text = ours.each is not None and theirs.each is not None and len({*ours.texts, *theirs.texts}) == 1
-    found = paired(ours.numbers, theirs.numbers, *((ours.each, theirs.each) if by_text else ()))
+    if by_text:
+        found = paired(ours.numbers, theirs.numbers, ours.each, theirs.each)
+    else:
+        found = paired(ours.numbers, theirs.numbers, texts=ours.count)
     more: dict[str, Any] = {
         "difference": found.mean,
         "difference_half_width": math.nan if found.half_width is None else found.half_width,
@@ -253,11 +265,13 @@ def smallest_differences(
     frame: pd.DataFrame, differences: dict[Any, Difference], hypotheses: int
 ) -> dict[str, float | None]:
     """Of each value, at the strictest step of Holm, with the variance of all its comparisons taken together."""
-    found: dict[str, float | None] = {}
-    for value in dict.fromkeys(frame.loc[list(differences), "value"]):
-        spread = pooled([known for place, known in differences.items() if frame.loc[place, "value"] == value])
-        found[value] = None if spread is None else detectable(spread, ALPHA / max(1, hypotheses), POWER)
-    return found
+    values = frame["value"].tolist()
+    of_value: dict[str, list[Difference]] = {}
+    for place, difference in differences.items():
+        of_value.setdefault(values[place], []).append(difference)
+    spreads = {value: pooled(found) for value, found in of_value.items()}
+    alpha = ALPHA / max(1, hypotheses)
+    return {value: None if spread is None else detectable(spread, alpha, POWER) for value, spread in spreads.items()}
 
 
 def verdict(line: dict[Any, Any], smallest: float | None) -> Verdict:
@@ -290,7 +304,8 @@ def every_pair(
         own = [known[i, value] for i in places]
         by_text = all(one.each is not None for one in own) and len({text for one in own for text in one.texts}) == 1
         each = np.stack([one.each for one in own]) if by_text else None
-        found[value] = (places, all_pairs(np.stack([one.numbers for one in own]), each))
+        texts = None if by_text else own[0].count
+        found[value] = (places, all_pairs(np.stack([one.numbers for one in own]), each, texts))
     if not found:
         return {}
     adjusted = holm(np.concatenate([pairs.p[uppers[value]] for value, (_, pairs) in found.items()]))

@@ -86,6 +86,21 @@ class Results:
             for row in np.flatnonzero(different.any(1))
         }
 
+    def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+        """Some of the arrays of `each`, and the marks of all, at one reading."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return {}, {}
+        with np.load(path) as arrays:
+            marks = {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.zip.infolist()}
+            return {name: arrays[name] for name in names if name in marks}, marks
+
+    @cached_property
+    def by_score(self) -> dict[str, dict[str, float]]:
+        """Score → cell → value, to look values up one by one."""
+        cells = self.scores.index.tolist()
+        return {name: dict(zip(cells, self.scores[name].tolist(), strict=True)) for name in self.scores.columns}
+
     def _stored(self, cell: str, name: str) -> np.ndarray | None:
         path = self._file(cell, "examples.npz")
         if path is None:

@@ -25,7 +25,7 @@ from reports.figures.canvas import (
 from reports.words import Words
 
 LINES = 40  # of all panels together; a section with more shows its first value only
-MOST = 120  # rows: of more, the table says it
+MOST = 60  # rows: of more, the table says it
 LETTERS = 26  # of a label, in a line
 # verdict → marker, colour, filled, words of the legend
 MARKS: dict[str, tuple[str, str, bool, str]] = {

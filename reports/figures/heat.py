@@ -15,7 +15,7 @@ from reports.words import Words
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
-CELLS = 400  # of all panels: of more, the table says it
+CELLS = 60  # of all panels: of more, the table says it
 LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 

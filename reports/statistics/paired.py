@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from scipy import stats
+from scipy import special
 
 from reports.statistics.spread import Spread, half_width, significance
 from reports.statistics.summary import CONFIDENCE
@@ -96,7 +96,9 @@ def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None, texts:
         from_texts = np.maximum(over_texts - rest, 0)
         if each.dtype == bool or (each == np.round(each)).all():  # right or wrong
             from_seeds = np.where(rest > 0, np.maximum(from_seeds, one_step(seeds, each.shape[2])), from_seeds)
-    p = significance(np.abs(mean), from_seeds, seeds - 1, from_texts, texts_freedom)
+    above, p = np.triu_indices(rows, 1), nothing.copy()
+    p[above] = significance(np.abs(mean[above]), from_seeds[above], seeds - 1, from_texts[above], texts_freedom)
+    p.T[above] = p[above]
     return Pairs(mean, from_seeds, from_texts, p, seeds - 1, texts_freedom)
 
 
@@ -126,8 +128,8 @@ def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int
     """Two trained models: texts that only ours has right, that only theirs has, and the exact p. No word of recipes."""
     only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
     differing = only_ours + only_theirs
-    p = stats.binomtest(only_ours, differing).pvalue if differing else 1.0
-    return only_ours, only_theirs, float(p)
+    p = min(1.0, 2 * float(special.bdtr(min(only_ours, only_theirs), differing, 0.5))) if differing else 1.0
+    return only_ours, only_theirs, p
 
 
 def bootstrap(ours_each: ndarray, theirs_each: ndarray, seed: int, draws: int = DRAWS) -> tuple[float, float]:

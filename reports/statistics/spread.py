@@ -50,6 +50,10 @@ def reach(alpha: float | ndarray, seeds: ndarray, freedom: float, texts: ndarray
 
 def significance(size: ndarray, seeds: ndarray, freedom: float, texts: ndarray, texts_freedom: float) -> ndarray:
     """The level at which a difference of this size reaches what it must; nan where nothing varies."""
+    if not np.any(texts):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = 2 * special.stdtr(min(freedom, 1e9), -size / np.sqrt(seeds))
+        return np.where(np.asarray(seeds) > 0, p, np.nan)
     low, high = np.full(np.shape(size), SMALLEST), np.zeros(np.shape(size))
     with np.errstate(over="ignore", invalid="ignore"):  # t at the smallest level, squared
         for _ in range(HALVINGS):

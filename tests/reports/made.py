@@ -1,5 +1,6 @@
 """Results made by hand: a grid of rows with scores at several seeds, and where asked, what each text adds."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +21,8 @@ class Made(Results):
     def each(self, cell: str, score: str) -> np.ndarray | None:
         return self.known.get((cell, score))
 
-    def ids(self, cell: str, split: str) -> np.ndarray | None:
-        return np.arange(10_000)[: len(next(iter(self.known.values())))] if self.known else None
+    def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+        return {name: self.known[cell, name] for name in names if (cell, name) in self.known}, {"test.ids": 1}
 
 
 def row(label: str, cells: list[str], against: int | None = 0, data: str = "", **axes: Any) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def made(
             if texts is not None:
                 known[cell, "test.accuracy"] = texts[label][seed]
     names = tuple(next(iter(values.values())))
-    directions = {name: {"higher_is_better": name not in worse_is_more, "count": 100} for name in names}
+    directions = {name: {"higher_is_better": name not in worse_is_more, "count": 10**6} for name in names}
     part = section(rows, names, **table)
     experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS).model_dump(mode="json")
     grid = {"experiment": experiment, "sections": [part], "references": [], "failed": {}, "stale_kept": []}
