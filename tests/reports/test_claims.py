@@ -1,12 +1,15 @@
 """A report that says what its numbers do not is found out; one that says what they do is not."""
 
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reports.build import write
 from reports.claims import Numbers, check
+from reports.claims.frames import frames
 from reports.words import LANGUAGES
 from tests.reports.made import made
 
@@ -25,6 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two scores, of which the second has no tested difference."""
     two = {label: {"test.accuracy": found, "test.macro_f1": VALUES["same"]} for label, found in VALUES.items()}
     _, results = made(two)
+    results.grid["experiment"]["seeds"] = [0, 1, 2, 3, 4]
+    results.grid["experiment"]["description"] = "What we look at, with a lower priority."
+    results.grid["references"] = [{"name": "k-means of words", "data": "", "scores": {"test.accuracy": 0.5}}]
     place = tmp_path_factory.mktemp("report")
     write(results, place)
     return place
@@ -46,6 +52,7 @@ def test_a_sound_report_makes_no_false_claim(folder: Path, language: str):
         assert said in text.split("## ")[1]
 
 
+OWN = "| Model | score |\n| :-- | --: |\n| good | **0.9999** |\n"
 TAMPERED = {
     "a mean in the table": (r"\| good \| \*\*0\.8002\*\*", "| good | **0.8103**"),
     "a half-width": (r"(\| same \| 0\.\d{4}) ± 0\.\d{4}", r"\1 ± 0.0001"),
@@ -63,6 +70,44 @@ TAMPERED = {
     "a sentence of one's own": (r"\n- A section: good", "\n- Our method wins clearly.\n- A section: good"),
     "praise below a table": (r"\n\*Tested", "\nThis improves on all earlier work.\n\n*Tested"),
     "a configuration that there is not": (r"- A section: good is", "- A section: great is"),
+    "what a section would have found": (r"(Found with probability 0\.80: )0\.\d{4}", r"\g<1>0.0001"),
+    "Holm's count below a table": (r"Holm over \d+ comparisons, 5", "Holm over 60 comparisons, 5"),
+    "the smallest p": (r"allow no p below 0\.\d{4}", "allow no p below 0.0001"),
+    "a line of how it was tested left out": (r"\n\*Tested: .*", ""),
+    "the standard error": (r"a standard error of 0\.\d{4}", "a standard error of 0.0011"),
+    "the texts of the standard error": (r"On \d+ test texts", "On 25000 test texts"),
+    "a second standard error": (r"(\nOn \d+ test texts.*)", r"\1\1"),
+    "the number of seeds": (r"\d seeds a configuration", "2 seeds a configuration"),
+    "the probability of improvement": (r"(?m)^(\| same \|.*?\| )0\.\d\d", r"\g<1>0.99"),
+    "counts of texts of nobody": (r"(?m)^(\| bad \| accuracy .*)–", r"\g<1>90 : 1"),
+    "a number in prose": (r"\n\*Tested", "\nF1 of good is **0.9999** ± 0.0001.\n\n*Tested"),
+    "a number in the description": ("with a lower priority", "and F1 of good is 0.9999"),
+    "a percentage in the description": ("with a lower priority", "with an accuracy of 93 %"),
+    "bold in the description": ("with a lower priority", "with **good**"),
+    "praise in the description": ("with a lower priority", "which good helps"),
+    "a comparison left out": (r"\n\| bad \| accuracy .*", ""),
+    "a bad end left out": (r"\n- A section: bad is worse.*", ""),
+    "a conclusion told twice": (r"(\n- A section: bad is worse.*)", r"\1\1"),
+    "a configuration left out of the table": (r"\n\| bad \| 0\..*", ""),
+    "a configuration twice in the table": (r"(\n\| bad \| 0\..*)", r"\1\1"),
+    "a reference that praises itself": (r"\n\| \*k-means of words\*.*", "\n| *ours, the best* | 0.9999 | 0.9999 |"),
+    "a reference in bold": (r"(\n\| \*k-means of words\* \| )0\.\d{4}", r"\1**0.9999**"),
+    "a section of one's own": (r"\n## A section", f"\n## Summary\n\n{OWN}\n## A section"),
+    "a section left out": (r"\n## A section", "\n"),
+    "a table of one's own": (r"\n\*Tested", f"\n{OWN}\n*Tested"),
+    "a table among the conclusions": (r"\n- A section: good", f"\n{OWN}\n- A section: good"),
+    "a table as HTML": (r"\n\*Tested", "\n<table><tr><td>good</td><td>0.99</td></tr></table>\n\n*Tested"),
+    "bold as HTML": (r"with a lower priority", "with <b>good</b>"),
+    "a stray row": (r"\n\*Tested", "\n| x\n\n*Tested"),
+    "an unknown line": (r"\n\*Tested", "\nSee below.\n\n*Tested"),
+    "an unknown heading": (r"\n\*Tested", "\n### Good\n\n*Tested"),
+    "a caption of a picture": (r"!\[", "![good dominates: "),
+    "a guard that compares": (r"\n\*Tested", "\n> **Note** good is ahead of ce.\n\n*Tested"),
+    "a guard that ranks": (r"\n\*Tested", "\n> **Note** So: The runs do not agree whether more is better: x\n\n*Tested"),
+    "a note in bold": (r"\n\*Tested", "\n*Note: see **good***\n\n*Tested"),
+    "a footer that compares": (r"\n\*Commit: ", "\n*Commit: good has an advantage, "),
+    "the cells of a configuration": (r"- good: good-0, ", "- good: "),
+    "counts of classes": (r"(?m)^(\| test \| )\d+", r"\g<1>900"),
 }  # fmt: skip
 
 
@@ -75,8 +120,11 @@ CHINESE = {
     "the wrong way round": ("good 在 (.+?) 上优于", r"good 在 \1 上劣于"),
     "a difference": (r"差异为 \+0\.\d{4}", "差异为 +0.1999"),
     "a count": (r"项比较中有 \d 项", "项比较中有 9 项"),
+    "what would have been found": (r"(能发现的差异：.*?) 为 0\.\d{4}", r"\1 为 0.0001"),
+    "the standard error": (r"标准误为 0\.\d{4}", "标准误为 0.0001"),
+    "a bad end left out": (r"\n- A section：bad .*劣于.*", ""),
     "praise": (r"\n- A section：good", "\n- 我们的方法显著优于其他方法。\n- A section：good"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHINESE.values(), ids=CHINESE)
@@ -95,3 +143,120 @@ def test_frames_that_contradict_each_other_are_found(folder: Path):
     changed.loc[(changed["label"] == "good") & (changed["seed"] == 0), "value"] += 0.05
     found = check(text, Numbers(changed, numbers.comparisons, numbers.effects))
     assert any("the mean is" in problem for problem in found) and any("the difference is" in one for one in found)
+
+
+WORDS = (
+    "helps, ahead of, boosts, dominates, increases, stronger, leads, more accurate, advantage, better, higher, best, "
+    "高于, 强于, 领先, 胜过, 更高, 最优, 好于, 增益, 优势, 比基线好, 优于, 提升"
+)
+
+
+@pytest.mark.parametrize("word", WORDS.split(", "))
+@pytest.mark.parametrize("place", ["description", "note", "caption", "guard", "heading"])
+def test_words_that_compare_are_found_wherever_they_stand(folder: Path, word: str, place: str):
+    change = {
+        "description": ("with a lower priority", f"where good {word} ce"),
+        "note": (r"\n\*Tested", f"\n*Note: good {word} ce*\n\n*Tested"),
+        "caption": (r"!\[", f"![good {word} ce "),
+        "guard": (r"\n\*Tested", f"\n> **Note** good {word} ce\n\n*Tested"),
+        "heading": ("# small", f"# small, good {word} ce"),
+    }[place]
+    assert any(word in problem for problem in problems(folder, "en", change))
+
+
+def reported(
+    tmp_path: Path,
+    values: dict[str, list[float]],
+    title: str = "A section",
+    table: dict[str, str] | None = None,
+    **more: Any,
+) -> list[str]:
+    """What is found in a sound report of these values, in both languages."""
+    part, results = made({label: {"test.accuracy": found} for label, found in values.items()}, **more)
+    part["title"] = title
+    part["show"]["table"] |= table or {}
+    (tmp_path / "report").mkdir()
+    results.grid["experiment"]["seeds"] = list(range(max(map(len, values.values()))))
+    write(results, tmp_path / "report")
+    numbers = Numbers.read(tmp_path / "report")
+    texts = {language: (tmp_path / "report" / name).read_text(encoding="utf-8") for language, name in FILES.items()}
+    return [problem for language, text in texts.items() for problem in check(text, numbers, language)]
+
+
+GOOD, BAD = VALUES["good"], VALUES["bad"]
+SOUND: dict[str, dict[str, Any]] = {
+    "labels that compare": {"values": {"ce": CE, "better": GOOD, "worse": BAD, "the best": VALUES["same"]}},
+    "a label like a baseline's": {"values": {"ce": CE, "ce (baseline)": GOOD, "good": BAD}},
+    "an empty label": {"values": {"ce": CE, "": GOOD}},
+    "an empty baseline": {"values": {"": CE, "good": GOOD}},
+    "labels like nothing": {"values": {"NA": CE, "nan": GOOD, "1.0": BAD}},
+    "labels of markup": {"values": {"a*b*": CE, "a|b": GOOD, "<b>": BAD, "- x": VALUES["same"]}},
+    "a title that compares": {"values": {"ce": CE, "good": GOOD}, "title": "better"},
+    "a title of conclusions": {"values": {"ce": CE, "good": GOOD}, "title": "What can be concluded"},
+    "a title of the overview": {"values": {"ce": CE, "good": GOOD}, "title": "The whole grid"},
+    "one seed": {"values": {"ce": CE[:1], "good": GOOD[:1]}},
+    "no spread": {"values": {"ce": [0.5, 0.5], "good": [0.7, 0.7]}},
+    "two seeds": {"values": {"ce": CE[:2], "good": GOOD[:2]}},
+    "no results": {"values": {"ce": CE, "good": [math.nan] * 5}},
+    "no seed in common": {"values": {"ce": [0.7, 0.71, math.nan, math.nan], "good": [math.nan, math.nan, 0.8, 0.81]}},
+    "less is better": {"values": {"ce": CE, "good": GOOD}, "worse_is_more": ("test.accuracy",)},
+    "two data sets": {
+        "values": {"ce": CE, "x": GOOD, "y": BAD},
+        "data": {"ce": "a", "x": "a", "y": "b"},
+        "axes": {"ce": {"source": "a"}, "x": {"source": "a"}, "y": {"source": "b"}},
+    },
+    "a pivot": {
+        "values": {"ce": CE, "good": GOOD, "bad": BAD, "same": VALUES["same"]},
+        "axes": {
+            label: {"loss": loss, "k": k}
+            for label, loss, k in (("ce", "ce", 1), ("good", "x", 1), ("bad", "ce", 2), ("same", "x", 2))
+        },
+        "table": {"columns": "k", "rows": "loss"},
+    },
+}
+
+
+@pytest.mark.parametrize("case", SOUND.values(), ids=SOUND)
+def test_sound_reports_pass(tmp_path: Path, case: dict[str, Any]):
+    assert reported(tmp_path, **case) == []
+
+
+GUARDS = (
+    "The runs do not agree whether more is better: x.",
+    "Nothing says whether more is better, and nothing is ranked by it: x.",
+    "test.accuracy is not above the share of the largest class, which needs no training: good.",
+)
+
+
+@pytest.mark.parametrize("said", GUARDS)
+def test_the_guards_own_words_pass(folder: Path, said: str):
+    assert problems(folder, "en", (r"\n\*Tested", f"\n> **Note** {said}\n\n*Tested")) == []
+
+
+FRAMES: dict[str, tuple[str, str, Any]] = {
+    "p after Holm": ("same", "p_holm", 0.04),
+    "p": ("same", "p", 0.001),
+    "the improvement": ("same", "improvement", 0.99),
+    "a verdict": ("bad", "verdict", "not shown"),
+    "no verdict": ("bad", "verdict", ""),
+    "not comparable": ("bad", "verdict", "not comparable"),
+    "which way is better": ("bad", "higher", False),
+    "the half-width": ("good", "half_width", 0.0001),
+    "the best is not bold": ("good", "bold", False),
+}
+
+
+@pytest.mark.parametrize("change", FRAMES.values(), ids=FRAMES)
+def test_so_is_a_comparison_that_does_not_follow(folder: Path, change: tuple[str, str, Any]):
+    numbers, (label, column, value) = Numbers.read(folder), change
+    changed = numbers.comparisons.copy()
+    changed.loc[(changed["label"] == label) & (changed["value"] == "test.accuracy"), column] = value
+    assert list(frames(Numbers(numbers.results, changed, numbers.effects))) or column == "bold"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert check(text, Numbers(numbers.results, changed, numbers.effects))
+
+
+def test_a_configuration_left_out_of_the_frames_is_found(folder: Path):
+    numbers = Numbers.read(folder)
+    fewer = numbers.comparisons[numbers.comparisons["label"] != "bad"]
+    assert any("bad is not among" in one for one in frames(Numbers(numbers.results, fewer, numbers.effects)))

@@ -1,0 +1,114 @@
+"""The comparisons against the results: nothing that is in one may contradict the other."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.claims.numbers import Numbers, Seeds
+from reports.compare import beyond_reach
+from reports.statistics import ALPHA, holm, summarise
+from reports.tables import VERDICTS
+from reports.text import number, probability, signed
+
+FORBIDDEN = "not comparable"  # the verdict where a guard forbids a comparison
+
+
+def frames(numbers: Numbers) -> Iterator[str]:
+    """Means, half-widths, differences, Holm's correction, verdicts; that no configuration is left out."""
+    for line in numbers.comparisons.to_dict("records"):
+        name = f"{line['section']}, {line['label']}, {line['value']}"
+        own = numbers.seeds.get((line["section"], line["label"], line["value"]), {})
+        yield from measured(name, line, own)
+        yield from against(name, line, own, numbers.seeds)
+    for section in numbers.titles:
+        known = numbers.comparisons[numbers.comparisons["section"] == section]
+        yield from whole(section, known, numbers)
+        yield from corrected(section, known)
+
+
+def measured(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:
+    summary = summarise(list(own.values()))
+    if summary is None:
+        if math.isfinite(line["mean"]):
+            yield f"{name}: a mean of no result"
+        return
+    if number(summary.mean) != number(line["mean"]):
+        yield f"{name}: the mean is {number(summary.mean)}, not {number(line['mean'])}"
+    half = math.nan if summary.half_width is None else summary.half_width
+    if number(half) != number(line["half_width"]):
+        yield f"{name}: the half-width is {number(half)}, not {number(line['half_width'])}"
+    if line["bold"] and len(own) < 2:
+        yield f"{name}: bold, of one seed"
+
+
+def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds) -> Iterator[str]:
+    """The columns that compare a row with its baseline."""
+    if line["verdict"] not in VERDICTS:
+        if math.isfinite(line["p_holm"]):
+            yield f"{name}: compared with nothing"
+        return
+    theirs = seeds.get((line["section"], line["against"], line["value"]), {})
+    both = sorted(own.keys() & theirs.keys())
+    true = sum(own[seed] - theirs[seed] for seed in both) / len(both) if both else math.nan
+    if line["verdict"] == FORBIDDEN and not math.isfinite(line["difference"]):
+        return
+    if not np.isclose(true, line["difference"], rtol=0, atol=1e-6, equal_nan=True):
+        yield f"{name}: the difference is {signed(true)}, not {signed(line['difference'])}"
+    yield from decided(name, line, true, len(both))
+    yield from counted(name, line, [own[seed] - theirs[seed] for seed in both])
+    if math.isfinite(line["improvement"]) and both:
+        ours, others = (np.array([one[seed] for seed in both]) for one in (own, theirs))
+        apart = (ours[:, None] - others[None, :]) * (1 if line["higher"] else -1)
+        chance = float(((apart > 0) + 0.5 * (apart == 0)).mean())
+        if abs(chance - line["improvement"]) > 1e-6:
+            yield f"{name}: the probability of improvement is {chance:.2f}, not {line['improvement']:.2f}"
+
+
+def decided(name: str, line: dict[Any, Any], true: float, seeds: int) -> Iterator[str]:
+    """The verdict follows from p after Holm, the difference, and which way is better."""
+    said, p = line["verdict"], line["p_holm"]
+    if said == FORBIDDEN:
+        return
+    if not math.isfinite(p):
+        verdict = "impossible"
+    elif p < ALPHA and true != 0:
+        verdict = "better" if (true > 0) == bool(line["higher"]) else "worse"
+    else:
+        limit = line["detectable"]
+        verdict = "impossible" if beyond_reach(line, None if math.isnan(limit) else limit) else "not shown"
+    if said != verdict:
+        yield f"{name}: {said} at p = {probability(p)} and a difference of {signed(true)}: it is {verdict}"
+    if said in ("better", "worse") and seeds < 2:
+        yield f"{name}: {said} by {seeds} seed"
+
+
+def counted(name: str, line: dict[Any, Any], differences: list[float]) -> Iterator[str]:
+    """Of each seed, the texts that only one of the two has right: the one with more of them is ahead there."""
+    if not isinstance(line["only_ours"], str) or not line["only_ours"]:
+        return
+    ours, theirs = json.loads(line["only_ours"]), json.loads(line["only_theirs"])
+    signs = [int(np.sign(round(one, 9))) for one in differences]
+    if [int(np.sign(a - b)) for a, b in zip(ours, theirs, strict=False)] != signs:
+        yield f"{name}: the counts of texts do not agree with the differences"
+
+
+def whole(section: str, known: pd.DataFrame, numbers: Numbers) -> Iterator[str]:
+    """Each configuration of the results is compared, in each score of its section."""
+    labels = set(numbers.results.loc[numbers.results["section"] == section, "label"])
+    for label in sorted(labels - set(known["label"])):
+        yield f"{section}: {label} is not among the comparisons"
+    pairs = set(zip(known["label"], known["value"], strict=True))
+    if len(pairs) != len(set(known["label"])) * len(set(known["value"])):
+        yield f"{section}: a configuration has no line in a score"
+
+
+def corrected(section: str, known: pd.DataFrame) -> Iterator[str]:
+    """Holm's correction over the section."""
+    out = (known["verdict"] == FORBIDDEN) & known["p_holm"].isna()
+    true = holm(known["p"].where(~out).to_numpy(float))
+    if not np.allclose(true, known["p_holm"].to_numpy(float), rtol=1e-6, atol=1e-12, equal_nan=True):
+        yield f"{section}: p (Holm) is not Holm's correction of p"
