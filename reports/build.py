@@ -178,8 +178,8 @@ def reading(results: Results) -> list[Words]:
     seeds = len(results.grid["experiment"]["seeds"])
     if seeds == 1:
         lines = [
-            Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can be "
-                  "called real. Nothing is ranked, and nothing is bold.",
+            Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
+                  "be called real. Nothing is ranked, and nothing is bold.",
                   "每种配置只有一个随机种子：对种子间的波动一无所知，此处任何差异都不能称为真实。不作排名，也没有粗体。"),
         ]  # fmt: skip
     else:
