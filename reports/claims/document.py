@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 
 from contrastive.config import Data
-from reports.claims.frames import frames
+from reports.build import reading
+from reports.claims.frames import blocked, frames
 from reports.claims.numbers import Numbers
 from reports.claims.prose import prose, worded
 from reports.claims.tables import captions, tables
@@ -21,10 +24,7 @@ TEMPLATE = Path(__file__).parents[1] / "templates" / "report.md.j2"
 LITERAL = re.compile(r'\{\{ say\("((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\) \}\}')
 NOTE = {"en": "> **Note** ", "zh": "> **注意** "}
 OF_AUTHOR = {"en": re.compile(r"\*Note: (.*)\*"), "zh": re.compile(r"\*注: (.*)\*")}
-SETTING = re.compile(
-    r"(?:Data|数据) `.+`(?:, encoder|, 编码器) `.+`, "
-    r"(?:(?P<seeds>\d+) seeds? a configuration\.|每种配置 (?P<zh>\d+) 个随机种子。)"
-)
+SETTING = re.compile(r"(?:Data|数据) `.+`(?:, encoder|, 编码器) `.+`\.")
 ERROR = {
     "en": re.compile(
         r"On (?P<count>\d+) test texts(?: of (?P<data>.+))?, one accuracy has a standard error of (?P<size>\d\.\d{4}) "
@@ -85,32 +85,22 @@ class Document:
         yield from self.others(self.footer, footers=True)
 
     def above(self) -> Iterator[str]:
+        """The name, what the author says of it, guards, and how the numbers are to be read."""
         name, *rest = self.head
         if not re.fullmatch(r"# [\w.\\-]+", name):
             yield from prose(name, name.removeprefix("# "))
-        free = 0
-        for line in rest:
-            if SETTING.fullmatch(line):
-                yield from self.setting(line)
-                free += 1  # below it the author says nothing
-            elif line and not self.known(line) and not line.startswith(NOTE[self.language]):
-                if not ERROR[self.language].fullmatch(line):
-                    free += 1
-                    yield from prose(line, line)
-                    if free > 1 or line.startswith(("|", "#", "- ", ">", "!")):
-                        yield f"a line of no known form: {line}"
-            elif line.startswith(NOTE[self.language]):
-                yield from worded(line, line.removeprefix(NOTE[self.language]), self.names)
-        yield from self.standard_errors([line for line in rest if ERROR[self.language].fullmatch(line)])
-
-    def known(self, line: str) -> bool:
-        return line in self.fixed
-
-    def setting(self, line: str) -> Iterator[str]:
-        found = SETTING.fullmatch(line)
+        errors = [line for line in rest if ERROR[self.language].fullmatch(line)]
+        lines = [line for line in rest if line and line not in self.fixed and line not in errors]
+        setting = next((place for place, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
         seeds = self.numbers.results["seed"].nunique()
-        if found and int(found["seeds"] or found["zh"]) < seeds:
-            yield f"there are {seeds} seeds: {line}"
+        yield from exactly(how_to_read(seeds, self.language), lines[setting + 1 :], "how to read it")
+        guards = [line for line in lines[:setting] if line.startswith(NOTE[self.language])]
+        yield from self.others(guards)
+        said = [line for line in lines[:setting] if line not in guards]
+        yield from (problem for line in said for problem in prose(line, line))
+        for line in said[1:] + [line for line in said[:1] if line.startswith(("|", "#", "- ", ">", "!"))]:
+            yield f"a line of no known form: {line}"
+        yield from self.standard_errors(errors)
 
     def standard_errors(self, lines: list[str]) -> Iterator[str]:
         """What chance alone makes of one accuracy: of its mean and the number of texts, of each data set."""
@@ -147,6 +137,9 @@ class Document:
         guarded = any(line.startswith(NOTE[self.language]) for line in lines)
         yield from tables(title, lines, self.numbers, self.language)
         yield from ranked(title, self.numbers, guarded)
+        forbidden, others = blocked(self.numbers, title)
+        if forbidden and (others or not guarded):
+            yield f"{title}: {forbidden} comparisons are not made, and nothing forbids them"
         how = [f"*{line.in_language(self.language)}*" for line in tested(compared)]
         cells = self.numbers.results[self.numbers.results["section"] == title].drop_duplicates(["row", "cell"])
         runs = [
@@ -176,7 +169,7 @@ class Document:
         """Guards, pictures, footers and what the template says in each report; anything else is nobody's."""
         for line in lines:
             note = NOTE[self.language]
-            if not line or self.known(line):
+            if not line or line in self.fixed:
                 continue
             if line.startswith(note):
                 yield from worded(line, line.removeprefix(note), self.names)
@@ -223,6 +216,12 @@ def errors(known: pd.DataFrame) -> set[tuple[str, str]]:
     counts = {int(one) for one in known["count"].dropna()}
     mean = float(values.mean()) if len(values) else float("nan")
     return {(str(count), number((mean * (1 - mean) / count) ** 0.5)) for count in counts if count}
+
+
+def how_to_read(seeds: int, language: Language) -> list[str]:
+    """What stands above all numbers of an experiment of so many seeds."""
+    known: Any = SimpleNamespace(grid={"experiment": {"seeds": range(seeds)}}, scores=())
+    return [line.in_language(language) for line in reading(known)]
 
 
 def literals() -> list[tuple[str, str]]:

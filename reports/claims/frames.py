@@ -54,10 +54,10 @@ def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds
     theirs = seeds.get((line["section"], line["against"], line["value"]), {})
     both = sorted(own.keys() & theirs.keys())
     true = sum(own[seed] - theirs[seed] for seed in both) / len(both) if both else math.nan
-    if line["verdict"] == FORBIDDEN and not math.isfinite(line["difference"]):
-        return
     if not np.isclose(true, line["difference"], rtol=0, atol=1e-6, equal_nan=True):
         yield f"{name}: the difference is {signed(true)}, not {signed(line['difference'])}"
+    if line["common"] != len(both):
+        yield f"{name}: {len(both)} seeds are common, not {line['common']:.0f}"
     yield from decided(name, line, true, len(both))
     yield from counted(name, line, [own[seed] - theirs[seed] for seed in both])
     if math.isfinite(line["improvement"]) and both:
@@ -72,6 +72,8 @@ def decided(name: str, line: dict[Any, Any], true: float, seeds: int) -> Iterato
     """The verdict follows from p after Holm, the difference, and which way is better."""
     said, p = line["verdict"], line["p_holm"]
     if said == FORBIDDEN:
+        if math.isfinite(p) or math.isfinite(line["p"]) or math.isfinite(line["difference_half_width"]):
+            yield f"{name}: compared, and not comparable"
         return
     if not math.isfinite(p):
         verdict = "impossible"
@@ -108,7 +110,14 @@ def whole(section: str, known: pd.DataFrame, numbers: Numbers) -> Iterator[str]:
 
 def corrected(section: str, known: pd.DataFrame) -> Iterator[str]:
     """Holm's correction over the section."""
-    out = (known["verdict"] == FORBIDDEN) & known["p_holm"].isna()
-    true = holm(known["p"].where(~out).to_numpy(float))
+    true = holm(known["p"].to_numpy(float))
     if not np.allclose(true, known["p_holm"].to_numpy(float), rtol=1e-6, atol=1e-12, equal_nan=True):
         yield f"{section}: p (Holm) is not Holm's correction of p"
+
+
+def blocked(numbers: Numbers, section: str) -> tuple[int, int]:
+    """Comparisons of a section that only a guard can forbid, for both have all seeds; and all that were made."""
+    known, seeds = numbers.comparisons, numbers.results.loc[numbers.results["section"] == section, "seed"].nunique()
+    known = known[(known["section"] == section) & known["verdict"].isin(list(VERDICTS))]
+    forbidden = known[known["verdict"] == FORBIDDEN]
+    return int((forbidden["common"] == seeds).sum()), int((known["verdict"] != FORBIDDEN).sum())

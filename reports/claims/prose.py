@@ -16,7 +16,7 @@ COMPARING = re.compile(
 )
 # In exactly these words the report's own guards and captions speak of order.
 OWN = re.compile(
-    r"Expected best|期望最优值|from the lowest to the highest|色带为最低到最高|"
+    r"Expected best|期望最优值|检出概率低于五分之四|from the lowest to the highest|色带为最低到最高|"
     r"^The runs do not agree whether more is better: |"
     r"^Nothing says whether more is better, and nothing is ranked by it: |"
     r"不高于最大类别所占比例，而后者无需训练："
