@@ -61,7 +61,10 @@ def write(results: Results, folder: Path) -> None:
         | {"tested": [unmarked(line) for line in section["tested"]]}
         for section in sections
     ]
-    page.write(results, shown, folder, [guard.words for guard in general(results)], footer_lines(footer(results)))
+    notes = [guard.words for guard in general(results)]
+    page.write(
+        results, shown, folder, notes, [unmarked(line) for line in reading(results)], footer_lines(footer(results))
+    )
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -97,8 +100,7 @@ def render(results: Results, sections: list[dict[str, Any]], overview: list[figu
         general=[guard.words for guard in general(results)],
         sections=sections,
         overview=overview,
-        seeds=len(results.grid["experiment"]["seeds"]),
-        standard_errors=standard_errors(results),
+        reading=reading(results),
         class_counts=class_counts(results),
         footer=footer_lines(footer(results)),
     )
@@ -115,10 +117,15 @@ def file_names(sections: list[dict[str, Any]]) -> list[str]:
     return names
 
 
+# Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
+COVERAGE = {"missing", "missing score", "seeds", "one seed"}
+
+
 def describe(section: dict[str, Any], name: str, results: Results, folder: Path) -> dict[str, Any]:
     """All that the report says of a section, as Markdown and the page show it."""
     fired = guards(section, results)
-    compared = compare(section, results, may_rank=not any(guard.blocks_ranking for guard in fired))
+    blocking = {guard.kind for guard in fired if guard.blocks_ranking}
+    compared = compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE)
     effects = explained(section, compared, results)
     comparison = tables.comparison_table(compared)
     return {
@@ -135,7 +142,7 @@ def describe(section: dict[str, Any], name: str, results: Results, folder: Path)
             *(tables.levels_table(frame, value) for value, frame in level_means(section, effects, results).items()),
         ],
         "tested": tested(compared),
-        "figures": figures.draw(section, compared, results, folder, name),
+        "figures": [] if "range" in blocking else figures.draw(section, compared, results, folder, name),
         "footer": section_footer(section, results),
         "runs": [(row["label"], ", ".join(row["cells"])) for row in section["rows"]],
         "rows": section["rows"],
@@ -166,6 +173,39 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
     return found
 
 
+def reading(results: Results) -> list[Words]:
+    """How the numbers are to be read: what stands above them all."""
+    seeds = len(results.grid["experiment"]["seeds"])
+    if seeds == 1:
+        lines = [
+            Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
+                  "be called real. Nothing is ranked, and nothing is bold.",
+                  "每种配置只有一个随机种子：对种子间的波动一无所知，此处任何差异都不能称为真实。不作排名，也没有粗体。"),
+        ]  # fmt: skip
+    else:
+        lines = [
+            Words(f"{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
+                  "interval (Student's t).",
+                  f"每种配置 {seeds} 个随机种子；数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
+            Words("Bold is every value that is tied with the best of its column, among those on the same data: nothing "
+                  "was shown to be better, after Holm's correction over all pairs of the section. Where a section is "
+                  "not ranked, nothing in it is bold.",
+                  "粗体表示在相同数据上与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。"
+                  "未作排名的小节没有粗体。"),
+            Words("“Would have been found” means: with probability 0.80, had it been there.",
+                  "“可发现”指：若确实存在，以 0.80 的概率被发现。"),
+        ]  # fmt: skip
+    for error in standard_errors(results):
+        count, size = error["count"], f"{error['value']:.4f}"
+        of, von = (f" of {plain(error['data'])}", f"{plain(error['data'])} 的 ") if error["data"] else ("", "")
+        lines.append(
+            Words(f"On {count} test texts{of}, one accuracy has a standard error of {size} by the choice of texts "
+                  "alone.",
+                  f"在 {von}{count} 条测试文本上，仅由文本的选取，单个准确率的标准误为 {size}。")
+        )  # fmt: skip
+    return lines
+
+
 def standard_errors(results: Results) -> list[dict[str, Any]]:
     """What chance alone makes of one accuracy on so many test texts."""
     if "test.accuracy" not in results.scores:
@@ -174,7 +214,7 @@ def standard_errors(results: Results) -> list[dict[str, Any]]:
     for name, cells in cells_by_data(results).items():
         counts = counts_of(results, cells).get("test")
         mean = float(results.scores["test.accuracy"].reindex(cells).mean())
-        if counts and math.isfinite(mean):
+        if counts and 0 <= mean <= 1:
             count = sum(counts.values())
             found.append({"data": name, "count": count, "value": (mean * (1 - mean) / count) ** 0.5})
     return found

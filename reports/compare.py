@@ -32,7 +32,8 @@ from reports.statistics import (
 
 GENERATOR = 20250625  # of what is drawn at random; the same in every report
 LIMITS = {"accuracy": (0, 1), "f1": (0, 1), "nmi": (0, 1), "ari": (-1, 1), "precision": (0, 1), "map": (0, 1)}
-Verdict = Literal["better", "worse", "not shown", "impossible", "baseline", ""]
+SAID = ("better", "worse", "not shown", "impossible", "not comparable")
+Verdict = Literal["better", "worse", "not shown", "impossible", "not comparable", "baseline", ""]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Comparisons:
     hypotheses: int = 0
     seeds: int = 0
     ranked: bool = False
+    measured: dict[tuple[int, str], "Measured"] = field(default_factory=dict)
 
     @property
     def smallest_p(self) -> float:
@@ -62,11 +64,12 @@ class Comparisons:
 
     def tested(self, value: str) -> pd.DataFrame:
         frame = self.frame
-        return frame[(frame["value"] == value) & frame["verdict"].isin(["better", "worse", "not shown", "impossible"])]
+        return frame[(frame["value"] == value) & frame["verdict"].isin(SAID)]
 
 
-def compare(section: dict[str, Any], results: Results, may_rank: bool = True) -> Comparisons:
-    """`may_rank`: whether no guard forbids to rank the configurations of this section."""
+def compare(section: dict[str, Any], results: Results, may_rank: bool = True, may_compare: bool = True) -> Comparisons:
+    """`may_rank`: whether no guard forbids to rank the configurations of this section; `may_compare`: whether none
+    forbids to compare any two of them. Where cells are missing, rows that are whole are still compared."""
     values = shown_values(section, results)
     family = section["show"]["table"].get("family") or values
     rows = rows_of(section, values, results)
@@ -79,14 +82,14 @@ def compare(section: dict[str, Any], results: Results, may_rank: bool = True) ->
         for i, row in enumerate(rows)
         for value, measured in measure(row, [one for one in tested if applies(row, one, results)], results).items()
     }
-    complete = bool(may_rank and frame.loc[frame["tested"], "complete"].all())
+    complete = bool(may_rank and may_compare and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row["cells"]) for row in rows), default=0)
-    frame, limits, hypotheses = against_baselines(frame, rows, known)
+    frame, limits, hypotheses = against_baselines(frame, rows, known, may_compare)
     ranked = complete and seeds > 1 and len({tuple(row["seeds"]) for row in rows}) == 1
     pairs = every_pair(rows, tested, known) if ranked else {}
     best = {line for value, found in pairs.items() for line in tied_lines(found, value, rows, frame)}
     frame["bold"] = [(line["row"], line["value"]) in best for line in frame.to_dict("records")]
-    return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked)
+    return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked, known)
 
 
 def describe(i: int, row: dict[str, Any], value: str, in_family: bool, results: Results) -> dict[str, Any]:
@@ -175,7 +178,7 @@ def counted(value: str, results: Results) -> int | None:
 
 
 def against_baselines(
-    frame: pd.DataFrame, rows: list[dict[str, Any]], known: dict[tuple[int, str], Measured]
+    frame: pd.DataFrame, rows: list[dict[str, Any]], known: dict[tuple[int, str], Measured], may_compare: bool
 ) -> tuple[pd.DataFrame, dict[str, float | None], int]:
     """The columns that compare a row to its baseline; per value the smallest difference that would have been found."""
     lines, differences = [], {}
@@ -185,8 +188,13 @@ def against_baselines(
         if baseline is None or not line["tested"]:
             lines.append({"verdict": "baseline" if row["baseline"] else ""})
             continue
-        found, more = one_comparison(known[line["row"], line["value"]], known[baseline, line["value"]])
-        differences[position] = found
+        ours, theirs = known[line["row"], line["value"]], known[baseline, line["value"]]
+        found, more = one_comparison(ours, theirs)
+        whole = ours.seeds == theirs.seeds and more["common"] == len(ours.seeds)
+        if may_compare and whole:
+            differences[position] = found
+        else:
+            more |= {"p": math.nan, "difference_half_width": math.nan, "verdict": "not comparable"}
         lines.append(more | {"against": rows[baseline]["label"]})
     told = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
     told = told.astype(dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict"), "object"))
@@ -205,6 +213,7 @@ def against_baselines(
 
 COLUMNS = [
     "against",
+    "common",
     "difference",
     "difference_half_width",
     "over_texts",
@@ -215,8 +224,6 @@ COLUMNS = [
     "only_theirs",
     "mcnemar",
     "improvement",
-    "improvement_low",
-    "improvement_high",
 ]
 
 
@@ -245,6 +252,7 @@ def one_comparison(ours: Measured, theirs: Measured) -> tuple[Difference, dict[s
     else:
         found = paired(ours.numbers, theirs.numbers, texts=ours.count)
     more: dict[str, Any] = {
+        "common": len(both),
         "difference": found.mean,
         "difference_half_width": math.nan if found.half_width is None else found.half_width,
         "over_texts": found.over_texts,
@@ -256,8 +264,7 @@ def one_comparison(ours: Measured, theirs: Measured) -> tuple[Difference, dict[s
         more |= {"mcnemar": [c[2] for c in counts]}
     if len(both) > 1:
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
-        chance, low, high = improvement(*better, seed=GENERATOR)
-        more |= {"improvement": chance, "improvement_low": low, "improvement_high": high}
+        more["improvement"] = improvement(*better)
     return found, more
 
 
@@ -299,6 +306,8 @@ def every_pair(
     found, uppers = {}, {}
     for value in values:
         places = [i for i in range(len(rows)) if (i, value) in known]
+        if len(places) < 2:
+            continue
         group = np.array([rows[i]["data"] for i in places])
         uppers[value] = np.triu(group[:, None] == group[None, :], 1)
         own = [known[i, value] for i in places]

@@ -61,6 +61,8 @@ OPEN = {
     "no room": Words(
         "no difference could have been shown, for there is no room for it, by", "分数范围内不可能显示差异"
     ),
+    "blocked": Words("the notes above the table forbid", "表上方的提示不允许作以下比较"),
+    "no results": Words("there are no results at the same seeds for", "没有相同种子的结果"),
     "one seed": Words(
         "there is one seed, so that no difference can be called real, in", "只有一个随机种子，无法断言差异真实"
     ),
@@ -70,11 +72,13 @@ OPEN = {
 
 def reason(line: dict[Any, Any]) -> str:
     """Its verdict; for one that was impossible, why."""
+    if line["verdict"] == "not comparable":
+        return "no results" if line["common"] == 0 else "blocked"
     if line["verdict"] != "impossible":
         return str(line["verdict"])
     if math.isfinite(line["p_holm"]):
         return "no room"
-    return "one seed" if line["seeds"] < 2 else "no spread"
+    return "one seed" if line["common"] < 2 else "no spread"
 
 
 def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[Words]:

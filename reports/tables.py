@@ -20,6 +20,7 @@ VERDICTS = {
     "worse": Words("worse", "更差"),
     "not shown": Words("not shown", "未显示"),
     "impossible": Words("cannot be shown", "无法判断"),
+    "not comparable": Words("not comparable", "不可比"),
 }
 
 
@@ -180,25 +181,26 @@ def comparison_table(comparisons: Comparisons) -> Table | None:
     head = [
         Words("Compared to its baseline", "与基线比较"),
         *([] if one_value else [Words("Score", "指标")]),
+        Words("verdict", "结论"),
         Words("difference", "差异"),
         Words("p (Holm)", "p（Holm）"),
-        Words("texts only it has right : only the baseline", "仅它答对 : 仅基线答对"),
         Words("probability of improvement", "改进概率"),
-        Words("verdict", "结论"),
+        Words("texts only it has right : only the baseline", "仅它答对 : 仅基线答对"),
     ]
     body = [
         [
-            Entry(same(plain(line["label"]) if one_value else f"{plain(line['label'])}")),
+            Entry(same(plain(line["label"]))),
             *([] if one_value else [Entry(same(heading(line["value"])))]),
+            Entry(VERDICTS[line["verdict"]]),
             difference(line),
             p_value(line["p_holm"]),
-            Entry(same(discordant(line))),
             improvement(line),
-            Entry(VERDICTS[line["verdict"]]),
+            Entry(same(discordant(line))),
         ]
         for line in lines
     ]
-    caption = Words(f"{len(lines)} comparisons to the baseline", f"与基线的 {len(lines)} 项比较")
+    count = len(lines)
+    caption = Words(f"{count} comparison{'s' if count > 1 else ''} to the baseline", f"与基线的 {count} 项比较")
     return Table(caption, head, body, folded=len(lines) > LONGEST)
 
 
@@ -225,8 +227,7 @@ def discordant(line: dict[Any, Any]) -> str:
 def improvement(line: dict[Any, Any]) -> Entry:
     if not math.isfinite(line["improvement"]):
         return Entry(same(MISSING))
-    low, high = line["improvement_low"], line["improvement_high"]
-    return Entry(same(f"{line['improvement']:.2f} ({low:.2f}–{high:.2f})"), line["improvement"])
+    return Entry(same(f"{line['improvement']:.2f}"), line["improvement"])
 
 
 def effects_table(frame: pd.DataFrame, value: str) -> Table:
@@ -253,7 +254,10 @@ def levels_table(frame: pd.DataFrame, value: str) -> Table:
     """The mean of each level of an axis, balanced over the others, and how well its distance to the mean is known."""
     head = [
         Words("Level of an axis", "轴的水平"),
-        Words(f"mean of {heading(value)} over the other axes", f"{heading(value)} 在其他轴上的均值"),
+        Words(
+            f"mean of {heading(value)} over the other axes ± 95 % interval of its distance from the mean of the levels",
+            f"{heading(value)} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
+        ),
     ]
     body = []
     for line in frame.to_dict("records"):

@@ -66,7 +66,7 @@ def figure(panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detect
     seen = [verdict for verdict in MARKS if any((rows["verdict"] == verdict).any() for _, rows in panels)]
     handles: list[Any] = [marked(verdict) for verdict in seen]
     if any(detectable.get(value) is not None for value, _ in panels):
-        handles.append(Patch(color="#DDDDDD", label="too small to be found"))
+        handles.append(Patch(color="#DDDDDD", label="found less often than 4 times in 5"))
     said = "lines: 95 % intervals, each of one difference; marks: what is left after Holm"
     drawn.legend(handles=handles, title=said, loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1)
     return drawn
@@ -141,7 +141,8 @@ def caption(panels: list[tuple[str, pd.DataFrame]], labels: list[str], detectabl
     band = any(detectable.get(value) is not None for value, _ in panels)
     return Words(
         f"Differences of {', '.join(values)} to {against.en}, with 95 % intervals"
-        f"{' and the band of differences that are too small to be found' if band else ''}: {names.en}{numbers.en}",
+        f"{' and the band of differences that are found less often than 4 times in 5' if band else ''}: "
+        f"{names.en}{numbers.en}",
         f"{'、'.join(values)} 相对于 {against.zh} 的差值及其 95 % 区间"
-        f"{'，灰带为本设计无法检出的差值' if band else ''}：{names.zh}{numbers.zh}",
+        f"{'，灰带为本设计检出概率低于五分之四的差值' if band else ''}：{names.zh}{numbers.zh}",
     )

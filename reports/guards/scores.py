@@ -122,7 +122,8 @@ def idle_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) ->
     columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
     finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
     held = results.scores.reindex([cell.cell for cell in finished], columns=columns).to_numpy(float)
-    marks = {id(cell): row.tobytes() for cell, row in zip(finished, held, strict=True)}
+    told = [(cell, row) for cell, row in zip(finished, held, strict=True) if np.isfinite(row).any()]
+    finished, marks = [cell for cell, _ in told], {id(cell): row.tobytes() for cell, row in told}
     rows = grouped(finished, lambda cell: id(cell.row)).values()
     idle = [row for row in rows if len({c.cell for c in row}) > 1 and len({marks[id(c)] for c in row}) == 1]
     if idle:

@@ -24,11 +24,12 @@ def write(
     sections: list[dict[str, Any]],
     folder: Path,
     general: Sequence[Words] = (),
+    reading: Sequence[Words] = (),
     footer: Sequence[Words] = (),
 ) -> Path:
     """index.html beside the figures, which it holds too; the same bytes from the same results."""
     path = folder / "index.html"
-    path.write_text(render(results, sections, folder, general, footer), encoding="utf-8", errors="replace")
+    path.write_text(render(results, sections, folder, general, reading, footer), encoding="utf-8", errors="replace")
     return path
 
 
@@ -37,6 +38,7 @@ def render(
     sections: list[dict[str, Any]],
     folder: Path,
     general: Sequence[Words] = (),
+    reading: Sequence[Words] = (),
     footer: Sequence[Words] = (),
 ) -> str:
     templates = Environment(
@@ -53,6 +55,7 @@ def render(
     return templates.get_template("page.html.j2").render(
         experiment=results.grid["experiment"],
         general=general,
+        reading=reading,
         footer=footer,
         sections=[
             section | {"picture": picture, "images": images(section["figures"], folder, picture is not None)}

@@ -1,7 +1,7 @@
 """What measurements at several seeds, and of several texts, show. Plain functions over arrays and frames."""
 
 from reports.statistics.aggregate import expected_best, interquartile_mean
-from reports.statistics.effects import effects, levels
+from reports.statistics.effects import effects, interaction_of_texts, levels
 from reports.statistics.multiple import ALPHA, holm, tied
 from reports.statistics.paired import Difference, Pairs, all_pairs, bootstrap, improvement, mcnemar, paired
 from reports.statistics.power import POWER, detectable, pooled, power, smallest_p
@@ -23,6 +23,7 @@ __all__ = [
     "expected_best",
     "holm",
     "improvement",
+    "interaction_of_texts",
     "interquartile_mean",
     "levels",
     "mcnemar",

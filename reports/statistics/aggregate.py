@@ -20,7 +20,7 @@ def interquartile_mean(
     """
     generator = np.random.default_rng(seed)
     middle = float(stats.trim_mean(np.concatenate(list(scores.values())), 0.25))
-    freedom = sum(len(values) - 1 for values in scores.values())
+    freedom = sum(len(values) - 1 for values in scores.values()) / 2  # the middle half decides
     if min(map(len, scores.values())) < 2:
         return middle, np.nan, np.nan
     again = []

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Num
 from numpy import ndarray
 from scipy import stats
 
@@ -24,11 +25,14 @@ ROUNDING = 1e-12  # of the sum of squares: less of it is none
 RANK = 1e-10  # of the number of values: columns that add less are those of others
 
 
-def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, block: str = "seed") -> pd.DataFrame:
+def effects(
+    frame: pd.DataFrame, factors: Sequence[str], value: str, block: str = "seed", from_texts: float = 0.0
+) -> pd.DataFrame:
     """A row a main effect and a two-way interaction; empty, with `attrs["reason"]`, where there is no residual.
 
     Each term is compared with the model of all terms that do not contain it, as type II has it, by ranks, so that
-    cells may be missing. What the texts of the test split would be otherwise is not part of the noise.
+    cells may be missing. `from_texts` is what the choice of the test texts adds to the mean square of a term
+    (`interaction_of_texts`); the residual's degrees of freedom are kept, which are the fewer ones.
     """
     if not np.isfinite(frame[value].to_numpy(float)).any():
         return no_effects(NO_FACTOR)
@@ -42,11 +46,30 @@ def effects(frame: pd.DataFrame, factors: Sequence[str], value: str, block: str 
         without, more = grid.residual(others)
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
-        f = size / df / (rest / freedom) if df else np.nan  # nan: it cannot be told from the others
+        f = size / df / (rest / freedom + from_texts) if df else np.nan  # nan: it cannot be told from the others
         rows.append((" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / grid.total))
     found = pd.DataFrame(rows, columns=COLUMNS)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     return found
+
+
+def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
+    """What other test texts would change of the differences between k configurations, as a mean square of their values.
+
+    The same texts at all seeds: configuration × text, less what is left to each text at each seed.
+    """
+    rows, seeds, texts = each.shape
+    by_text = each.mean(1, dtype=float)
+    both = by_text - by_text.mean(0) - by_text.mean(1, keepdims=True) + by_text.mean()
+    rest = 0.0
+    for values in each:  # one at a time: each may have millions
+        own = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+        rest += float(np.square(own).sum())
+    if rows < 2 or texts < 2:
+        return 0.0
+    of_both = seeds * float(np.square(both).sum()) / ((rows - 1) * (texts - 1))
+    of_rest = rest / (rows * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
+    return max(0.0, of_both - of_rest) / texts
 
 
 def no_effects(reason: Words) -> pd.DataFrame:

@@ -18,6 +18,7 @@ NO_SPREAD = Words(
     "the difference is the same at every seed, so that its spread is not known",
     "各种子下的差值完全相同，无法估计其波动",
 )
+ROUNDING = 1e-12  # of the values: a spread below it is none
 NOTHING = 1e-12  # of the variances that a difference is made of: below it is rounding
 
 
@@ -87,6 +88,7 @@ def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None, texts:
     if seeds == 1:
         return Pairs(mean, nothing, nothing, nothing, 0, np.inf)
     from_seeds = between(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
+    from_seeds[from_seeds < (ROUNDING * np.abs(values).max(initial=0)) ** 2] = 0.0  # equal seeds, but for rounding
     from_texts, texts_freedom = np.zeros((rows, rows)), np.inf
     if texts is not None:
         from_seeds = np.where(from_seeds > 0, np.maximum(from_seeds, one_step(seeds, texts)), 0.0)
@@ -144,16 +146,10 @@ def bootstrap(ours_each: ndarray, theirs_each: ndarray, seed: int, draws: int = 
     return float(low), float(high)
 
 
-def improvement(
-    ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"], seed: int, draws: int = DRAWS
-) -> tuple[float, float, float]:
-    """Probability that ours is greater at a seed of its own, ties half, with an interval over seeds drawn again."""
-    wins = (np.sign(np.subtract.outer(ours, theirs)) + 1) / 2
-    generator = np.random.default_rng(seed)
-    one = generator.integers(len(ours), size=(draws, len(ours)))
-    other = generator.integers(len(theirs), size=(draws, len(theirs)))
-    low, high = np.quantile(wins[one[:, :, None], other[:, None, :]].mean((1, 2)), tails())
-    return float(wins.mean()), float(low), float(high)
+def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> float:
+    """How often ours is greater at a seed of its own than theirs at one of its own, ties half. It describes the seeds
+    that were run: an interval from few of them covers far less than it says (67 % at two, 91 % at five)."""
+    return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
 
 
 def tails() -> tuple[float, float]:

