@@ -237,6 +237,14 @@ def _has_validation(experiment: Experiment) -> bool:
     return experiment.data.validation != 0 or "validation" in sections
 
 
+def evaluated(evaluation: Evaluation) -> list[str]:
+    """Names of the scores of the vectors that trained."""
+    scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
+    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
+    return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
+
+
 def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Iterator[Finding]:
     table, place = section.show.table, (*place, "show", "table")
     axes = grid.axis_names(section)
@@ -248,10 +256,7 @@ def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Ite
         yield (*place, "columns"), f"`{table.columns}` names the rows already"
     if evaluation is None:
         return
-    scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
-    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
-    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
-    there += ["transfer.mean"] if len(evaluation.transfer) > 1 else []
+    there = evaluated(evaluation)
     if section.show.transfer and not evaluation.transfer:
         yield (*place[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
     for position, value in enumerate(table.values):

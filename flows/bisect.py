@@ -6,22 +6,22 @@ the commits, passes over those that cannot be measured, and knows of merges. The
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from contrastive import store
+from contrastive import experiment, store
 from contrastive.errors import UserError
 from flows import panel as panels
 from flows.nightly import read_settings
 from flows.supervise import CHECKOUT
 from reports.nightly.evidence import Evidence, compare
+from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, step_of, whole
 from reports.nightly.settings import TIMINGS, Limits, Nightly
-from reports.nightly.verdict import AT, Metric, whole
 
 STATED_BY_GIT = "refs/bisect/bad"
 
@@ -32,10 +32,12 @@ class Measured:
 
     values: dict[str, np.ndarray]
     directions: dict[str, bool]
+    texts: dict[str, int] = field(default_factory=dict)
 
 
 def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: str) -> str:
     """What the first bad commit is, in words."""
+    check_panel(name, panel)
     first, last = commit_of(good), commit_of(bad)
     if first == last or git("merge-base", "--is-ancestor", first, last, check=False).returncode:
         raise UserError(f"GOOD ({good}) has to be an ancestor of BAD ({bad}); are they the wrong way round?")
@@ -46,15 +48,31 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
         measured = ask(first)
         metric = metric_of(name, measured, limits)
         at_good, at_bad = rows(measured, metric, good), rows(ask(last), metric, bad)
-        whole_change = compare(at_good[None], at_bad[None])
+        whole_change = compare(at_good[None], at_bad[None], step_of(measured.texts, metric))
         print(f"{short(first)} good, {short(last)} bad: {said(metric, whole_change)}", flush=True)
         check(metric, whole_change, limits, good, bad)
         return named(name, bisected(place / "search", first, last, judged(ask, metric, at_good, whole_change)))
 
 
+def check_panel(name: str, panel: Path) -> None:
+    """What the experiment file tells already, before anything runs for minutes."""
+    wanted = experiment.load(panel)
+    known = panels.expected(wanted)
+    if name not in known:
+        raise UserError(unknown(name, known))
+    if len(wanted.seeds) < FEWEST_SEEDS:
+        raise UserError(f"{panel} has {len(wanted.seeds)} of the three seeds that a comparison needs; add seeds")
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, 1, 0.4)
+    hint = f"; do you mean {near[0]}?" if near else ""
+    return f"the panel measures no {name}{hint} It measures {', '.join(sorted(known))}"
+
+
 def check(metric: Metric, change: Evidence, settings: Nightly, good: str, bad: str) -> None:
     """Without a difference between its ends, a search would name some commit or other."""
-    if change.p > settings.false_alarms or abs(change.difference) <= metric.limit(metric.limits.practical):
+    if not change.p <= settings.false_alarms or abs(change.difference) <= metric.limit(metric.limits.practical):
         smallest = f"{metric.limits.practical:.0%}" if metric.is_timing else f"{metric.limits.practical:g}"
         raise UserError(
             f"{metric.name} does not differ between {good} and {bad}: {said(metric, change)}, smallest difference that "
@@ -72,7 +90,7 @@ def asker(place: Path, panel: Path, engine: str, timed: bool) -> Callable[[str],
             git("worktree", "remove", "--force", str(code), check=False)
             shutil.rmtree(place / "homes", ignore_errors=True)
         values = {name: np.array(row, dtype=np.float64) for name, row in found["values"].items()}
-        return Measured(values, found["directions"])
+        return Measured(values, found["directions"], found["texts"])
 
     return ask
 
@@ -137,9 +155,7 @@ def emptied(place: Path) -> Iterator[None]:
 def metric_of(name: str, measured: Measured, settings: Nightly) -> Metric:
     """A metric with its limits; a score that the settings do not name has those of the first that they do."""
     if name not in measured.values:
-        near = get_close_matches(name, measured.values, 1, 0.4)
-        hint = f"; do you mean {near[0]}?" if near else ""
-        raise UserError(f"the panel measures no {name}{hint} It measures {', '.join(sorted(measured.values))}")
+        raise UserError(unknown(name, measured.values))
     if name in TIMINGS:
         return Metric(name, TIMINGS[name], settings.speed)
     score = name.partition(AT)[0]
@@ -157,8 +173,9 @@ def rows(measured: Measured, metric: Metric, commit: str) -> np.ndarray:
 def said(metric: Metric, change: Evidence) -> str:
     from reports.nightly.page import change as shown
 
-    width = shown(metric, change.half_width, sign=False)
-    return f"{metric.name} {shown(metric, change.difference)} ± {width}, p {change.p:.2g}"
+    difference, width = shown(metric, change.difference), shown(metric, change.half_width, sign=False)
+    tested = f"± {width}, p {change.p:.2g}" if width else "at all seeds, without any spread to test it by"
+    return f"{metric.name} {difference} {tested}"
 
 
 def named(name: str, commits: list[str]) -> str:

@@ -19,9 +19,10 @@ from contrastive.errors import UserError
 from flows import panel as panels
 from flows import webhook
 from reports.nightly import history
+from reports.nightly.measured import Night
 from reports.nightly.page import Said
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import Night, judge, metrics_of
+from reports.nightly.verdict import judge_by_documents
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
@@ -97,10 +98,12 @@ def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
         "epoch": digest(surroundings),
         "settings": settings.model_dump(mode="json"),
         "configurations": first["configurations"],
+        "seeds": first["seeds"],
+        "texts": first["texts"],
         "directions": first["directions"],
         "runs": [{"values": first["values"], "failed": first["failed"]}],
     }
-    if suspects([*earlier, history.night(document)], settings):
+    if suspects([*earlier, history.night(document)]):
         second = run(panel, engine, 2)
         document["runs"].append({"values": second["values"], "failed": second["failed"]})
     return document
@@ -110,9 +113,9 @@ def digest(surroundings: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(surroundings, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def suspects(nights: list[Night], settings: Nightly) -> bool:
+def suspects(nights: list[Night]) -> bool:
     """Whether the last night makes a score suspect that no night before did; timings wait for another night."""
-    found = judge(nights, metrics_of(settings, nights), settings)[-1]
+    found = judge_by_documents(nights)[-1]
     return any(one.suspected and one.verdict == "inconclusive" and not one.metric.is_timing for one in found)
 
 

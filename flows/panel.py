@@ -9,25 +9,28 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import requires, version
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, TypeVar
 
 from packaging.requirements import Requirement
 
-from contrastive import experiment
+from contrastive import experiment, grid
+from contrastive.config import Experiment
 from contrastive.errors import UserError
 from contrastive.store import read_json
 from flows import stopwatch
 from flows.supervise import CHECKOUT
 from reports.load import Results, load
-from reports.nightly.verdict import AT
+from reports.nightly.measured import AT
+from reports.nightly.settings import TIMINGS
 
 STOP = 60.0  # seconds that a panel has to end when it is told to
 REPEATS = 5  # of the timings that a panel has not by itself
 Value = float | None
+Cells = TypeVar("Cells")
 
 
 def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: bool = True) -> dict[str, Any]:
@@ -45,6 +48,8 @@ def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: 
     found: dict[str, Any] = {
         "values": scores(results, rows) | training(home, rows),
         "configurations": list(rows),
+        "seeds": list(results.grid["experiment"]["seeds"]),
+        "texts": {score: known["count"] for score, known in sorted(results.directions.items()) if known.get("count")},
         "directions": {
             score: known["higher_is_better"]
             for score, known in sorted(results.directions.items())
@@ -93,13 +98,33 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 
 def rows_of(results: Results) -> dict[str, list[str]]:
     """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
-    found: dict[str, list[str]] = {}
-    for section in results.grid["sections"]:
-        for row in section["rows"]:
-            if row["cells"] not in found.values():
-                label = row["label"] if row["label"] not in found else f"{section['title']}: {row['label']}"
-                found[label] = row["cells"]
+    sections = results.grid["sections"]
+    return labelled(
+        (section["title"], row["label"], row["cells"]) for section in sections for row in section["rows"]
+    )  # fmt: skip
+
+
+def labelled(rows: Iterable[tuple[str, str, Cells]]) -> dict[str, Cells]:
+    """Label → cells, from the title of the section, the label and the cells of each row."""
+    found: dict[str, Cells] = {}
+    for title, label, cells in rows:
+        if cells not in found.values():
+            found[label if label not in found else f"{title}: {label}"] = cells
     return found
+
+
+def expected(wanted: Experiment) -> list[str]:
+    """What a panel may measure, as its file has it; a score that has no direction is not among what it does."""
+    sections = grid.expand(wanted).sections
+    parts = labelled((one.section.title, row.label, row.cells) for one in sections for row in one.rows)
+    evaluation = wanted.evaluation
+    scores = [
+        f"{vectors}{post}{name}"
+        for vectors in ("", *(f"{one}/" for one in evaluation.vectors))
+        for post in ("", *(f"{one}/" for one in evaluation.post))
+        for name in experiment.evaluated(evaluation)
+    ]
+    return [*scores, *TIMINGS, *(f"{score}{AT}{part}" for score in scores for part in parts)]
 
 
 def scores(results: Results, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:

@@ -12,7 +12,7 @@ from mlflow.entities import Metric
 from contrastive import store
 from reports.nightly import page
 from reports.nightly.history import EXPERIMENT, NIGHT, nights
-from reports.nightly.verdict import AT, Night
+from reports.nightly.measured import AT, Night
 from tasks.address import tracking_uri
 from tasks.tracking import experiment_id, in_words, open_tracker
 

@@ -1,12 +1,14 @@
 """How often the nightly test errs, on comparisons that cannot hold anything: the same configurations at other seeds."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from reports.nightly.evidence import compare
+from reports.nightly.measured import Metric, Night, step_of, whole
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import LOOKS, Metric, Night, whole
+from reports.nightly.verdict import LOOKS
 from reports.statistics import holm
 
 FEWEST = 2  # pairs of seeds
@@ -26,11 +28,16 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
             if values is None or len(values) < 2 * FEWEST:
                 continue
             rows = measured.setdefault((night.epoch, metric.name), [])
-            rows.append(halves(metric.scaled(values)))
+            apart = halves(metric.scaled(values))
+            if rows and apart.shape != rows[0].shape:
+                continue
+            rows.append(apart)
             if len(rows) > settings.window:
                 window, since = np.stack(rows[: settings.window]), rows[settings.window :]
-                looks = [compare(window, np.stack(since[-k:])).p for k in LOOKS if k <= len(since)]
-                p.append(min(1.0, len(looks) * min(looks)))
+                step = step_of(night.document.get("texts", {}), metric)
+                looks = [compare(window, np.stack(since[-k:]), step).p for k in LOOKS if k <= len(since)]
+                if tested := [one for one in looks if not math.isnan(one)]:
+                    p.append(min(1.0, len(looks) * min(tested)))
         judged += bool(p)
         alarms += bool(p) and bool((holm(np.array(p)) <= settings.false_alarms).any())
     return alarms, judged

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from mlflow import MlflowClient
 
-from reports.nightly.verdict import Night
+from reports.nightly.measured import Night
 from reports.runs import Artifacts, all_runs
 
 EXPERIMENT = "nightly"

@@ -10,8 +10,9 @@ from typing import Any
 from contrastive.errors import UserError
 from reports.nightly.alarms import false_alarms
 from reports.nightly.history import nights as read
+from reports.nightly.measured import Metric, Night, Rules, rules_of
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import Judgement, Metric, Night, judge, metrics_of
+from reports.nightly.verdict import Judgement, judge_by_documents
 from reports.text import plain
 from reports.words import LANGUAGES, Language, Words
 
@@ -52,30 +53,22 @@ def write(uri: str, output: Path) -> Said:
     nights = read(uri)
     if not nights:
         raise UserError("MLflow holds no night yet: `ablate nightly` measures one")
-    settings = Nightly(**nights[-1].document["settings"])
-    metrics = metrics_of(settings, nights)
-    judged = judge(nights, metrics, settings)
+    judged, rules = judge_by_documents(nights), rules_of(nights[-1])
     output.mkdir(parents=True, exist_ok=True)
     for name, language in NAMES.items():
         assert language in LANGUAGES
         fresh = output / f".{name}"
-        fresh.write_text(text(nights, judged, metrics, settings, language), encoding="utf-8")
+        fresh.write_text(text(nights, judged, rules, language), encoding="utf-8")
         os.replace(fresh, output / name)
     return Said(output / "README.md", nights[-1], judged[-1])
 
 
-def text(
-    nights: Sequence[Night],
-    judged: Sequence[Sequence[Judgement]],
-    metrics: Sequence[Metric],
-    settings: Nightly,
-    language: Language,
-) -> str:
+def text(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], rules: Rules, language: Language) -> str:
     rest = [one for one in judged[-1] if one.metric.is_part]
     configurations: list[Words | str] = [Words("## Configurations", "## 各配置"), table(rest, language)] if rest else []
     blocks: list[Words | str] = [
         Words("# Nightly: ", "# 夜间回归：").in_language(language) + headline(judged[-1]).in_language(language),
-        situation(nights, judged, settings).in_language(language),
+        situation(nights, judged, rules.settings).in_language(language),
         table([one for one in judged[-1] if not one.metric.is_part], language),
         *configurations,
         *listed(Words("## Cells without a result", "## 没有结果的单元"), failed(nights[-1])),
@@ -83,7 +76,7 @@ def text(
             Words("## Commits since the last good night", "## 上一个正常夜晚以来的提交"), since_good(nights, judged)
         ),
         HOW,
-        alarms(nights, metrics, settings),
+        alarms(nights, rules.metrics, rules.settings),
         Words("## Nights", "## 历次"),
         history(nights, judged, language),
     ]
@@ -124,7 +117,7 @@ def situation(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], se
     number = epochs.index(night.epoch) + 1
     en = (
         f"Night of {night.when}, commit {commit or 'unknown'}. Environment {number} of {len(epochs)}, since "
-        f" {members[0].when}; its window: {len(window)} of {settings.window} nights, to {window[-1].when}."
+        f"{members[0].when}; its window: {len(window)} of {settings.window} nights, to {window[-1].when}."
     )
     zh = (
         f"{night.when} 之夜，提交 {commit or '未知'}。第 {number} 个环境（共 {len(epochs)} 个），始于 "

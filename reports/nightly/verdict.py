@@ -7,58 +7,30 @@ the same night (quality), or the night after by itself (also timings: a second r
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reports.nightly.evidence import Evidence, compare
-from reports.nightly.settings import TIMINGS, Limits, Nightly
+from reports.nightly.measured import (
+    FEWEST_SEEDS,
+    Measured,
+    Metric,
+    Night,
+    Refused,
+    Rules,
+    Verdict,
+    reading,
+    rules_of,
+    step_of,
+    whole,
+)
+from reports.nightly.settings import Nightly
 from reports.statistics import holm
 from reports.words import Words
 
-Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
 LOOKS = (1, 3)  # the last nights whose mean is compared; two looks, so that each has half of the false alarms
 AGREES = 0.05  # p of a night that confirms by itself what the one before made suspect
-AT = " @ "  # score @ configuration
-Values = Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Night:
-    """Metric → a value a seed (of a timing: or a repeat), NaN where there is none. `again`: a second run."""
-
-    when: str
-    epoch: str
-    values: Values
-    again: Values = field(default_factory=dict)
-    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    higher_is_better: bool
-    limits: Limits
-
-    @property
-    def is_timing(self) -> bool:
-        return self.name in TIMINGS
-
-    @property
-    def is_part(self) -> bool:
-        """Whether it is of one configuration: those make a family of their own, so that they cost the others little."""
-        return AT in self.name
-
-    def scaled(self, values: np.ndarray) -> np.ndarray:
-        """Timings as logarithms: a machine is slower by a factor."""
-        return np.log(values) if self.is_timing else values
-
-    def shown(self, value: float) -> float:
-        return math.exp(value) if self.is_timing else value
-
-    def limit(self, which: float) -> float:
-        return math.log1p(which) if self.is_timing else which
 
 
 @dataclass(frozen=True)
@@ -82,38 +54,30 @@ class Judgement:
         return self.verdict in ("regressed", "measured nothing")
 
 
-def metrics_of(settings: Nightly, nights: Sequence[Night]) -> list[Metric]:
-    """What every night has to measure: the scores over the panel and of each configuration, and the timings."""
-    directions: dict[str, bool] = {}
-    parts: dict[str, None] = {}
-    for night in nights:
-        directions |= night.document.get("directions", {})
-        parts = dict.fromkeys(night.document.get("configurations", ()))
-    whole = [Metric(name, directions.get(name, True), limits) for name, limits in settings.quality.items()]
-    whole += [Metric(name, higher, settings.speed) for name, higher in TIMINGS.items()]
-    by_part = [replace(one, name=one.name + AT + part) for one in whole if not one.is_timing for part in parts]
-    return whole + (by_part if len(parts) > 1 else [])
+def judge_by_documents(nights: Sequence[Night]) -> list[list[Judgement]]:
+    """What was said of each night when it was the last one, by this code: nights after it change nothing."""
+    return judge(nights, [rules_of(night) for night in nights])
 
 
-def judge(nights: Sequence[Night], metrics: Sequence[Metric], settings: Nightly) -> list[list[Judgement]]:
-    """For each night, in their order, the judgement of each metric."""
+def judge(nights: Sequence[Night], rules: Sequence[Rules]) -> list[list[Judgement]]:
+    """For each night, in their order, the judgement of each metric of its rules."""
     found: list[list[Judgement]] = []
-    measured: dict[tuple[str, str], list[np.ndarray]] = {}  # (epoch, metric) → its nights so far
-    suspected: dict[tuple[str, str], int] = {}  # what the last of them made suspect
-    for night in nights:
-        looks = {
-            metric.name: look(measured.setdefault((night.epoch, metric.name), []), night, metric, settings)
-            for metric in metrics
-        }
-        adjusted = correct(metrics, looks)
+    known = {metric.name: metric for own in rules for metric in own.metrics}
+    measured: dict[tuple[str, str], list[Measured]] = {}  # (epoch, metric) → its nights so far
+    suspected: dict[str, dict[str, int]] = {}  # epoch → what the last of its nights made suspect
+    for night, own in zip(nights, rules, strict=True):
+        before = {name: measured.setdefault((night.epoch, name), []) for name in known}
+        read = {name: reading(night, metric, before[name]) for name, metric in known.items()}
+        looks = {one.name: look(before[one.name], read[one.name], night, one, own.settings) for one in own.metrics}
+        adjusted, last = correct(own.metrics, looks), suspected.get(night.epoch, {})
         found.append([
-            one_verdict(metric, looks[metric.name], adjusted, suspected.get((night.epoch, metric.name), 0), settings)
-            for metric in metrics
+            one_verdict(metric, looks[metric.name], adjusted, last.get(metric.name, 0), own.settings)
+            for metric in own.metrics
         ])  # fmt: skip
-        for metric, judgement in zip(metrics, found[-1], strict=True):
-            suspected[night.epoch, metric.name] = judgement.suspected
-            if (values := whole(night.values, metric)) is not None:
-                measured[night.epoch, metric.name].append(metric.scaled(values))
+        suspected[night.epoch] = {one.metric.name: one.suspected for one in found[-1]}
+        for name, one in read.items():
+            if isinstance(one, Measured):
+                before[name].append(one)
     return found
 
 
@@ -121,7 +85,7 @@ def judge(nights: Sequence[Night], metrics: Sequence[Metric], settings: Nightly)
 class Look:
     """One metric in one night: with how many nights there were for the window, and what came of the comparison."""
 
-    missing: Words | None = None
+    refused: Refused | None = None
     before: int = 0
     tonight: float = math.nan
     baseline: float = math.nan
@@ -133,44 +97,34 @@ class Look:
 
     @property
     def p(self) -> float:
-        return math.nan if self.best is None else min(1.0, self.looks * self.best.p)
+        return math.nan if self.best is None else float(np.minimum(1.0, self.looks * self.best.p))
 
 
-def look(before: Sequence[np.ndarray], night: Night, metric: Metric, settings: Nightly) -> Look:
+def look(before: Sequence[Measured], now: Measured | Refused, night: Night, metric: Metric, settings: Nightly) -> Look:
     """`before`: the earlier nights of this epoch that measured it; one that did not counts for nothing."""
-    values = whole(night.values, metric)
-    if values is None:
-        return Look(nothing(night.values.get(metric.name)), len(before))
-    tonight = metric.scaled(values)
-    if len(tonight) > 2 and np.ptp(tonight) == 0 and any(np.ptp(row) > 0 for row in before[:1]):
-        why = Words("all seeds have the same value, which they never had", "所有种子的值都相同，以前从未如此")
-        return Look(why, len(before))
-    mean = float(tonight.mean())
+    if isinstance(now, Refused):
+        return Look(now, len(before))
+    tonight, mean = now.values, float(now.values.mean())
+    if len(tonight) < FEWEST_SEEDS and not metric.is_timing:
+        why = Words(
+            f"three seeds are needed, there {'is' if len(tonight) == 1 else 'are'} {len(tonight)}",
+            f"至少需要三个种子，现有 {len(tonight)} 个",
+        )
+        return Look(Refused("inconclusive", why), len(before), mean)
     if len(before) < settings.window:
         return Look(None, len(before), mean)
-    window, since = np.stack(before[: settings.window]), [*before[settings.window :][-max(LOOKS) :], tonight]
-    compared = {k: compare(window, np.stack(since[-k:])) for k in LOOKS if k <= len(since)}
-    nights = min(compared, key=lambda k: compared[k].p)
+    rows, step = [one.values for one in before], step_of(night.document.get("texts", {}), metric)
+    window, since = np.stack(rows[: settings.window]), [*rows[settings.window :][-max(LOOKS) :], tonight]
+    compared = {k: compare(window, np.stack(since[-k:]), step) for k in LOOKS if k <= len(since)}
+    nights = min(compared, key=lambda k: (math.isnan(compared[k].p), compared[k].p))
     second = None if metric.is_timing else whole(night.again, metric)
-    again = None if second is None else compare(window, np.stack([*since[-nights:-1], metric.scaled(second)]))
+    if second is None or second.shape != tonight.shape:
+        again = None
+    else:
+        again = compare(window, np.stack([*since[-nights:-1], metric.scaled(second)]), step)
     return Look(
         None, len(before), mean, float(window.mean()), compared[1], compared[nights], nights, len(compared), again
     )
-
-
-def whole(values: Values, metric: Metric) -> np.ndarray | None:
-    """The values of a metric, if each seed has one."""
-    found = values.get(metric.name)
-    if found is None or len(found) == 0 or not np.isfinite(found).all():
-        return None
-    return None if metric.is_timing and bool((found <= 0).any()) else found
-
-
-def nothing(values: np.ndarray | None) -> Words:
-    if values is None or len(values) == 0:
-        return Words("nothing has this name tonight", "今晚没有这个指标")
-    count = int((~np.isfinite(values)).sum()) or int((values <= 0).sum())
-    return Words(f"{count} of {len(values)} values are missing", f"{len(values)} 个值中缺 {count} 个")
 
 
 def correct(metrics: Sequence[Metric], looks: Mapping[str, Look]) -> dict[str, float]:
@@ -178,7 +132,7 @@ def correct(metrics: Sequence[Metric], looks: Mapping[str, Look]) -> dict[str, f
     families = [[m.name for m in metrics if m.is_part == part] for part in (False, True)]
     families = [family for family in families if family]
     return {
-        name: min(1.0, len(families) * p)
+        name: float(np.minimum(1.0, len(families) * p))  # NaN stays NaN
         for family in families
         for name, p in zip(family, holm(np.array([looks[name].p for name in family])).tolist(), strict=True)
     }
@@ -187,8 +141,8 @@ def correct(metrics: Sequence[Metric], looks: Mapping[str, Look]) -> dict[str, f
 def one_verdict(
     metric: Metric, seen: Look, adjusted: Mapping[str, float], last_night: int, settings: Nightly
 ) -> Judgement:
-    if seen.missing is not None:
-        return Judgement(metric, "measured nothing", seen.missing)
+    if seen.refused is not None:
+        return Judgement(metric, seen.refused.verdict, seen.refused.why, seen.tonight)
     if seen.best is None or seen.alone is None:
         have = min(seen.before + 1, settings.window)
         why = Words(
@@ -232,6 +186,9 @@ def called(base: Judgement, seen: Look, last_night: int, settings: Nightly) -> J
 
 def bounded(base: Judgement, practical: float, widest: float) -> Judgement:
     """Unchanged where the interval excludes every change that matters, or that such nights could show at all."""
+    if math.isnan(base.half_width):
+        why = Words("nothing varies that the difference could be measured by", "没有任何波动可供衡量差值")
+        return replace(base, verdict="inconclusive", why=why)
     if base.detectable > widest and abs(base.difference) + base.half_width > practical:
         return replace(base, verdict="inconclusive", why=Words("too noisy to say", "噪声太大，无法判断"))
     if abs(base.difference) + base.half_width > max(practical, base.detectable):

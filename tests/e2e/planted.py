@@ -1,4 +1,4 @@
-"""A panel of seconds whose texts are easy, a copy of the code, and a change that harms it."""
+"""A panel of seconds whose texts are easy, but not alike for all seeds, a copy of the code, and a change that harms it."""
 
 import random
 import subprocess
@@ -19,7 +19,12 @@ HARMED = Path("contrastive/metrics/accuracy.py")
 
 def panel(folder: Path) -> Path:
     draw = random.Random(0)
-    rows = [f"{' '.join(draw.choices(WORDS[label], k=5))} {number},{label}" for number in range(60) for label in WORDS]
+    every = [word for words in WORDS.values() for word in words]
+    rows = [
+        f"{' '.join(draw.choices(WORDS[label] * 3 + every, k=5))} {number},{label}"
+        for number in range(60)
+        for label in WORDS
+    ]
     (folder / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     content = {
         "name": "tiny",

@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.bisect import Measured, check, metric_of
+from contrastive.experiment import load
+from flows.bisect import Measured, check, metric_of, search
+from flows.panel import expected
 from reports.nightly.evidence import compare
+from reports.nightly.measured import Metric
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import Metric
 from tests.e2e.conftest import Ablate
 from tests.e2e.planted import SETTINGS, copy_of_the_code, harm, panel
 
@@ -81,10 +83,34 @@ def test_an_unknown_metric_is_answered_with_the_nearest_one():
     assert not metric_of("training_seconds", measured, Nightly(**SETTINGS)).higher_is_better
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("test.acuracy", {}, "do you mean test.accuracy"),
+        ("test.accuracy @ ci", {}, "do you mean test.accuracy @ ce"),
+        ("test.accuracy", {"seeds": [0]}, "has 1 of the three seeds"),
+    ],
+)
+def test_what_the_file_of_the_panel_tells_is_said_before_anything_runs(tmp_path, name, change, said):
+    path = panel(tmp_path)
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | change))
+    with pytest.raises(UserError, match=said):
+        search(name, "HEAD", "HEAD", path, tmp_path / "no settings", "inline")
+
+
+def test_what_a_panel_may_measure_covers_its_configurations_vectors_and_timings(tmp_path):
+    path = panel(tmp_path)
+    content = yaml.safe_load(path.read_text())
+    content["evaluation"] |= {"post": ["whiten"]}
+    path.write_text(yaml.safe_dump(content))
+    wanted = {"test.accuracy", "whiten/test.macro_f1", "training_seconds", "whiten/test.accuracy @ ce"}
+    assert wanted <= set(expected(load(path)))
+
+
 def test_ends_that_do_not_differ_are_no_search():
     settings, values = Nightly(**SETTINGS), np.array([0.8, 0.7, 0.9])
     metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
-    for other in (values, values + 0.005, values + np.array([0.5, -0.5, 0.1])):
+    for other in (values, values + 0.005, values - 0.2, values + np.array([0.5, -0.5, 0.1])):
         with pytest.raises(UserError, match="does not differ between A and B"):
             check(metric, compare(values[None], other[None]), settings, "A", "B")
-    check(metric, compare(values[None], values[None] - 0.2), settings, "A", "B")
+    check(metric, compare(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")

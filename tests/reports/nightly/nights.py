@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reports.nightly.measured import AT, Metric, Night, Rules
 from reports.nightly.settings import TIMINGS, Limits, Nightly
-from reports.nightly.verdict import AT, Metric, Night
+from reports.nightly.verdict import Judgement, judge
 
 SETTINGS = Nightly(
     quality={name: Limits(practical=0.003, widest=1) for name in ("test.accuracy", "test.svm_accuracy")},
@@ -40,6 +41,10 @@ def metrics(truth: Truth) -> list[Metric]:
         *(Metric(name, True, SETTINGS.quality[name.partition(AT)[0]]) for name in (*SETTINGS.quality, *parts)),
         *(Metric(name, higher, SETTINGS.speed) for name, higher in TIMINGS.items()),
     ]
+
+
+def judged(nights: list[Night], truth: Truth) -> list[list[Judgement]]:
+    return judge(nights, [Rules(metrics(truth), SETTINGS)] * len(nights))
 
 
 def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[Night]:

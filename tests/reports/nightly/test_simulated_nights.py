@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from reports.nightly.alarms import false_alarms
-from reports.nightly.verdict import judge
-from tests.reports.nightly.nights import SETTINGS, Truth, metrics, simulate
+from tests.reports.nightly.nights import SETTINGS, Truth, judged, metrics, simulate
 
 CALLED = ("improved", "regressed")
 AFTER = 20  # nights after the window, in a history
@@ -29,7 +28,7 @@ def test_at_most_one_night_in_a_hundred_is_called_without_a_cause(truth):
     nights = [
         night
         for _ in range(HISTORIES)
-        for night in judge(simulate(truth, SETTINGS.window + AFTER, draw), metrics(truth), SETTINGS)[SETTINGS.window :]
+        for night in judged(simulate(truth, SETTINGS.window + AFTER, draw), truth)[SETTINGS.window :]
     ]
     assert len(nights) == 1000
     assert sum(any(one.verdict in CALLED for one in night) for night in nights) <= 10
@@ -50,7 +49,7 @@ def test_a_step_of_one_standard_deviation_is_called_within_three_nights(truth, s
     draw, tries, seen, at = np.random.default_rng(1), 100, 0, SETTINGS.window + 1
     planted = replace(truth, step=float(sign), at=at)
     for _ in range(tries):
-        nights = judge(simulate(planted, at + 3, draw), metrics(planted), SETTINGS)[at:]
+        nights = judged(simulate(planted, at + 3, draw), planted)[at:]
         verdicts = {one.verdict for night in nights for one in night if one.metric.name == "test.accuracy"}
         seen += ("improved" if sign > 0 else "regressed") in verdicts
         assert ("regressed" if sign > 0 else "improved") not in verdicts
@@ -62,7 +61,7 @@ def test_a_machine_that_became_half_as_fast_is_called_within_three_nights():
     slower = Truth(slowdown=1.0, at=at)
     seen = {"training_seconds": 0, "texts_per_second": 0}
     for _ in range(tries):
-        nights = judge(simulate(slower, at + 3, draw), metrics(slower), SETTINGS)[at:]
+        nights = judged(simulate(slower, at + 3, draw), slower)[at:]
         for name in seen:
             seen[name] += any(
                 one.verdict == "regressed" for night in nights for one in night if one.metric.name == name
@@ -71,9 +70,9 @@ def test_a_machine_that_became_half_as_fast_is_called_within_three_nights():
 
 
 def test_the_rate_on_comparisons_that_hold_nothing_is_the_allowed_one_also_while_something_changes():
-    draw, alarms, judged = np.random.default_rng(3), 0, 0
+    draw, alarms, looked = np.random.default_rng(3), 0, 0
     for _ in range(HISTORIES):
         truth = Truth(step=-2.0, at=20)
         found = false_alarms(simulate(truth, SETTINGS.window + AFTER, draw), metrics(truth), SETTINGS)
-        alarms, judged = alarms + found[0], judged + found[1]
-    assert judged == 1000 and alarms <= 25  # before any confirmation, and of three looks the best
+        alarms, looked = alarms + found[0], looked + found[1]
+    assert looked == 1000 and alarms <= 25  # before any confirmation, and of three looks the best

@@ -1,0 +1,163 @@
+"""What a night measured, which rules it has for its metrics, and where its values cannot be compared at all."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from reports.nightly.settings import TIMINGS, Limits, Nightly
+from reports.words import Words
+
+Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
+FEWEST_SEEDS = 3  # with two, simulated nights in which nothing changes are called 5 times of 100
+AT = " @ "  # score @ configuration
+Values = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Night:
+    """Metric → a value a seed (of a timing: or a repeat), NaN where there is none. `again`: a second run."""
+
+    when: str
+    epoch: str
+    values: Values
+    again: Values = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    higher_is_better: bool
+    limits: Limits
+
+    @property
+    def is_timing(self) -> bool:
+        return self.name in TIMINGS
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is of one configuration: those make a family of their own, so that they cost the others little."""
+        return AT in self.name
+
+    @property
+    def score(self) -> str:
+        return self.name.partition(AT)[0]
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Timings as logarithms: a machine is slower by a factor."""
+        return np.log(values) if self.is_timing else values
+
+    def shown(self, value: float) -> float:
+        return math.exp(value) if self.is_timing else value
+
+    def limit(self, which: float) -> float:
+        return math.log1p(which) if self.is_timing else which
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a night is judged: as its own document has it, so that a later night does not change what was said of it."""
+
+    metrics: Sequence[Metric]
+    settings: Nightly
+
+
+def rules_of(night: Night) -> Rules:
+    settings = Nightly(**night.document["settings"])
+    return Rules(metrics_of(settings, night), settings)
+
+
+def metrics_of(settings: Nightly, night: Night) -> list[Metric]:
+    """What a night has to measure: the scores over the panel and of each configuration, and the timings."""
+    directions, parts = night.document.get("directions", {}), night.document.get("configurations", ())
+    whole = [Metric(name, directions.get(name, True), limits) for name, limits in settings.quality.items()]
+    whole += [Metric(name, higher, settings.speed) for name, higher in TIMINGS.items()]
+    by_part = [replace(one, name=one.name + AT + part) for one in whole if not one.is_timing for part in parts]
+    return whole + (by_part if len(parts) > 1 else [])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a night measured of a metric: its values, on the metric's scale, and what they have to share with others."""
+
+    values: np.ndarray
+    seeds: Sequence[int] | None = None  # None: of a timing, or of a night that did not note them
+    higher_is_better: bool | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What is said of values that cannot be compared."""
+
+    verdict: Verdict
+    why: Words
+
+
+def reading(night: Night, metric: Metric, before: Sequence[Measured]) -> Measured | Refused:
+    """What a night measured of a metric, if that can be set beside the earlier nights, which are alike."""
+    values = whole(night.values, metric)
+    if values is None:
+        return Refused("measured nothing", nothing(night.values.get(metric.name)))
+    if len(values) >= FEWEST_SEEDS and np.ptp(values) == 0:
+        return Refused("measured nothing", Words("all seeds have the same value", "所有种子的值都相同"))
+    if metric.is_timing:
+        now = Measured(metric.scaled(values))
+    else:
+        higher = night.document.get("directions", {}).get(metric.score)
+        now = Measured(values, night.document.get("seeds"), higher)
+    why = turned(now, before) or other_seeds(now, before)
+    return now if why is None else Refused("inconclusive", why)
+
+
+def turned(now: Measured, before: Sequence[Measured]) -> Words | None:
+    """A direction that the code of tonight turned round would make an improvement of a loss."""
+    then = next((one.higher_is_better for one in before if one.higher_is_better is not None), None)
+    if None in (then, now.higher_is_better) or then == now.higher_is_better:
+        return None
+    old, new = (Words("higher", "越高越好"), Words("lower", "越低越好"))[:: 1 if then else -1]
+    return Words(
+        f"tonight's code says that {new.en} is better, that of the window {old.en}",
+        f"今晚的代码称{new.zh}，基线窗口中则为{old.zh}",
+    )
+
+
+def other_seeds(now: Measured, before: Sequence[Measured]) -> Words | None:
+    if not before or (len(now.values) == len(before[0].values) and None in (now.seeds, before[0].seeds)):
+        return None
+    if len(now.values) == len(before[0].values) and list(now.seeds or ()) == list(before[0].seeds or ()):
+        return None
+    ours, theirs = listed(now), listed(before[0])
+    return Words(f"{ours.en} tonight, {theirs.en} in the window", f"今晚{ours.zh}，基线窗口{theirs.zh}")
+
+
+def listed(one: Measured) -> Words:
+    """Its seeds, or its values where these are not known."""
+    if one.seeds is not None and len(one.seeds) == len(one.values):
+        seeds = ", ".join(map(str, one.seeds))
+        return Words(f"seeds {seeds}", f"种子 {seeds}")
+    values = ", ".join(f"{value:.4g}" for value in one.values)
+    return Words(f"values {values}", f"值 {values}")
+
+
+def step_of(texts: Mapping[str, int], metric: Metric) -> float:
+    """What one text is of a score, if it is known how many there are; 0 otherwise."""
+    count = 0 if metric.is_timing else texts.get(metric.score, 0)
+    return 1 / count if count else 0.0
+
+
+def whole(values: Values, metric: Metric) -> np.ndarray | None:
+    """The values of a metric, if each seed has one."""
+    found = values.get(metric.name)
+    if found is None or len(found) == 0 or not np.isfinite(found).all():
+        return None
+    return None if metric.is_timing and bool((found <= 0).any()) else found
+
+
+def nothing(values: np.ndarray | None) -> Words:
+    if values is None or len(values) == 0:
+        return Words("nothing has this name tonight", "今晚没有这个指标")
+    count = int((~np.isfinite(values)).sum()) or int((values <= 0).sum())
+    return Words(f"{count} of {len(values)} values are missing", f"{len(values)} 个值中缺 {count} 个")
