@@ -165,7 +165,7 @@ def bisect(
     check(panel)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows import orphans, temporary
-    from flows.bisect import search
+    from flows.culprit import search
 
     with orphans.none(), temporary.server():
         typer.echo(search(metric, good, bad, panel.absolute(), settings, engine.value))

@@ -1,6 +1,6 @@
 """What can be concluded, in sentences made of the statistics and of nothing else.
 
-`claims.py` reads them again in the finished report and holds each against the numbers.
+`reports.claims` reads them again in the finished report and holds each against the numbers.
 """
 
 import math

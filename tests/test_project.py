@@ -1,5 +1,6 @@
 """What pyproject.toml, constraints.txt and the checks say about each other."""
 
+import sys
 import tomllib
 from pathlib import Path
 
@@ -33,3 +34,8 @@ def test_the_tested_versions_are_within_the_ranges():
 def test_processes_are_known_to_one_file():
     sources = (CHECKOUT / "contrastive").rglob("*.py")
     assert [path.name for path in sources if "torch.distributed" in path.read_text(encoding="utf-8")] == ["gather.py"]
+
+
+def test_no_flow_hides_a_module_of_python():
+    """Prefect puts the folder of a flow before everything else that is imported."""
+    assert not {path.stem for path in (CHECKOUT / "flows").glob("*.py")} & set(sys.stdlib_module_names)

@@ -9,7 +9,7 @@ import yaml
 
 from contrastive.errors import UserError
 from contrastive.experiment import load
-from flows.bisect import Measured, check, metric_of, search
+from flows.culprit import Measured, check, metric_of, search
 from flows.panel import expected
 from reports.nightly.evidence import compare
 from reports.nightly.measured import Metric
