@@ -1,4 +1,4 @@
-"""A panel of seconds whose texts are easy, but not alike for all seeds, a copy of the code, and a change that harms it."""
+"""A panel of seconds whose texts are easy, but not alike for all seeds, a copy of the code, and a harmful change."""
 
 import random
 import subprocess
