@@ -39,7 +39,7 @@ def row(label: str, cells: list[str], against: int | None = 0, data: str = "", *
 
 
 def section(
-    rows: list[dict[str, Any]], values: tuple[str, ...], title: str = "A section", **table: Any
+    rows: list[dict[str, Any]], values: tuple[str, ...], /, title: str = "A section", **table: Any
 ) -> dict[str, Any]:
     shape = {"values": list(values), "rows": None, "columns": None, "family": None} | table
     return {"title": title, "note": "", "show": {"table": shape, "tsne": False, "curves": False}, "rows": rows}
@@ -67,7 +67,10 @@ def made(
     names = tuple(next(iter(values.values())))
     directions = {name: {"higher_is_better": name not in worse_is_more, "count": 10**6} for name in names}
     part = section(rows, names, **table)
-    experiment = Experiment(name="small", sections=[{"title": "A section"}], **SETTINGS).model_dump(mode="json")
+    several = tuple(range(max(len(one["seeds"]) for one in rows)))
+    experiment = Experiment(name="small", seeds=several, sections=[{"title": "A section"}], **SETTINGS).model_dump(
+        mode="json"
+    )
     grid = {"experiment": experiment, "sections": [part], "references": [], "failed": {}, "stale_kept": []}
     known_of = {
         cell: {

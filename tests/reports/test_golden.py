@@ -1,0 +1,53 @@
+"""A small report, byte for byte: whoever changes a word or a number of it sees what changes for readers.
+
+After a change that is meant: `python -m tests.reports.test_golden` writes the texts again.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reports.build import write
+from reports.words import LANGUAGES
+from tests.reports.made import made
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = {"en": "README.md", "zh": "README.zh.md"}
+SEEDS = 5
+
+
+def build(folder: Path) -> None:
+    """One grid of two axes with its baseline, on texts of which each is known, and a score that counts down."""
+    random = np.random.default_rng(7)
+    easy = random.normal(size=80)
+    shares = {"ce": 0.0, "k=4 · α=0.2": 0.1, "k=4 · α=0.5": 0.0, "k=8 · α=0.2": 1.6, "k=8 · α=0.5": -1.5}
+    right = {
+        label: easy + share + 0.3 * random.normal(size=(SEEDS, 80)) + 0.05 * random.normal(size=(SEEDS, 1)) > -0.6
+        for label, share in shares.items()
+    }
+    values = {
+        label: {"test.accuracy": list(each.mean(1)), "test.ece": list(0.1 + 0.01 * random.normal(size=SEEDS))}
+        for label, each in right.items()
+    }
+    axes = {label: {"k": int(label[2]), "alpha": float(label[-3:])} for label in shares if label != "ce"}
+    _, results = made(values, right, ("test.ece",), axes=axes, rows="k", columns="alpha")
+    write(results, folder)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_small_report_is_as_it_was(language: str, tmp_path: Path):
+    build(tmp_path)
+    name = FILES[language]
+    assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        build(Path(place))
+        for name in FILES.values():
+            (GOLDEN / name).write_bytes((Path(place) / name).read_bytes())
+    sys.stdout.write(f"written: {GOLDEN}\n")
