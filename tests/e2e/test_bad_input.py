@@ -102,7 +102,7 @@ def test_one_bad_data_setting_fails_its_own_cells_alone(ablate_in: Ablate, tmp_p
     done = ablate_in(tmp_path / "home", "run", path)
     assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "Lower data.train" in done.stderr
     text = (tmp_path / "home" / "reports" / "output" / "smoke" / "README.md").read_text()
-    assert "**Missing:**" in text and "Lower data.train" in text
+    assert "> **Note** " in text and "Lower data.train" in text
 
 
 def test_ten_megabytes_of_text_in_one_row_are_cut_and_trained_on(ablate_in: Ablate, tmp_path: Path):
@@ -141,7 +141,7 @@ def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate
     done = ablate_in(home, "run", path)
     assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "linear modules" in done.stderr
     text = (home / "reports" / "output" / "smoke" / "README.md").read_text(encoding="utf-8")
-    assert "**Missing:**" in text and "linear modules" in text
+    assert "> **Note** " in text and "linear modules" in text
     assert len(list(home.glob("runs/*/DONE"))) == 3
     mended = written(tmp_path / "mended.yaml", ("seeds: [0, 1]", "seeds: [0]"))
     assert ablate_in(home, "run", mended).returncode == 0
@@ -154,4 +154,4 @@ def test_a_cell_that_diverges_is_a_result_the_first_time_and_the_second(ablate_i
         done = ablate_in(tmp_path / "home", "run", path)
         assert done.returncode == 0
     text = (tmp_path / "home" / "reports" / "output" / "smoke" / "README.md").read_text()
-    assert "**Missing:**" in text and "diverged: " in text
+    assert "> **Note** " in text and "diverged: " in text
