@@ -277,7 +277,7 @@ def test_the_place_of_what_deepspeed_is_told_changes_no_id_and_its_content_does(
 
 
 def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
-    """Title, show, evaluation, resources and what a report is told are not part of a cell; its document names no path."""
+    """What only reports, evaluations and machines are told is not part of a cell; its document names no path."""
     assert set(Experiment.model_fields) - set(Cell.model_fields) == {
         "name", "description", "seeds", "sections", "evaluation", "resources", "report",
     }  # fmt: skip
