@@ -6,6 +6,7 @@ its baseline × every value of the declared family; every pair of configurations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -62,9 +63,13 @@ class Comparisons:
     def smallest_p(self) -> float:
         return smallest_p(self.seeds)
 
-    def tested(self, value: str) -> pd.DataFrame:
-        frame = self.frame
-        return frame[(frame["value"] == value) & frame["verdict"].isin(SAID)]
+    @cached_property
+    def lines(self) -> dict[str, list[dict[Any, Any]]]:
+        """What was compared, by value."""
+        found: dict[str, list[dict[Any, Any]]] = {}
+        for line in self.frame[self.frame["verdict"].isin(SAID)].to_dict("records"):
+            found.setdefault(line["value"], []).append(line)
+        return found
 
 
 def compare(section: dict[str, Any], results: Results, may_rank: bool = True, may_compare: bool = True) -> Comparisons:

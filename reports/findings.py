@@ -30,7 +30,7 @@ def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame]) -> list
 
 def differences(comparisons: Comparisons, value: str) -> Iterator[Words]:
     name, count = heading(value), comparisons.hypotheses
-    for line in comparisons.tested(value).to_dict("records"):
+    for line in comparisons.lines.get(value, []):
         if line["verdict"] not in ("better", "worse"):
             continue
         ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
@@ -85,7 +85,7 @@ def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[W
     """One sentence of all scores, with what would have been found where there was a test."""
     english, chinese = [], []
     for value in values:
-        lines = comparisons.tested(value).to_dict("records")
+        lines = comparisons.lines.get(value, [])
         count, smallest = sum(reason(line) == kind for line in lines), comparisons.detectable.get(value)
         if not count:
             continue

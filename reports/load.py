@@ -87,13 +87,14 @@ class Results:
         }
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-        """Some of the arrays of `each`, and the marks of all, at one reading."""
+        """Some of the arrays of `each`, and the marks of the ids, at one reading."""
         path = self._file(cell, "examples.npz")
         if path is None:
             return {}, {}
         with np.load(path) as arrays:
-            marks = {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.zip.infolist()}
-            return {name: arrays[name] for name in names if name in marks}, marks
+            held = arrays.zip.NameToInfo
+            marks = {name.removesuffix(".npy"): held[name].CRC for name in held if name.endswith(".ids.npy")}
+            return {name: arrays[name] for name in names if f"{name}.npy" in held}, marks
 
     @cached_property
     def by_score(self) -> dict[str, dict[str, float]]:

@@ -4,9 +4,11 @@ For 10 000 runs the client makes an object of each row of four tables, which tak
 does; selecting the columns alone takes a tenth. `benchmarks/report.py` measures both, a test holds them equal.
 """
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -135,6 +137,11 @@ def parts(names: list[str]) -> Iterable[list[str]]:
     return (names[begin : begin + AT_ONCE] for begin in range(0, len(names), AT_ONCE))
 
 
+@lru_cache(maxsize=100_000)
+def folder_of(place: str) -> str:
+    return url2pathname(urlsplit(place).path)
+
+
 class Artifacts:
     """Files of runs: what is on this disk is read where it lies, the rest is fetched once and kept while we live."""
 
@@ -146,8 +153,8 @@ class Artifacts:
     def path(self, run_id: str, place: str, name: str) -> Path | None:
         """Where a file of a run lies; None when the run has none of that name."""
         if place.startswith("file://"):
-            path = Path(url2pathname(urlsplit(place).path)) / name
-            return path if path.exists() else None
+            here = f"{folder_of(place)}/{name}"
+            return Path(here) if os.path.exists(here) else None
         if run_id not in self.names:
             self.names[run_id] = {item.path for item in self.client.list_artifacts(run_id)}
         if name not in self.names[run_id]:
