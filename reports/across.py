@@ -37,7 +37,8 @@ def one_value(value: str, groups: dict[str, list[dict[str, Any]]], sets: int, re
             return None
         middle, low, high = interquartile_mean(known, seed=GENERATOR)
         cells = [cell for row in group for cell in row["cells"]]
-        text = same(f"{number(middle)} ({number(low)}–{number(high)})")
+        interval = f" ({number(low)}–{number(high)})" if np.isfinite(low) else ""  # nothing of one seed
+        text = same(f"{number(middle)}{interval}")
         body.append([Entry(same(plain(label))), Entry(text, middle, cells)])
     head = [
         Words("Over all data sets", "跨全部数据集"),

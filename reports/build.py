@@ -48,8 +48,10 @@ def write(results: Results, folder: Path) -> None:
     titles = results.grid["sections"]
     sections = [describe(one, name, results, folder) for one, name in zip(titles, file_names(titles), strict=True)]
     overview = figures.overview(results, folder)
+    notes = [guard.words for guard in general(results)]
+    above, below = reading(results), footer_lines(footer(results))
     for language, name in zip(LANGUAGES, ("README.md", "README.zh.md"), strict=True):
-        (folder / name).write_text(render(results, sections, overview, language), encoding="utf-8")
+        (folder / name).write_text(render(results, sections, overview, notes, above, below, language), encoding="utf-8")
     export.write(export.tidy(results), folder)
     for name in ("comparisons", "effects"):
         frame = pd.concat([section[name] for section in sections], ignore_index=True)
@@ -61,10 +63,7 @@ def write(results: Results, folder: Path) -> None:
         | {"tested": [unmarked(line) for line in section["tested"]]}
         for section in sections
     ]
-    notes = [guard.words for guard in general(results)]
-    page.write(
-        results, shown, folder, notes, [unmarked(line) for line in reading(results)], footer_lines(footer(results))
-    )
+    page.write(results, shown, folder, notes, [unmarked(line) for line in above], below)
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -84,7 +83,15 @@ def put(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def render(results: Results, sections: list[dict[str, Any]], overview: list[figures.Figure], language: Language) -> str:
+def render(
+    results: Results,
+    sections: list[dict[str, Any]],
+    overview: list[figures.Figure],
+    notes: list[Words],
+    above: list[Words],
+    below: list[Words],
+    language: Language,
+) -> str:
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -97,12 +104,12 @@ def render(results: Results, sections: list[dict[str, Any]], overview: list[figu
     return templates.get_template("report.md.j2").render(
         language=language,
         experiment=results.grid["experiment"],
-        general=[guard.words for guard in general(results)],
+        general=notes,
         sections=sections,
         overview=overview,
-        reading=reading(results),
+        reading=above,
         class_counts=class_counts(results),
-        footer=footer_lines(footer(results)),
+        footer=below,
     )
 
 
