@@ -1,13 +1,13 @@
 """Cells that compute nothing: every stage is real but for the training and the measuring themselves."""
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from contrastive import store
-from contrastive.config import Cell
 from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
 
@@ -32,7 +32,7 @@ def train(*arguments: Any, **others: Any) -> dict[str, Any] | None:
     from contrastive import stages
     from tasks import work
 
-    stages.train_here = _train_here
+    stages.training_here = _training_here
     return work.train(*arguments, **others)
 
 
@@ -44,14 +44,14 @@ def evaluate(*arguments: Any) -> dict[str, Any] | None:
     return work.evaluate(*arguments)
 
 
-def _train_here(cell: Cell, how: Any, folder: Path, *_: Any) -> int:
+def _training_here(asked: Any, how: Any, folder: Path, *_: Any) -> Iterator[int]:
     (folder / "metrics.jsonl").write_text('{"step": 0, "epoch": 0, "loss": 1.0, "loss.ce": 1.0}\n')
     (folder / "checkpoint").mkdir()
     for name in ("embeddings.npz", "predictions.npz", "checkpoint/weights.safetensors"):
         content = io.BytesIO()
         np.savez(content, test=np.zeros((2, 2), np.float32))
         (folder / name).write_bytes(content.getvalue())
-    return 1
+    yield 1
 
 
 def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int) -> None:

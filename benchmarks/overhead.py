@@ -11,7 +11,6 @@ the loop asks as often for the result of a task. Needs `pip install 'ray[tune]'`
 import os
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -88,4 +87,4 @@ def main(cells: int = 1000, turns: int = 3) -> None:
 
 
 if __name__ == "__main__":
-    start(lambda *given: main(*map(int, sys.argv[1:])), measure)
+    start(main, measure)

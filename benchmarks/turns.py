@@ -4,9 +4,12 @@ A benchmark has `measure(variant, …)`, which imports what it measures, and `ma
 lets a process begin with the peak of memory of the one that started it.
 """
 
+import argparse
+import inspect
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -43,9 +46,24 @@ def ratios(runs: list[Run], others: list[Run], key: str) -> list[float]:
     return [run[key] / other[key] for run, other in zip(runs, others, strict=True)]
 
 
-def start(main: Callable[..., None], measure: Callable[..., Run]) -> None:
-    """As the command line says: one measurement, or all of them."""
+def spread(values: list[float], digits: int = 2) -> str:
+    """The median, and where there are several the smallest and the largest of them."""
+    shown = f"{statistics.median(values):.{digits}f}"
+    return shown if len(values) == 1 else f"{shown} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def start(main: Callable[..., None], measure: Callable[..., Run], quick: tuple[Any, ...] = ()) -> None:
+    """As the command line says: one measurement, or all of them; `quick` are the sizes of --quick."""
     if sys.argv[1:2] == ["measure"]:
         print(json.dumps(measure(*json.loads(sys.argv[2]))))
-    else:
-        main(*(int(argument) for argument in sys.argv[1:]))
+        return
+    command = argparse.ArgumentParser(
+        description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sizes = [p for p in inspect.signature(main).parameters.values() if isinstance(p.default, int)]
+    for size in sizes:
+        command.add_argument(size.name, type=int, nargs="?", default=size.default, help=f"{size.default} if left out")
+    if quick:
+        command.add_argument("--quick", action="store_true", help="sizes of seconds, to see that it runs")
+    given = command.parse_args()
+    main(*(quick if quick and given.quick else [getattr(given, size.name) for size in sizes]))

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive import frozen
 from contrastive.errors import UserError
 
 SUPPORTED = ("bert", "roberta", "deberta-v2")
@@ -20,7 +21,7 @@ def cls_row(
     backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
 ) -> Float[Tensor, "n s"]:
     """Attention of position 0 to each position in a block that read `inputs`, averaged over its heads."""
-    model: Any = backbone.get_base_model() if hasattr(backbone, "get_base_model") else backbone
+    model = frozen.bare(backbone)
     kind = model.config.model_type
     if kind not in SUPPORTED:
         raise UserError(
@@ -46,15 +47,16 @@ def disentangled(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> 
     if not attention.relative_attention:
         return score_NHS / scale
     span = attention.pos_ebd_size
-    away_SS = model.encoder.get_rel_pos(inputs)[0]  # bucket of (query position − key position)
+    away_S = model.encoder.get_rel_pos(inputs, inputs[:, :1])[0, 0]  # bucket of (0 − key position)
+    row_S = (away_S + span).clamp(0, 2 * span - 1)
     table_RD = model.encoder.get_rel_embedding()[: 2 * span].to(inputs.dtype)
     if "c2p" in kinds:
         project = attention.key_proj if attention.share_att_key else attention.pos_key_proj
-        position_SHD = split(project(table_RD), heads)[(away_SS[0] + span).clamp(0, 2 * span - 1)]
+        position_SHD = split(project(table_RD), heads)[row_S]
         score_NHS = score_NHS + torch.einsum("nhd,shd->nhs", query_NHD, position_SHD)
     if "p2c" in kinds:
         project = attention.query_proj if attention.share_att_key else attention.pos_query_proj
-        position_SHD = split(project(table_RD), heads)[(span - away_SS[:, 0]).clamp(0, 2 * span - 1)]
+        position_SHD = split(project(table_RD), heads)[row_S]
         score_NHS = score_NHS + torch.einsum("nshd,shd->nhs", key_NSHD, position_SHD)
     return score_NHS / scale
 

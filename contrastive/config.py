@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from contrastive import registry
 from contrastive.evaluation import Evaluation
 from contrastive.settings import Name, Positive, Seed, Settings, Weights, known
+from contrastive.speed import Speed
 
 
 class Data(Settings):
@@ -49,10 +50,16 @@ class Lora(Settings):
 
 
 class Tune(Settings):
-    """Which parameters of the encoder train: all (`full`), the last n blocks, LoRA adapters. The head always does."""
+    """Which parameters of the encoder train: all (`full`), the last n blocks, LoRA adapters (of all blocks, or of the
+    last n). The head always does."""
 
-    last_blocks: Annotated[int, Field(ge=0)] | None = None
-    lora: Lora | None = None
+    last_blocks: Annotated[int, Field(ge=0)] | None = Field(None, description="blocks that train; all when left out")
+    lora: Lora | None = Field(None, description="adapters in these blocks, in the place of their own weights")
+    frozen_dropout: bool = Field(
+        True,
+        description="dropout in the blocks that last_blocks leaves frozen; false: what they give for a text is always "
+        "the same, and computed once for all cells, epochs and seeds",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -60,9 +67,13 @@ class Tune(Settings):
         return {} if value == "full" else value
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Tune":
-        if self.last_blocks is not None and self.lora is not None:
-            raise ValueError("give last_blocks or lora, not both")
+    def _fitting(self) -> "Tune":
+        if self.last_blocks == 0 and self.lora is not None:
+            raise ValueError(
+                "adapters in the last 0 blocks train nothing: give last_blocks a number, or leave out lora"
+            )
+        if not self.frozen_dropout and self.last_blocks is None:
+            raise ValueError("frozen_dropout is about blocks that are frozen; say with last_blocks how many train")
         return self
 
 
@@ -89,6 +100,9 @@ class Encoder(Settings):
     tune: Tune = Tune()
     pooling: Literal["cls", "mean"] = "cls"
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the head and of views made by dropout")
+    attention_dropout: float | None = Field(
+        None, ge=0, lt=1, description="of attention's weights; left out: the model's own; 0 opens the fast path"
+    )
     scratch: Scratch | None = None
 
     @model_validator(mode="after")
@@ -255,6 +269,17 @@ class Training(Settings):
     clip: float = Field(1.0, ge=0, description="largest gradient norm; 0 clips nothing")
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     bucket: Positive = Field(10, description="batches sorted by length together; 1 draws batches at random")
+    token_budget: Positive | None = Field(
+        None,
+        description="most tokens of a batch, padding included: `bucket` times `batch_size` texts drawn together are "
+        "sorted by length and become as few batches as this allows, of about equal tokens and at least two texts, so "
+        "that a batch of short texts has more of them, and more negatives; left out: `batch_size` texts each",
+    )
+    order_seed: Seed | None = Field(
+        None,
+        description="seed of the order of the batches; left out: the cell's own. With one order for all seeds, their "
+        "spread leaves out that of the order",
+    )
     threads: int = Field(1, ge=1, le=1024, description="CPU threads a cell computes with; they decide the last bits")
     processes: int = Field(1, ge=1, le=1024, description="processes that share each batch, a device each (Accelerate)")
     sharding: str | None = Field(
@@ -263,6 +288,10 @@ class Training(Settings):
         description="how processes split the training state: fsdp, or deepspeed:FILE.json, e.g. "
         "deepspeed:configs/deepspeed/zero2.json; left out: each has all of it (DDP)",
     )
+
+    def smallest_batch(self) -> int:
+        """Texts that a batch has at least, where tokens fill it: two to tell apart, and one for each process."""
+        return max(2, self.processes)
 
 
 class Cell(Settings):
@@ -300,8 +329,8 @@ class Cell(Settings):
 def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
     losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
-    if training.processes > training.batch_size:
-        return f"{training.processes} processes cannot share batches of {training.batch_size} texts"
+    if reason := _ill_filled(training, data.max_length):
+        return reason
     if training.sharding is not None and training.micro_batch is not None:
         return "micro_batch encodes each text twice, which sharding cannot: leave one of the two out"
     if training.sharding is not None and training.precision == "fp16":
@@ -312,7 +341,7 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
     if not objective.compares():
         return ""
     alone = [name for name in on_encoder if name not in ("mlm", "moco")]
-    if training.batch_size == 1 and alone:
+    if training.batch_size == 1 and training.token_budget is None and alone:
         return f"{alone[0]} compares the texts of a batch, and batch_size is 1"
     if "sccl" in on_encoder and data.train is not None and data.train < objective.clusters:
         return f"sccl has {objective.clusters} clusters, and there are {data.train} training texts"
@@ -328,6 +357,26 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
         )
     if (view, objective.change, encoder.model) == ("consert", "position_shuffle", "scratch:deberta-v2"):
         return "position_shuffle needs an encoder that is told positions; scratch:deberta-v2 only knows distances"
+    return ""
+
+
+def _ill_filled(training: Training, longest: int) -> str:
+    """Why batches cannot be filled as the settings say; empty where they can."""
+    drawn, budget, least = training.bucket * training.batch_size, training.token_budget, training.smallest_batch()
+    if budget is None:
+        too_many = training.processes > training.batch_size
+        return f"{training.processes} processes cannot share batches of {training.batch_size} texts" if too_many else ""
+    room = 2 * least - 1  # with one text less, a full batch could not give the next one what it lacks
+    if budget < room * longest:
+        return (
+            f"token_budget is {budget}, and for batches of at least {least} texts of up to {longest} tokens "
+            f"(data.max_length) it must be at least {room * longest}: raise it, or cut the texts shorter"
+        )
+    if drawn < room:
+        return (
+            f"token_budget fills batches from bucket × batch_size = {drawn} texts, and for at least {least} texts in "
+            f"each it needs {room} or more: raise bucket"
+        )
     return ""
 
 
@@ -399,6 +448,7 @@ class Experiment(Settings):
     sections: tuple[Section, ...] = Field(min_length=1)
     evaluation: Evaluation = Evaluation()
     resources: Resources = Resources()
+    speed: Speed = Speed()
     report: Report = Report()
 
 

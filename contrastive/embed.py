@@ -11,15 +11,15 @@ import torch
 from safetensors.torch import load_file
 
 from contrastive import model as models
-from contrastive.batches import Batch, collate
+from contrastive.batches import LOOKED_AT, Batch, by_length, collate
 from contrastive.config import Cell
 from contrastive.data import further
 from contrastive.data.further import Further
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.model import Model, Predicted
+from contrastive.speed import USUAL, Speed
 from contrastive.wanted import Wanted, held, place
 
-BATCH = 64
 DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
 
 Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # shows the model, whose weights are whole there
@@ -32,17 +32,16 @@ class Embedder:
     def __init__(self, read: Read, tokens: Tokens, device: torch.device, seed: int):
         self.read, self.tokens, self.device, self.seed = read, tokens, device, seed
 
-    def batches(self, texts: TokenSplit, chosen: np.ndarray) -> Iterator[Batch]:
-        for begin in range(0, len(chosen), BATCH):
-            rows = chosen[begin : begin + BATCH]
+    def batches(self, texts: TokenSplit, parts: list[np.ndarray]) -> Iterator[Batch]:
+        for rows in parts:
             yield collate(texts, rows, self.tokens.pad_id, self.tokens.special_ids).to(self.device)
 
     def vectors(self, texts: TokenSplit, others: tuple[str, ...]) -> tuple[Arrays, Any]:
         """The embeddings, under the name "", and others of the same texts; and the logits, if there is a head."""
-        by_length = np.argsort(texts.lengths, kind="stable")
-        back = np.argsort(by_length, kind="stable")
+        parts = by_length(texts.lengths)
+        back = np.argsort(np.concatenate(parts), kind="stable")
         seen: list[Predicted] = [
-            self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, by_length)
+            self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
         ]
         found = {"": joined([batch.embedding for batch in seen])[back]}
         found |= {other: joined([batch.others[other] for batch in seen])[back] for other in others}
@@ -53,7 +52,8 @@ class Embedder:
         """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
         chosen = np.argsort(texts.digests, kind="stable")[:DROPPED]
         with seeded(self.seed):
-            pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, chosen)]
+            parts = [chosen[begin : begin + LOOKED_AT] for begin in range(0, len(chosen), LOOKED_AT)]
+            pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
         return joined(pairs)
 
 
@@ -131,9 +131,9 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def restore(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
+def restore(cell: Cell, folder: Path, tokens: Tokens, speed: Speed = USUAL) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
-    model = models.build(cell, tokens)
+    model = models.build(cell, tokens, speed)
     unexpected = model.load_state_dict(
         load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
     ).unexpected_keys

@@ -27,7 +27,7 @@ EXPECTED = {
     "mapping_type": "settings (name: value)",
     "dict_type": "settings (name: value)",
     "model_type": "settings (name: value)",
-    "Tune": "full, {last_blocks: N} or {lora: {r: N}}",
+    "Tune": "full, {last_blocks: N}, {lora: {r: N}} or both",
     "name": "lower-case letters, digits and - (at most 63)",
 }
 BOUNDS = {

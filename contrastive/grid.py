@@ -215,10 +215,10 @@ def setting(cell: Cell, name: str) -> Any:
 def short(name: str, value: Any) -> str:
     """A value as a table or a label shows it."""
     if name == "tune" and isinstance(value, Tune):
+        blocks, still = value.last_blocks, "" if value.frozen_dropout else ", still below"
         if value.lora is not None:
-            return f"LoRA r={value.lora.r}"
-        blocks = value.last_blocks
-        return "full" if blocks is None else "head only" if blocks == 0 else f"last {blocks} blocks"
+            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks{still}")
+        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks") + still
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
     if name == "sharding":

@@ -21,11 +21,19 @@ from contrastive.settings import Settings
 VERSION = 1
 EVALUATION_VERSION = 2  # of scores.json; scores of another version are measured again, never mixed
 
-STAGES = ("contrastive.data.tokens", "contrastive.train", "contrastive.embed")  # what computes a cell's result
+STAGES = (
+    "contrastive.data.tokens",
+    "contrastive.prefix",
+    "contrastive.train",
+    "contrastive.embed",
+)  # what computes a cell's result
 # Modules that describe, name or store a result but do not compute it.
 DESCRIPTIVE = {
     "contrastive",
-    *(f"contrastive.{name}" for name in ("config", "settings", "evaluation", "wanted", "data.further", "registry")),
+    *(
+        f"contrastive.{name}"
+        for name in ("config", "settings", "evaluation", "speed", "wanted", "data.further", "registry")
+    ),
     *(f"contrastive.{name}" for name in ("identity", "store", "errors", "status")),
 }
 

@@ -1,12 +1,11 @@
 """One cell in a folder: `python -m contrastive.job CONFIG FOLDER`, alone or as one of several processes that share it.
 
-Several run under `accelerate launch`, by hand, or under `contrastive.launch`, which names a file or an address to meet
-at in ABLATE_MEET and ends every process with the one that began it. The first one leaves the files of a trained cell.
+Several run under `accelerate launch`, by hand, or under `contrastive.launch`, which forks them instead and names a
+file or an address to meet at in ABLATE_MEET. The first one leaves the files of a trained cell.
 """
 
 import argparse
 import os
-import threading
 from pathlib import Path
 
 MEET = "ABLATE_MEET"
@@ -19,38 +18,33 @@ def main() -> None:
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     parser.add_argument("--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, fewer than planned")
     given = parser.parse_args()
-    if MEET in os.environ:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
     train(given.config, given.folder, given.checkpoint_every, given.micro_batch)
 
 
 def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
     from contrastive import gather, stages, store
+    from contrastive.asked import Asked
     from contrastive.config import Cell
     from contrastive.evaluation import Evaluation
+    from contrastive.speed import Speed
 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     said = store.read_json(config)
     cell, evaluation = Cell.model_validate(said["cell"]), Evaluation.model_validate(said.get("evaluation", {}))
+    speed = Speed.model_validate(said.get("speed", {}))
+    asked = Asked(cell, "", checkpoint_every, evaluation, speed)
     how = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     folder.mkdir(parents=True, exist_ok=True)
     try:
         prepared = stages.prepare(cell)
         wanted = stages.prepare_further(cell, evaluation, prepared)
-        trained = stages.train_here(cell, how, folder, prepared, wanted, checkpoint_every)
+        trained = stages.train_here(asked, how, folder, prepared, wanted)
         store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", stages.report(error))
         raise SystemExit(1) from error
     gather.part()
-
-
-def _end_with_parent() -> None:
-    """Its standard input ends with the process that began this one, however that ended."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":

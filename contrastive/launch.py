@@ -6,22 +6,22 @@ others' at an address.
 
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from contrastive import claim, permit, store
+from contrastive import claim, job, permit, store, zero
 from contrastive.config import Cell, Training
 from contrastive.job import MEET
+from contrastive.nursery import Birth, Lost, begun
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
+# The second is what its engine asks for an optimizer's name, and takes three seconds.
+DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed")
 # Only of this machine. Accelerate asks for an address, which nobody uses once the processes have met.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
@@ -108,36 +108,31 @@ def run(
     """The processes of these ranks, to their end; they meet at tcp://HOST:PORT, or at a file of this machine."""
     for old in (folder / f"failed.{rank}.json" for rank in ranks):
         old.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as here, ExitStack() as open_files:
-        command = [sys.executable, "-m", "contrastive.job", str(folder / "config.json"), str(folder)]
-        command += ["--checkpoint-every", str(checkpoint_every)]
-        command += ["--micro-batch", str(how.micro_batch)] if how.micro_batch else []
-        environment = os.environ | network(meeting) | ({"CUDA_VISIBLE_DEVICES": devices} if devices else {})
+    with tempfile.TemporaryDirectory() as here:
+        environment = dict(os.environ) | network(meeting) | ({"CUDA_VISIBLE_DEVICES": devices} if devices else {})
         environment |= {
             MEET: meeting or f"{here}/meeting",
             "WORLD_SIZE": str(how.processes),
             "LOCAL_WORLD_SIZE": str(len(ranks)),
             "OMP_NUM_THREADS": str(how.threads),
         }
-        started = [
-            subprocess.Popen(
-                command,
-                env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=open_files.enter_context(open(folder / f"stderr.{rank}.txt", "wb")),
-                start_new_session=True,
+        births = [
+            Birth(
+                job.train,
+                (folder / "config.json", folder, checkpoint_every, how.micro_batch),
+                environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
+                os.getcwd(),
+                folder / f"stderr.{rank}.txt",
+                before=DEEPSPEED if zero.named(how) else (),
             )
             for rank in ranks
         ]
         try:
-            while None in (codes := [process.poll() for process in started]) and not any(codes):
-                each()
-                time.sleep(0.2)
-        finally:
-            for process in started:  # where one failed, the others wait for it in vain
-                process.kill()
-                process.communicate()
+            with begun(births) as look:
+                while None in (codes := look(0.2)) and not any(codes):
+                    each()
+        except Lost as error:
+            raise JobFailed({"kind": "infrastructure", "error": str(error)}) from error
     if any(codes):
         raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
     trained = int(store.read_json(folder / f"trained.{ranks.start}.json")["parameters"])

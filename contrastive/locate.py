@@ -9,7 +9,7 @@ import json
 import re
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contrastive import store
 from contrastive.config import Encoder, Scratch
@@ -160,8 +160,17 @@ def shape(encoder: Encoder) -> tuple[int, int]:
     if encoder.model.startswith("scratch:"):
         sizes = scratch_sizes(encoder)
         return sizes["layers"], sizes["hidden"]
-    config = json.loads((model_folder(encoder.model) / "config.json").read_text(encoding="utf-8"))
+    config = configuration(encoder)
     return int(config["num_hidden_layers"]), int(config["hidden_size"])
+
+
+def has_convolution(encoder: Encoder) -> bool:
+    """Whether a convolution follows the first block, as in DeBERTa-v2's largest ones."""
+    return not encoder.model.startswith("scratch:") and int(configuration(encoder).get("conv_kernel_size", 0)) > 0
+
+
+def configuration(encoder: Encoder) -> dict[str, Any]:
+    return json.loads((model_folder(encoder.model) / "config.json").read_text(encoding="utf-8"))
 
 
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:

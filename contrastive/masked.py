@@ -2,7 +2,6 @@
 Transformers", 2019. What the term `mlm` and the view `contextual` share."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,7 @@ class Masked(nn.Module):
         any_NS = torch.randint(self.vocab_size, asked_NS.shape).to(asked_NS.device)
         ids = torch.where(asked_NS & (share_NS < MASKED + RANDOM), any_NS, batch.input_ids)
         ids = torch.where(asked_NS & (share_NS < MASKED), self.mask_id, ids)
-        scores_MW = self.head(encode(replace(batch, input_ids=ids)).hidden[-1][asked_NS])
+        scores_MW = self.head(encode(batch.reworded(ids)).hidden[-1][asked_NS])
         with torch.autocast(scores_MW.device.type, enabled=False):
             surprise_M = F.cross_entropy(scores_MW.float(), batch.input_ids[asked_NS], reduction="none")
         surprise_N = surprise_M.new_zeros(len(batch)).index_add(0, asked_NS.nonzero()[:, 0], surprise_M)
@@ -44,11 +43,11 @@ class Masked(nn.Module):
         """The batch with these tokens hidden, and guessed again: drawn as likely as the encoder holds them for."""
         if not asked_NS.any():
             return batch
-        hidden = replace(batch, input_ids=batch.input_ids.masked_fill(asked_NS, self.mask_id))
+        hidden = batch.reworded(batch.input_ids.masked_fill(asked_NS, self.mask_id))
         scores_MW = self.head(encode(hidden).hidden[-1][asked_NS]).float()
         scores_MW[:, self.special_ids] = scores_MW[:, self.vocab_size :] = -torch.inf
         guessed_M = torch.multinomial(scores_MW.softmax(1).cpu(), 1)[:, 0].to(asked_NS.device)
-        return replace(batch, input_ids=batch.input_ids.masked_scatter(asked_NS, guessed_M))
+        return batch.reworded(batch.input_ids.masked_scatter(asked_NS, guessed_M))
 
 
 def drawn(batch: Batch, share: float) -> Bool[Tensor, "n s"]:

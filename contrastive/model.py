@@ -13,14 +13,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from contrastive import encoder as encoders
-from contrastive import registry, tuning, vectors
+from contrastive import frozen, kernels, registry, vectors
 from contrastive.batches import Batch
 from contrastive.config import Cell, Objective
+from contrastive.cut import cut
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.lexicon import Lexicon
 from contrastive.losses import LOSSES
 from contrastive.masked import Masked
+from contrastive.speed import USUAL, Speed
 from contrastive.translate import Rephrase
 from contrastive.views import VIEWS
 from contrastive.views.types import Encoded, Output, View
@@ -36,9 +38,12 @@ class Predicted:
 class Model(nn.Module):
     def __init__(self, cell: Cell, tokens: Tokens):
         super().__init__()
-        self.backbone = tuning.tune(encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id), cell.encoder.tune)
+        self.backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
+        self.cut = cut(cell)
+        self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.below
+        self.still = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
         self.view = view_of(cell)
@@ -55,7 +60,18 @@ class Model(nn.Module):
         return self._encode(self.backbone, batch, **changes)
 
     def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
-        return encoders.encode(backbone, batch, self.pooling, self.dropout, **changes)
+        return encoders.encode(
+            backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes, below=self.below
+        )
+
+    def train(self, mode: bool = True) -> "Model":
+        """Frozen blocks stay as in evaluation where the recipe says so."""
+        super().train(mode)
+        if self.still is not None:
+            for backbone in (self.backbone, self.slow, self.twin):
+                for module in () if backbone is None else frozen.still(backbone, self.still):
+                    module.eval()
+        return self
 
     def forward(self, batch: Batch) -> Output:
         view = self.view(self.encode, batch, **self.tools())
@@ -85,7 +101,8 @@ class Model(nn.Module):
         encoded = self.encode(batch)
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
-        found = Predicted(embedding, logits, {name: vectors.of(name, encoded) for name in others})
+        whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
+        found = Predicted(embedding, logits, {name: vectors.of(name, whole) for name in others})
         self.train(training)
         return found
 
@@ -142,5 +159,8 @@ def view_of(cell: Cell) -> Callable[..., View]:
     return partial(VIEWS[name], **{setting: value for setting, value in given.items() if value is not None})
 
 
-def build(cell: Cell, tokens: Tokens) -> Model:
-    return Model(cell, tokens)
+def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
+    model = Model(cell, tokens)
+    if speed.kernels == "fast" and cell.training.sharding is None:
+        kernels.quicken(model)
+    return model

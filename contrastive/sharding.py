@@ -19,6 +19,7 @@ from contrastive.batches import Batch
 from contrastive.config import Cell, Training
 from contrastive.errors import UserError
 from contrastive.model import Model
+from contrastive.speed import USUAL, Speed
 from contrastive.views.types import Output
 
 Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Any]
@@ -28,9 +29,9 @@ Work: TypeAlias = Callable[[Callable[[Batch], Any]], tuple[Tensor, Any]]  # enco
 class Whole:
     """Every process holds everything: one process alone, or several that average their gradients (DDP)."""
 
-    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
+    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USUAL):
         self.model, self.accelerator, self.clip = model.to(accelerator.device), accelerator, cell.training.clip
-        self.optimizer = adamw(model, cell)
+        self.optimizer = adamw(model, cell, fused=speed.kernels == "fast")
         self.listed, self.device = listed(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
         gather.leave_out(model, "losses.")
@@ -227,10 +228,10 @@ class Around(nn.Module):
         return loss
 
 
-def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
+def share(model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USUAL) -> Shared:
     """The model on its device, with its optimizer, in the way that the cell chooses."""
     if cell.training.sharding is None:
-        return Whole(model, cell, accelerator)
+        return Whole(model, cell, accelerator, speed)
     if reason := zero.misfit(cell.objective, cell.training):
         raise UserError(reason)
     return (Zero if zero.named(cell.training) else Fsdp)(model, cell, accelerator)
@@ -283,8 +284,8 @@ def bring_in_parts(module: nn.Module, accelerator: Accelerator) -> None:
         buffer.data = buffer.data.to(accelerator.device)
 
 
-def adamw(model: Model, cell: Cell) -> torch.optim.AdamW:
-    return torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune))
+def adamw(model: Model, cell: Cell, *, fused: bool = False) -> torch.optim.AdamW:
+    return torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune), fused=fused or None)
 
 
 def listed(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

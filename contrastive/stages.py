@@ -6,18 +6,20 @@ import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from contrastive import claim, energy, gather, locate, permit, provenance, store
+from contrastive import claim, energy, gather, locate, memory, permit, prefix, provenance, store
 from contrastive import evaluate as evaluation_stage
+from contrastive.asked import Asked
 from contrastive.audit import GradientPathError
 from contrastive.config import Cell, Training
 from contrastive.data import further
 from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import collapsed_since
 from contrastive.embed import Embedder, embed, restore
 from contrastive.errors import UserError
@@ -25,11 +27,13 @@ from contrastive.evaluation import Evaluation
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
 from contrastive.launch import JobFailed, Machines, launch
 from contrastive.metrics.types import too_few
+from contrastive.passes import Passes
+from contrastive.sharding import Shared
+from contrastive.speed import Speed
 from contrastive.status import up_to_date
-from contrastive.train import Diverged, train
+from contrastive.train import Diverged, training
 from contrastive.wanted import Wanted, cell_of, lacking, wanted_by
 
-USUAL = Evaluation()
 FOLDED = {"svm", "logistic", "knn"}  # metrics in cross-validation
 
 
@@ -54,21 +58,23 @@ def prepare_further(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wante
     return wanted_by(evaluation, prepared.name)
 
 
-def train_cell(
-    folder: Path,
-    cell: Cell,
-    name: str,
-    checkpoint_every: int,
-    evaluation: Evaluation = USUAL,
-    devices: str = "",
-    machines: Machines | None = None,
-) -> None:
+def train_cell(folder: Path, asked: Asked, devices: str = "", machines: Machines | None = None) -> None:
     """From tokens to TRAINED: weights, predictions, the embeddings that an evaluation reads, provenance. Whoever is at
     it already is waited for.
 
     `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
     machine shares it with others, which `assist` it.
     """
+    passes = Passes(sharing=asked.speed.reuse != "none")
+    for _ in training_cell(folder, asked, passes, devices, machines):
+        passes.forget()
+
+
+def training_cell(
+    folder: Path, asked: Asked, passes: Passes, devices: str = "", machines: Machines | None = None
+) -> Iterator[None]:
+    """The same a step at a time."""
+    cell = asked.cell
     document = identity(cell)
     if cell_id(document) != folder.name:
         raise UserError("the code or the data has changed since this grid was planned; run the same command again")
@@ -76,41 +82,55 @@ def train_cell(
         if work is None:
             return
         go_on(folder, work.folder)
-        began = time.perf_counter()
+        began, away = time.perf_counter(), 0.0
         store.write_json(
             work.folder / "config.json",
             {
                 "id": folder.name,
-                "name": name,
+                "name": asked.name,
                 "cell": cell.model_dump(mode="json"),
                 "identity": document,
-                "evaluation": evaluation.model_dump(mode="json"),
+                "evaluation": asked.evaluation.model_dump(mode="json"),
+                "speed": asked.speed.model_dump(mode="json"),
                 "files": code_files(STAGES, chosen_entries(cell)),
             },
         )
         prepared = prepare(cell)
-        wanted = prepare_further(cell, evaluation, prepared)
+        wanted = prepare_further(cell, asked.evaluation, prepared)
         at_a_time = cell.training.micro_batch
-        with energy.Meter(devices) as meter:
+        trained: int | None = None
+        with energy.Meter(devices) as meter, memory.Peak() as peak:
+            tokens = prefix.to_train(token_store.open(prepared), cell, asked.speed)
+            told = used(asked, tokens)
             while True:
                 how = cell.training.model_copy(update={"micro_batch": at_a_time})
                 try:
                     if how.processes > 1 or how.sharding is not None:  # which leaves its traces in a process
-                        trained = launch(work.folder, checkpoint_every, how, devices, work.check, machines)
+                        trained = launch(work.folder, asked.checkpoint_every, how, devices, work.check, machines)
                     else:
-                        trained = train_here(cell, how, work.folder, prepared, wanted, checkpoint_every, work.check)
+                        steps = training_here(asked, how, work.folder, tokens, wanted, passes)
+                        for trained in steps:
+                            if trained is not None:
+                                break
+                            work.check()
+                            left = time.perf_counter()
+                            yield
+                            away += time.perf_counter() - left
                     break
                 except Exception as error:
-                    now = at_a_time or how.batch_size
+                    now = at_a_time or how.batch_size * (1 if how.token_budget is None else how.bucket)
                     if (
                         now == 1
+                        or asked.together > 1  # alone it may fit
                         or how.sharding is not None
                         or (error.report if isinstance(error, JobFailed) else report(error))["kind"] != "memory"
                     ):
                         raise
+                    passes.forget()  # a batch's worth of memory
                     at_a_time = math.ceil(now / 2)  # of the same batch: GradCache shows the loss all of it
                 work.note(micro_batch=at_a_time)
-        seconds = round(time.perf_counter() - began, 3)
+        whole = time.perf_counter() - began
+        seconds = round(whole - away, 3)
         store.write_json(
             work.folder / "provenance.json",
             provenance.describe()
@@ -119,10 +139,13 @@ def train_cell(
                 "data_digest": document["data"]["content"],
                 "wall_seconds": seconds,
                 "gpu_seconds": seconds if torch.cuda.is_available() else 0.0,
-                "energy_joules": meter.joules,
+                "energy_joules": {part: joules * seconds / whole for part, joules in meter.joules.items()},
+                "predicted": asked.predicted,
+                "peak_memory_bytes": peak.bytes if cell.training.processes == 1 else None,  # of this process alone
                 "threads": cell.training.threads,
                 "processes": cell.training.processes,
                 "micro_batch": at_a_time,
+                "speed": told,
                 "trained_parameters": trained,
                 "collapsed_since": collapsed_since(work.folder / "metrics.jsonl"),
                 "class_counts": store.read_json(prepared / "meta.json")["class_counts"],
@@ -131,25 +154,48 @@ def train_cell(
         work.publish("TRAINED")
 
 
-def train_here(
-    cell: Cell,
-    how: Training,
-    folder: Path,
-    prepared: Path,
-    wanted: Wanted,
-    checkpoint_every: int,
-    each_step: Callable[[], None] = lambda: None,
-) -> int:
+def train_here(asked: Asked, how: Training, folder: Path, prepared: Path, wanted: Wanted) -> int:
     """Train in this very process, or this process's share; gives the number of trained parameters."""
-    cell, tokens = cell.model_copy(update={"training": how}), token_store.open(prepared)
-    shared = train(cell, folder, tokens, checkpoint_every=checkpoint_every, each_step=each_step)
+    passes = Passes(sharing=asked.speed.reuse != "none")
+    tokens = prefix.to_train(token_store.open(prepared), asked.cell, asked.speed)
+    for trained in training_here(asked, how, folder, tokens, wanted, passes):
+        if trained is not None:
+            return trained
+        passes.forget()
+    raise AssertionError("a training ends with the number of its parameters")
+
+
+def training_here(
+    asked: Asked, how: Training, folder: Path, tokens: Tokens, wanted: Wanted, passes: Passes
+) -> Iterator[int | None]:
+    """The same a step at a time, each giving None before the number comes."""
+    cell = asked.cell.model_copy(update={"training": how})
+    steps = training(cell, folder, tokens, checkpoint_every=asked.checkpoint_every, speed=asked.speed, passes=passes)
+    shared: Shared | None = None
+    while shared is None:
+        try:
+            next(steps)
+            yield None
+        except StopIteration as end:
+            shared = end.value
     first = gather.rank() == 0
     if first or how.sharding is not None:
         for path in folder.glob("*.npz") if first else ():  # of an earlier try in the same folder
             path.unlink()
-        embedder = Embedder(shared.read, tokens, shared.device, cell.seed)
-        embed(embedder, folder if first else None, wanted, store.home(), prepared)
-    return shared.count
+        read = prefix.to_embed(tokens, cell, asked.speed, wanted.splits)
+        embedder = Embedder(shared.read, read, shared.device, cell.seed)
+        embed(embedder, folder if first else None, wanted, store.home(), tokens.folder)
+    yield shared.count
+
+
+def used(asked: Asked, tokens: Tokens) -> dict[str, Any]:
+    """How a cell is computed faster, as far as that changes the last digits; and with how many others in turns."""
+    kept = tokens.splits["train"].below is not None
+    return {
+        "kernels": asked.speed.kernels,
+        "reuse": asked.speed.reuse if kept else "none",
+        "together": asked.together,
+    }
 
 
 def go_on(folder: Path, into: Path) -> None:
@@ -173,10 +219,11 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
             copy = work.folder / path.relative_to(folder)
             copy.parent.mkdir(exist_ok=True)
             os.link(path, copy)  # replaced by writers, never changed
-        tokens = token_store.open(prepared)
+        speed = Speed.model_validate(store.read_json(folder / "config.json").get("speed", {}))
+        tokens = prefix.to_embed(token_store.open(prepared), cell, speed, wanted.splits)
         torch.set_num_threads(cell.training.threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        model = restore(cell, folder, tokens).to(device)
+        model = restore(cell, folder, tokens, speed).to(device)
         embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
         embed(embedder, work.folder, wanted, store.home(), prepared)
         work.publish("TRAINED")

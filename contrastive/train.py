@@ -1,7 +1,8 @@
 """The story of one cell: tokens → model → steps → weights. It meets the other stages in the run folder.
 
-The numbers of a cell follow from its seed alone: initial weights, dropout and views from torch's generator, the order
-of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of an undisturbed one.
+The numbers of a cell follow from its seed alone: initial weights from torch's generator, dropout and views from
+(seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of
+an undisturbed one.
 """
 
 import io
@@ -10,9 +11,11 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +28,22 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from contrastive import gradcache, permit, sharding
+from contrastive import frozen, gradcache, permit, sharding, untrained
 from contrastive import model as models
 from contrastive.audit import Audit
-from contrastive.batches import Batch, collate, order
+from contrastive.batches import Batch, collate, count_steps, loaded, steps
 from contrastive.config import Cell, Training
 from contrastive.data.tokens import Tokens
 from contrastive.diagnostics import geometry
 from contrastive.errors import UserError
 from contrastive.gather import anywhere, of_all_processes, whole_batch
+from contrastive.passes import Passes
 from contrastive.sharding import Shared
+from contrastive.speed import USUAL, Speed
 from contrastive.step import floors, terms
 from contrastive.store import write_atomic
 from contrastive.views.types import Output
 
-APART = 1_000_003  # between the seeds of two processes
 LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
 
 
@@ -51,46 +55,64 @@ class Diverged(ArithmeticError):
         self.step = step
 
 
-def train(
-    cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, each_step: Callable[[], None] = lambda: None
-) -> Shared:
-    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder. `each_step` may stop it."""
+def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed = USUAL) -> Shared:
+    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder."""
+    passes = Passes(sharing=speed.reuse != "none")
+    steps = training(cell, folder, tokens, checkpoint_every=checkpoint_every, speed=speed, passes=passes)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        passes.forget()
+
+
+def training(
+    cell: Cell,
+    folder: Path,
+    tokens: Tokens,
+    *,
+    checkpoint_every: int,
+    speed: Speed,
+    passes: Passes,
+) -> Generator[None, None, Shared]:
+    """The same a step at a time, so that several cells may take turns, and share the passes of their frozen blocks."""
     accelerator = start(cell)
     first_process = accelerator.is_main_process
-    model = models.build(cell, tokens)
+    model = models.build(cell, tokens, speed)
+    model.below = passes
     state = checkpoint(folder, first_process)
     if state is None:
-        begin(model, tokens, accelerator.device)
+        begin(model, cell, tokens, accelerator.device, speed)
     else:
         model.load_state_dict(state["model"], strict=False)
-    shared = sharding.share(model, cell, accelerator)
+    shared = sharding.share(model, cell, accelerator, speed)
     optimizer = shared.optimizer
-    total = count_steps(cell.training, len(tokens.splits["train"]))
+    total = count_steps(cell, tokens)
     scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
     weights = cell.objective.terms()
     audit = Audit(shared, weights, weights)
-    if accelerator.process_index > 0:
-        set_seed(cell.seed + APART * accelerator.process_index)  # else its texts would have the first one's dropout
     first = resume(state, shared, scheduler, accelerator)
     del state  # a second copy of everything
     model.train()
 
-    with open(folder / "metrics.jsonl" if first_process else os.devnull, "a", encoding="utf-8") as log:
+    coming = loaded(cell, tokens, first, accelerator.process_index, accelerator.device)
+    log_file = folder / "metrics.jsonl" if first_process else os.devnull
+    with open(log_file, "a", encoding="utf-8") as log, closing(coming):
         for step, (epoch, batches) in enumerate(steps(cell, tokens)):
             if step < first:
                 continue
-            each_step()
+            yield
             if anywhere([permit.revoked()])[0]:
                 save_checkpoint(folder, step, shared, scheduler, accelerator)
                 accelerator.wait_for_everyone()
                 raise permit.Stopped
             began = time.perf_counter()
+            draw_from(cell.seed, step, accelerator.process_index)
             line: dict[str, Any] = {"step": step, "epoch": epoch}
             norms: dict[str, float] = {}
-            for position, indices in enumerate(batches):
-                own = np.array_split(indices, accelerator.num_processes)[accelerator.process_index]
-                batch = collate(tokens.splits["train"], own, tokens.pad_id, tokens.special_ids).to(accelerator.device)
-                loss, seen = shared.forward(partial(look, cell, model.losses, batch))
+            for position, batch in enumerate(islice(coming, len(batches))):
+                loss, seen = shared.forward(partial(look, cell, model.losses, batch.to(accelerator.device)))
                 note_losses(line, seen.values, loss, step, share=1 / len(batches))
                 if position == 0:
                     note_floors(line, seen.values, floors(seen.output, seen.labels, cell.objective))
@@ -110,7 +132,7 @@ def train(
             if counts:
                 scheduler.step()
             audit.saw_step()
-            line |= speed(tokens, batches, time.perf_counter() - began, accelerator.device)
+            line |= throughput(tokens, batches, time.perf_counter() - began, accelerator.device)
             log.write(json.dumps(line) + "\n")
             log.flush()
             if (step + 1) % checkpoint_every == 0 and step + 1 < total:
@@ -119,6 +141,7 @@ def train(
         if not bool((part := shared.held(parameter)).isfinite().all()):
             raise Diverged(total - 1, name, float(part.sum()))
     audit.verdict()
+    model.below = frozen.below
     save_weights(shared, cell, folder, first_process)
     return shared
 
@@ -147,6 +170,8 @@ def start(cell: Cell) -> Accelerator:
     """A fresh Accelerator and fresh random state, also in a process that has trained other cells before."""
     torch.set_num_threads(cell.training.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    deterministic: Any = torch.utils.deterministic
+    deterministic.fill_uninitialized_memory = False  # it costs 5 % of a step, to find faults of kernels
     AcceleratorState._reset_state(True)
     GradientState._reset_state()
     if cell.training.precision == "fp16" and not torch.cuda.is_available():
@@ -160,35 +185,31 @@ def start(cell: Cell) -> Accelerator:
     return accelerator
 
 
-def begin(model: models.Model, tokens: Tokens, device: torch.device) -> None:
+def draw_from(seed: int, step: int, process: int) -> None:
+    """Let a step's random numbers follow from where it stands, whatever was drawn before: cells of one seed see the
+    same dropout in the first pass of each step, and the processes of a cell, which have other texts, another one."""
+    number = int(np.random.SeedSequence([seed, process, step]).generate_state(1)[0])
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(number)
+
+
+def begin(model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed) -> None:
     """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
+
+    def compute() -> Tensor:
+        texts = tokens.splits["train"]
+        if cell.training.precision != "fp32":  # which is what the store was computed with, and this is not
+            texts = replace(texts, below=None)
+        parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
+        batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
+        return torch.cat([model.predict(batch).embedding for batch in batches])
+
     losses: list[Any] = list(model.losses.values())
     for loss in losses:
         if hasattr(loss, "begin"):
             model.to(device)
-            texts = tokens.splits["train"]
-            parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
-            batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
-            loss.begin(torch.cat([model.predict(batch).embedding for batch in batches]))
-
-
-def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data and seed.
-
-    A last batch of fewer texts than there are processes is left out.
-    """
-    training, lengths = cell.training, tokens.splits["train"].lengths
-    for epoch in range(training.epochs):
-        batches = order(lengths, training.batch_size, training.bucket, cell.seed, epoch)
-        batches = [batch for batch in batches if len(batch) >= training.processes]
-        for begin in range(0, len(batches), training.accumulate):
-            yield epoch, batches[begin : begin + training.accumulate]
-
-
-def count_steps(training: Training, texts: int) -> int:
-    whole, rest = divmod(texts, training.batch_size)
-    batches = whole + (rest >= training.processes)
-    return training.epochs * math.ceil(batches / training.accumulate)
+            loss.begin(untrained.embeddings(cell, tokens, speed, compute).to(device))
 
 
 def rate(done: int, total: int, training: Training) -> float:
@@ -215,7 +236,7 @@ def note_floors(line: dict[str, Any], values: dict[str, torch.Tensor], lowest: d
         line[f"excess.{name}"] = float(values[name].detach() - floor)
 
 
-def speed(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: torch.device) -> dict[str, float]:
+def throughput(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: torch.device) -> dict[str, float]:
     lengths = tokens.splits["train"].lengths
     count = sum(len(indices) for indices in batches)
     line = {
@@ -246,7 +267,7 @@ def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR
     follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
     tensors = shared.model.state_dict(keep_vars=True).items()
     kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
-    random, moments = of_all_processes(gradcache.random_state()), shared.moments()
+    moments = shared.moments()
     if not accelerator.is_main_process:
         return
     state = {
@@ -255,7 +276,6 @@ def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR
         "optimizer": moments,
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
-        "random": random,
     }
     content = io.BytesIO()
     torch.save(state, content)
@@ -290,5 +310,4 @@ def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, ac
     scheduler.load_state_dict(state["scheduler"])
     if accelerator.scaler:
         accelerator.scaler.load_state_dict(state["scaler"])
-    gradcache.set_random_state(state["random"][accelerator.process_index])
     return int(state["step"])

@@ -17,25 +17,29 @@ HEADS = ("head.", "losses.", "masked.")
 
 def tune(backbone: nn.Module, how: Tune) -> nn.Module:
     """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
+    blocks = count_blocks(backbone)
+    if how.last_blocks is not None and how.last_blocks > blocks:
+        raise UserError(f"last_blocks is {how.last_blocks}, and this encoder has {blocks} blocks")
     if how.lora is not None:
-        return with_adapters(backbone, how)
+        return with_adapters(backbone, how, range(blocks - (how.last_blocks or blocks), blocks))
     if how.last_blocks is None:
         return backbone
-    blocks = count_blocks(backbone)
-    if how.last_blocks > blocks:
-        raise UserError(f"last_blocks is {how.last_blocks}, and this encoder has {blocks} blocks")
     for name, parameter in backbone.named_parameters():
         parameter.requires_grad_(block_of(name) >= blocks - how.last_blocks)
     return backbone
 
 
-def with_adapters(backbone: nn.Module, how: Tune) -> nn.Module:
+def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
     from peft import LoraConfig, get_peft_model
 
     assert how.lora is not None
     targets = list(how.lora.targets) or default_targets(backbone)
     settings = LoraConfig(
-        r=how.lora.r, lora_alpha=how.lora.alpha, lora_dropout=how.lora.dropout, target_modules=targets
+        r=how.lora.r,
+        lora_alpha=how.lora.alpha,
+        lora_dropout=how.lora.dropout,
+        target_modules=targets,
+        layers_to_transform=list(blocks) if blocks.start else None,
     )
     try:
         with warnings.catch_warnings():

@@ -35,8 +35,12 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
     `own` is the digest of the cell's own tokens.
     """
     transfer = tuple((transfer, further.digest(transfer, own)) for transfer in evaluation.transfer)
+    return Wanted(embedded(evaluation), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
+
+
+def embedded(evaluation: Evaluation) -> tuple[str, ...]:
     train = ("train",) if "train" in evaluation.splits or evaluation.post else ()
-    return Wanted((*train, "validation", "test"), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
+    return (*train, "validation", "test")
 
 
 def place(transfer: Transfer, digest: str) -> str:

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from prefect import flow
 from prefect.artifacts import (
@@ -19,24 +20,33 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
-from contrastive import estimate, experiment, store
+from contrastive import experiment, store
 from contrastive import plan as plans
+from contrastive.asked import Asked
+from contrastive.data import tokens
+from contrastive.estimate import Fit
+from contrastive.groups import groups
 from contrastive.plan import Plan
 from contrastive.status import Status
+from flows import around
 from flows.backlog import catch_up
 from flows.events import grid_ended
+from flows.plan import at, fitted, stores, threads
 from flows.progress import Progress
 from reports.text import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
-from tasks.prepare import references
+from tasks.prepare import folder, prefix, references
+from tasks.record import ready
 from tasks.render import render
 from tasks.tracking import TrackingFailed, sync
+from tasks.train import Group
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
 Share = Annotated[float, Field(ge=0, le=1)]
 
+Ended: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
 supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)  # no more than `Engine.width` have a cell
 
 
@@ -70,10 +80,14 @@ def ablation_grid(
     name, resources = plan.experiment.name, plan.experiment.resources
     if gpus_per_cell is not None:
         resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    with engines.start(engine, resources, plan.experiment.training.threads) as devices:
+    with engines.start(engine, resources, threads(plan)) as devices:
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
+        ready(name)
         scores = references(plan, devices)
+        began = time.monotonic()
+        share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices)
+        cells = time.monotonic() - began
     show_states(plan, outcomes)
     failed = [outcome for outcome in outcomes if outcome.failed]
     try:
@@ -84,55 +98,89 @@ def ablation_grid(
         raise
     create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
     grid_ended(name, len(plan.statuses), len(failed), report)
+    around.note(cells)
     if failed:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
 
 
+def share_prefixes(plan: Plan, devices: Engine) -> None:
+    """What frozen blocks always give alike, computed before the cells that read it begin, a split on each device."""
+    made = [
+        prefix.submit(reader, speed, folder(tokens.digest(reader.data, reader.encoder)), split, devices)
+        for reader, speed, split in stores(plan)
+    ]
+    for future in made:
+        future.wait()
+
+
 def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
-    """Every cell that is not finished, the longest first, and no more of them in flight than keep the devices busy."""
+    """Every cell that is not finished, the longest first, and no more groups in flight than keep the devices busy."""
     to_do = {status.cell: status for status in plan.to_do}
-    measure_only = [status for status in to_do.values() if status.action == "evaluate"]
-    to_train = estimate.longest_first(status.cell for status in to_do.values() if status.action != "evaluate")
-    waiting = chain((to_do[cell] for cell in to_train), measure_only)
-    ended: SimpleQueue[PrefectFuture[Outcome]] = SimpleQueue()
+    measure_only = [[status] for status in to_do.values() if status.action == "evaluate"]
+    fit = fitted(plan.experiment, at(plan))
+    to_train = (status.cell for status in to_do.values() if status.action != "evaluate")
+    together = groups(to_train, fit, devices.at_once(), devices.room())
+    waiting = chain(([to_do[cell] for cell in cells] for cells in together), measure_only)
+    ended: Ended = SimpleQueue()
     outcomes: list[Outcome] = []
-    in_flight = 0
+    in_flight: dict[Group, int] = {}  # the cells of each that have not ended
     with Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress, shown(plan, len(to_do)) as show:
         try:
             while True:
                 catch_up()
-                for status in islice(waiting, devices.width() - in_flight):
-                    cell.submit(job(plan, status), devices).add_done_callback(ended.put)
-                    in_flight += 1
+                for statuses in islice(waiting, max(0, devices.width() - len(in_flight))):
+                    group = Group({status.id: asked(plan, status, len(statuses), fit) for status in statuses})
+                    in_flight[group] = len(statuses)
+                    for status in statuses:
+                        future = cell.submit(job(plan, status, group), devices)
+                        future.add_done_callback(partial(tell, ended, group))
                 if not in_flight:
                     return outcomes
-                outcome = ended.get().result()
-                in_flight -= 1
+                group, ending = ended.get()
+                outcome = ending.result()
+                in_flight[group] -= 1
+                if not in_flight[group]:
+                    del in_flight[group]
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
                 show(len(outcomes))
         except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
             devices.finish()
             progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
-            settle(ended, in_flight)
+            settle(ended, sum(in_flight.values()))
             raise
 
 
-def job(plan: Plan, status: Status) -> Job:
-    resources = plan.experiment.resources
+def tell(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:
+    ended.put((group, future))
+
+
+def job(plan: Plan, status: Status, group: Group) -> Job:
     return Job(
         status,
-        plan.name(status.cell),
         plan.experiment.name,
         plan.sections[status.cell],
-        plan.experiment.evaluation,
-        resources.checkpoint_every,
-        resources.hung_after,
+        group.asked[status.id],
+        group,
+        plan.experiment.resources.hung_after,
     )
 
 
-def settle(ended: "SimpleQueue[PrefectFuture[Outcome]]", in_flight: int) -> None:
+def asked(plan: Plan, status: Status, together: int = 1, fit: Fit | None = None) -> Asked:
+    experiment = plan.experiment
+    return Asked(
+        status.cell,
+        plan.name(status.cell),
+        experiment.resources.checkpoint_every,
+        experiment.evaluation,
+        experiment.speed,
+        together,
+        None if fit is None or status.action == "evaluate" else fit.predicted(status.cell, together),
+    )
+
+
+def settle(ended: Ended, in_flight: int) -> None:
     """Wait for the cells in flight to end, but not for ever."""
     deadline = time.monotonic() + GRACE
     with suppress(Empty):

@@ -30,11 +30,21 @@ class Engine(StrEnum):
 
 
 @app.command()
-def plan(experiment: ExperimentFile, as_json: AsJson = False) -> None:
-    """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed."""
+def plan(
+    experiment: ExperimentFile,
+    as_json: AsJson = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="time a few steps on this machine first, so that the times are known")
+    ] = False,
+) -> None:
+    """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
+    how long all takes, and how much memory."""
     from flows.plan import as_dict, make, show
+    from flows.plan import calibrate as measure
 
     planned = make(experiment)
+    if calibrate:
+        measure(planned)
     if as_json:
         typer.echo(json.dumps(as_dict(planned), ensure_ascii=False, indent=1))
     else:

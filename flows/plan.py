@@ -1,16 +1,26 @@
-"""`ablate plan`: what a run of an experiment would do, without torch."""
+"""`ablate plan`: what a run of an experiment would do, how long and in how much memory, without torch."""
 
 from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from contrastive import estimate, experiment
+from contrastive import calibration, estimate, experiment, prefixes
 from contrastive import plan as plans
-from contrastive.config import Experiment
+from contrastive.config import Cell, Experiment
+from contrastive.data import tokens
+from contrastive.estimate import Fit
 from contrastive.grid import expand
+from contrastive.groups import groups
+from contrastive.makespan import Part, makespan
 from contrastive.plan import Plan
+from contrastive.speed import Speed
+from contrastive.store import home
+from contrastive.wanted import embedded
+from flows import around
+from tasks.engines.local import Places, places, room
 
 
 def load(path: Path) -> Experiment:
@@ -26,23 +36,124 @@ def make(path: Path) -> Plan:
     return plans.make(load(path))
 
 
-def seconds(plan: Plan) -> float | None:
-    """Expected time of what is to train, one cell after another."""
-    return estimate.seconds(status.cell for status in plan.to_do if status.action != "evaluate")
+def fitted(experiment: Experiment, where: Places) -> Fit:
+    """What is known of the time of cells of an experiment where they will run."""
+    return Fit(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
+
+
+def device(where: Places) -> str:
+    return "gpu" if where.on_gpu else "cpu"
+
+
+def at(plan: Plan) -> Places:
+    return places(plan.experiment.resources, threads(plan))
+
+
+def threads(plan: Plan) -> int:
+    """Of the cell that computes with the most: a section may have its own."""
+    return max((status.cell.training.threads for status in plan.to_do), default=1)
+
+
+def to_train(plan: Plan) -> list[Cell]:
+    return [status.cell for status in plan.to_do if status.action != "evaluate"]
+
+
+def calibrate(plan: Plan) -> None:
+    """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
+    cells, where = to_train(plan), at(plan)
+    for cell in {tokens.digest(cell.data, cell.encoder): cell for cell in cells}.values():
+        tokens.prepare(cell.data, cell.encoder, home())
+    calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of what is to do. `wall_seconds` is how long the local engine takes, `slots` cells at a time, the longest first;
+    `around_seconds` come beside that, as in the last run; `slot_seconds` are those of all slots together: of cores, or
+    of GPUs. Memory is that of the largest cells."""
+
+    wall_seconds: float | None
+    around_seconds: float | None
+    slots: int
+    device: str
+    slot_seconds: float | None
+    memory_bytes: int
+    memory_bytes_together: int
+    finished: int  # cells that rest on finished ones
+    calibrated: int  # cells that rest on a calibration alone
+    calibration: str  # the day of it
+    evaluation_known: bool
+    lengths_known: bool
+
+
+def predict(plan: Plan) -> Prediction:
+    where = at(plan)
+    fit, cells = fitted(plan.experiment, where), to_train(plan)
+    bases = Counter(fit.basis(cell) for cell in cells)
+    known = not bases[""]
+    slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
+    together = groups(cells, fit, slots, room(where))
+    parts, stores = ahead(plan, together, fit)
+    boot = max((fit.calibration(cell).boot for cell in cells), default=0.0)
+    wall = boot + makespan(stores, slots) + makespan(parts, slots, measuring)
+    sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
+    return Prediction(
+        wall_seconds=wall if known else None,
+        around_seconds=around.known(),
+        slots=slots,
+        device=device(where),
+        slot_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
+        memory_bytes=max(map(fit.memory, cells), default=0),
+        memory_bytes_together=sum(sizes[-slots:]),
+        finished=bases["finished"],
+        calibrated=bases["calibration"],
+        calibration=max((fit.calibration(cell).made for cell in cells), default=""),
+        evaluation_known=all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do),
+        lengths_known=all(fit.texts(cell).known for cell in cells),
+    )
+
+
+def ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part], list[Part]]:
+    """Groups of cells in the order in which they begin, with what is only measured; and what is computed before."""
+    parts = [
+        Part(
+            sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
+            sum(fit.evaluation_seconds(cell) or 0.0 for cell in some),
+            some[0].training.processes,
+        )
+        for some in together
+    ]
+    only = [Part(0.0, fit.evaluation_seconds(s.cell) or 0.0) for s in plan.to_do if s.action == "evaluate"]
+    return parts + only, [Part(fit.prefix_seconds(cell, split), 0.0) for cell, _, split in stores(plan)]
+
+
+def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
+    """What frozen blocks give for a split, of all that the cells to train will read, each once."""
+    splits = embedded(plan.experiment.evaluation)
+    read = (store for cell in to_train(plan) for store in prefixes.stores(cell, plan.experiment.speed, splits))
+    return list({prefixes.read_by(*store): store for store in read}.values())
+
+
+def busy(part: Part, on_gpu: bool) -> float:
+    """Seconds of GPUs, which evaluation leaves alone; or of cores."""
+    return part.train * part.devices + (0.0 if on_gpu else part.evaluate)
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
+    fit = fitted(plan.experiment, at(plan))
+    todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
         "experiment": plan.experiment.name,
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
-        "estimated_seconds": seconds(plan),
+        "estimated_seconds": estimate.seconds(to_train(plan), fit),
+        "predicted": asdict(predict(plan)),
         "cells": [
-            {
-                "id": status.id,
-                "name": plan.name(status.cell),
-                "action": status.action,
-                "why": status.why,
-            }
+            {"id": status.id, "name": plan.name(status.cell), "action": status.action, "why": status.why}
+            | (
+                {"predicted": fit.predicted(status.cell), "rests_on": fit.basis(status.cell)}
+                if status.id in todo
+                else {}
+            )
             for status in plan.statuses.values()
         ],
     }
@@ -50,18 +161,51 @@ def as_dict(plan: Plan) -> dict[str, Any]:
 
 def show(plan: Plan) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    for status in plan.statuses.values():
-        why = f" ({status.why})" if status.why else ""
-        console.print(f"{status.action:8} {status.id}  {plan.name(status.cell)}{why}", markup=False)
+    told = [f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()]
+    print("\n".join(told))  # ten thousand lines take a rich console half a second
     counts = Counter(status.action for status in plan.statuses.values())
     listed = ", ".join(
         f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items()
     )
-    console.print(f"{len(plan.statuses)} cells: {listed}; {_time(plan)}", markup=False)
+    console.print(f"{len(plan.statuses)} cells: {listed}", markup=False)
+    if plan.to_do:
+        for line in lines(predict(plan), plan.experiment):
+            console.print(line, markup=False)
 
 
-def _time(plan: Plan) -> str:
-    expected = seconds(plan)
-    if expected is None:
-        return "time unknown until a cell of this encoder has finished here"
-    return f"about {expected / 60:.1f} minutes of training, divided by the cells that run at a time"
+def lines(found: Prediction, experiment: Experiment) -> list[str]:
+    """The prediction in words, and what it rests on."""
+    unit = "GPU" if found.device == "gpu" else "core"
+    together = f"{found.slots} at a time" if found.slots > 1 else "one after another"
+    memory = (
+        f"memory: {size(found.memory_bytes)} for the largest cell, {size(found.memory_bytes_together)} for "
+        f"{'all at a time' if found.slots > 1 else 'it alone'}"
+    )
+    if found.wall_seconds is None or found.slot_seconds is None:
+        return [
+            "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
+            memory,
+        ]
+    threads = experiment.training.threads if unit == "core" else 1
+    more = found.around_seconds
+    beside = "start and report not counted" if more is None else f"{span(more)} of it to start and to report"
+    wall = span(found.wall_seconds + (more or 0.0))
+    time = f"time: {wall}, {together}, {beside}; {span(found.slot_seconds * threads)} of {unit}s"
+    return [time, memory, f"this rests on {', '.join(rests(found))}"]
+
+
+def rests(found: Prediction) -> list[str]:
+    said = [f"finished cells ({found.finished} of the cells here are like some)"] if found.finished else []
+    said += [f"a calibration of {found.calibration}"] if found.calibration else []
+    said += [] if found.evaluation_known else ["no time for evaluation, which is unknown"]
+    return said + ([] if found.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"])
+
+
+def span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

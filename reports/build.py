@@ -257,6 +257,7 @@ def footer_lines(known: dict[str, Any]) -> list[Words]:
     """What stands below a report: hardware, what it cost, versions, commits."""
     lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in known["hardware"]]
     lines.append(spent(known))
+    lines += [line for line in (known["predicted"], known["ways"]) if line]
     lines += [Words(f"Versions: {line}", f"版本：{line}") for line in known["versions"]]
     if commits := ", ".join(known["commits"]):
         lines.append(Words(f"Commit: {commits}", f"提交：{commits}"))

@@ -3,6 +3,8 @@
 from typing import Any
 
 from reports.load import Results
+from reports.predicted import predicted
+from reports.ways import ways
 
 HOUR = 3600.0
 
@@ -24,6 +26,8 @@ def footer(results: Results, section: dict[str, Any] | None = None) -> dict[str,
         "gpu_minutes": sum(map(gpu_seconds, known)) / 60,
         "peak_memory_mib": max((p["peak_memory_mib"] for p in known), default=0),
         "energy_watt_hours": energy(known),
+        "predicted": predicted(known),
+        "ways": ways(known),
         **cost(results, known),
     }
 

@@ -7,7 +7,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from contrastive.evaluation import Evaluation
+from contrastive.asked import Asked
 from contrastive.identity import evaluation_key
 from contrastive.status import Status
 from tasks.curves import CurveWriter
@@ -15,7 +15,7 @@ from tasks.engines import Engine, Stopped, WorkerLost
 from tasks.evaluate import evaluate
 from tasks.failures import CellFailed
 from tasks.record import close, record
-from tasks.train import train
+from tasks.train import Group, train
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +25,15 @@ class Job:
     """A cell to do, with what its stages need beside it."""
 
     status: Status
-    name: str
     experiment: str
     sections: list[str]
-    evaluation: Evaluation
-    checkpoint_every: int
+    asked: Asked
+    group: Group  # of the cells that train with this one
     hung_after: int
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ def cell(job: Job, engine: Engine) -> Outcome:
     try:
         if status.action != "evaluate":
             curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
-            train(job.name, status, engine, curves, job.checkpoint_every, job.hung_after, job.evaluation)
-        evaluate(job.name, status.id, engine, job.evaluation)
+            train(job.name, status.id, engine, job.group, curves, job.hung_after)
+        evaluate(job.name, status.id, engine, job.asked.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")
     except Stopped:
@@ -64,7 +67,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
     try:
-        record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.evaluation))
+        record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.asked.evaluation))
     except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
         logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, failed, diverged)

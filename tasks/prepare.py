@@ -13,6 +13,7 @@ from contrastive.config import Cell
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.plan import Plan, data_names
+from contrastive.speed import Speed
 from tasks import work
 from tasks.engines import Engine, WorkerLost
 from tasks.failures import infrastructure
@@ -37,6 +38,20 @@ def prepare(cell: Cell, engine: Engine) -> Path:
 def reference(folder: Path, engine: Engine) -> None:
     """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
     engine.run("evaluate", work.reference, folder)
+
+
+@task(
+    name="prefix",
+    task_run_name="frozen blocks · {split} · {cell.data.source}",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
+    """What frozen blocks give for a split; a cell that finds it missing makes it itself."""
+    try:
+        engine.run("train", work.prefix, cell, speed, prepared, split)
+    except WorkerLost as error:
+        logger.warning("the cells compute their frozen blocks themselves: %s", error)
 
 
 def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:

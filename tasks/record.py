@@ -6,7 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from tasks.tracking import RECORDED, find_run, open_tracker, record_cell
+from tasks.tracking import RECORDED, experiment_id, find_run, open_tracker, record_cell
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +15,16 @@ logger = logging.getLogger(__name__)
 def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
     """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
     record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
+
+
+def ready(experiment: str) -> None:
+    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it."""
+    try:
+        client = open_tracker(store.home())
+        with store.locked(store.home() / "locks" / "mlflow"):
+            experiment_id(client, experiment)
+    except Exception as error:  # whatever a tracking server may raise
+        logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
 
 
 def close(cell_id: str, experiment: str) -> None:

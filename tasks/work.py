@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import store
+from contrastive.asked import Asked
 from contrastive.config import Cell
 from contrastive.evaluation import Evaluation
 from contrastive.launch import Machines
-
-USUAL = Evaluation()
+from contrastive.speed import Speed
 
 
 def prepare(cell: Cell) -> Path:
@@ -23,20 +23,26 @@ def reference(tokens: Path) -> None:
     tfidf(tokens, store.home())
 
 
-def train(
-    cell: Cell,
-    cell_id: str,
-    name: str,
-    checkpoint_every: int,
-    evaluation: Evaluation = USUAL,
-    devices: str = "",
-    machines: Machines | None = None,
-) -> dict[str, Any] | None:
+def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:
     from contrastive import stages
 
     folder = store.run_folder(cell_id)
-    asked = (folder, cell, name, checkpoint_every, evaluation, devices, machines)
-    return stages.attempt(stages.train_cell, folder, *asked)
+    return stages.attempt(stages.train_cell, folder, folder, asked, devices, machines)
+
+
+def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
+    """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
+    from contrastive import together
+
+    return together.train({store.run_folder(name): cell for name, cell in asked.items()})
+
+
+def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
+    """What frozen blocks give for a split, for all cells that can use it."""
+    from contrastive import prefix
+    from contrastive.data import tokens as token_store
+
+    prefix.make(token_store.open(tokens), split, cell, speed)
 
 
 def assist(cell_id: str, earlier: str, index: int) -> str:

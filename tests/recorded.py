@@ -57,6 +57,8 @@ def provenance(count: int = 40) -> dict[str, Any]:
         "packages": {"python": "3.11", "torch": "2"},
         "hardware": {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4},
         "wall_seconds": 6.0,
+        "predicted": {"seconds": 5.0, "memory_bytes": 3 * 2**28},
+        "peak_memory_bytes": 2**30,
         "gpu_seconds": 0.0,
         "peak_memory_mib": 100,
         "class_counts": {split: dict.fromkeys(LABELS, count // 2) for split in ("train", "test")},

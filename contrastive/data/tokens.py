@@ -30,13 +30,17 @@ UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
 
 @dataclass(frozen=True)
 class TokenSplit:
-    """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests name the texts."""
+    """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests name the texts.
+
+    `below` is what the frozen blocks give for each token, where that was computed before.
+    """
 
     ids: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
     partners: tuple[TokenSplit, ...] = ()  # the positive of each text, and the negative, where the data has pairs
+    below: npt.NDArray[np.floating] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -55,6 +59,11 @@ class Tokens:
     vocab_size: int
     splits: dict[str, TokenSplit]
     tokenizer: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where they are prepared; named after what decides them."""
+        return self.tokenizer.parent
 
 
 def prepare(data: Data, encoder: Encoder, home: Path) -> Path:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from contrastive.metrics.types import Inputs
 
 
 def folds(inputs: Inputs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import StratifiedKFold  # 1.5 s, which no training waits for
+
     inputs.check_folds()
     splitter = StratifiedKFold(inputs.folds, shuffle=True, random_state=0)
     yield from splitter.split(inputs.embeddings, inputs.labels)

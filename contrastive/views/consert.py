@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from contrastive.batches import Batch
-from contrastive.views.types import Encode, Encoded, View, whole
+from contrastive.views.types import Encode, Encoded, View, paired, whole
 
 Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]
 Judge = Callable[[Encoded], Tensor]
@@ -27,19 +27,16 @@ def consert(
     adds included, `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text, and `dropout` single
     numbers, the others growing by 1/(1 − rate).
     """
-    encoded = encode(batch)
+    encoded, twice = encode(batch), batch.twice()
     if change == "position_shuffle":
-        both = [encode(batch, positions=shuffled(batch)).pooled() for _ in range(2)]
+        changed = encode(twice, positions=shuffled(twice))
     elif change == "adversarial":
-        slopes = [slope(encode, batch, judge) for _ in range(2)]
-        both = [encode(batch, alter=partial(pushed, batch=batch, slope=slope, rate=rate)).pooled() for slope in slopes]
+        found = slope(encode, twice, judge)
+        changed = encode(twice, alter=partial(pushed, batch=twice, slope=found, rate=rate))
     else:
-        both = [
-            encode(batch, alter=lambda embedded: embedded * kept(embedded, batch, change, rate)).pooled()
-            for _ in range(2)
-        ]
+        changed = encode(twice, alter=lambda embedded: embedded * kept(embedded, twice, change, rate))
     sentence = encoded.dropout(encoded.pooled())
-    return View([whole(torch.stack(both, dim=1))], torch.stack([sentence], dim=1))
+    return View([whole(paired(changed.pooled()))], torch.stack([sentence], dim=1))
 
 
 def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: float) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from contrastive.batches import Batch
 from contrastive.masked import drawn
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, paired, whole
 
 
 def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Batch], *, rate: float = 0.15) -> View:
@@ -16,6 +16,7 @@ def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Ba
 
     `guess` draws from what the encoder's head for hidden words says. The head of the classifier reads the text itself.
     """
-    both = [encode(guess(batch, drawn(batch, rate))).pooled() for _ in range(2)]
+    twice = batch.twice()
+    changed = encode(guess(twice, drawn(twice, rate))).pooled()
     encoded = encode(batch)
-    return View([whole(torch.stack(both, dim=1))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+    return View([whole(paired(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

@@ -1,16 +1,18 @@
-"""Momentum views: two passes of the encoder, and two of its slow copy that follows it: MoCo's and BYOL's way."""
+"""Momentum views: two vectors of the encoder, and two of its slow copy that follows it: MoCo's and BYOL's way."""
+
+from dataclasses import replace
 
 import torch
 
 from contrastive.batches import Batch
-from contrastive.views.types import Encode, Group, View
+from contrastive.views.types import Encode, View, paired, whole
 
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
-    """The vectors of two passes, and as their `targets` those of two passes of the copy, without gradient."""
-    first, second = encode(batch), encode(batch)
-    vectors = torch.stack([first.pooled(), second.pooled()], dim=1)
+    """The vectors by two dropout masks, and as their `targets` those of the copy by two more, without gradient."""
+    twice = batch.twice()
+    encoded = encode(twice)
+    vectors = encoded.pooled()
     with torch.no_grad():
-        targets = torch.stack([slow(batch).pooled(), slow(batch).pooled()], dim=1)
-    sentences = torch.stack([first.dropout(vectors[:, 0]), second.dropout(vectors[:, 1])], dim=1)
-    return View([Group(vectors, torch.ones_like(vectors[..., 0], dtype=torch.bool), targets)], sentences)
+        targets = paired(slow(twice).pooled())
+    return View([replace(whole(paired(vectors)), targets=targets)], paired(encoded.dropout(vectors)))

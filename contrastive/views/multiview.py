@@ -3,6 +3,7 @@
 import torch
 
 from contrastive.batches import Batch
+from contrastive.cut import middle as half_way
 from contrastive.errors import UserError
 from contrastive.views.types import Encode, View, whole
 
@@ -11,7 +12,7 @@ def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> Vie
     """`middle` is a block counted from 0; left out, the block half way up."""
     encoded = encode(batch)
     blocks = len(encoded.hidden)
-    chosen = (blocks - 1) // 2 if middle is None else middle
+    chosen = half_way(blocks) if middle is None else middle
     if chosen >= blocks:
         raise UserError(f"middle is {chosen}, and this encoder has blocks 0 to {blocks - 1}")
     last = encoded.pooled()

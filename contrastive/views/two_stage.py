@@ -1,12 +1,10 @@
-"""Two views from two encoder passes with other dropout masks: R-Drop's and SimCSE's way."""
-
-import torch
+"""Two views by two dropout masks of the whole encoder: R-Drop's and SimCSE's way, as one pass over a doubled batch."""
 
 from contrastive.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, paired, whole
 
 
 def two_stage(encode: Encode, batch: Batch) -> View:
-    first, second = encode(batch), encode(batch)
-    sentences = torch.stack([first.dropout(first.pooled()), second.dropout(second.pooled())], dim=1)
+    encoded = encode(batch.twice())
+    sentences = paired(encoded.dropout(encoded.pooled()))
     return View([whole(sentences)], sentences)

@@ -1,21 +1,44 @@
 """What an encoder gives to a view, and a view to the losses. Shapes: n samples, s tokens, v vectors, p passes, d, c."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from contrastive.batches import Batch
 
 
+class Hidden:
+    """What each block of an encoder gave: `hidden[i]` is block i's output, `hidden.into(i)` what went into it.
+
+    `states` begins with what went into block `first`; below that, blocks were computed apart and are not seen.
+    """
+
+    def __init__(self, states: Sequence[Float[Tensor, "n s d"]], first: int):
+        self.states, self.first = states, first
+
+    def __len__(self) -> int:
+        return self.first + len(self.states) - 1
+
+    def __getitem__(self, block: int) -> Float[Tensor, "n s d"]:
+        return self.into((block + len(self) if block < 0 else block) + 1)
+
+    def into(self, block: int) -> Float[Tensor, "n s d"]:
+        if not self.first <= block <= len(self):
+            raise IndexError(
+                f"what went into block {block} was not computed: blocks {self.first} to {len(self) - 1} were"
+            )
+        return self.states[block - self.first]
+
+
 @dataclass(frozen=True)
 class Encoded:
-    """One pass of the encoder over a batch. Block i's output is `hidden[i]`; what went into block 0 is `inputs`."""
+    """One pass of the encoder over a batch."""
 
-    inputs: Float[Tensor, "n s d"]
-    hidden: tuple[Float[Tensor, "n s d"], ...]
+    hidden: Hidden
     batch: Batch
     pool: Callable[[Tensor, Batch], Tensor]
     dropout: Callable[[Tensor], Tensor]
@@ -76,3 +99,8 @@ class Output:
 def whole(vectors: Float[Tensor, "n v d"]) -> Group:
     """A group in which every vector exists."""
     return Group(vectors, vectors.new_ones(vectors.shape[:2]).bool())
+
+
+def paired(vectors: Float[Tensor, "m d"]) -> Float[Tensor, "n 2 d"]:
+    """The two vectors of each text, of a batch that has every text twice (`Batch.twice`)."""
+    return torch.stack(vectors.chunk(2), dim=1)

@@ -36,7 +36,9 @@ ERROR = {
     ),
 }
 FOOTERS = re.compile(
-    r"\*((?:Computed on|Hardware|Versions|Commit): .*|(?:实验环境|硬件|版本|提交)：.*|\d+ cells; .*|\d+ 个单元；.*)\*"
+    r"\*((?:Computed on|Hardware|Predicted|Versions|Commit): .*|Computed with .*"
+    r"|(?:实验环境|硬件|预测|计算方式|版本|提交)：.*"
+    r"|\d+ cells; .*|\d+ 个单元；.*)\*"
 )
 FIGURE = re.compile(r"!\[(?P<alt>.*)\]\(figures/[a-z0-9-]+\.(?:png|svg)\)")
 SUMMARY = re.compile(r"<details><summary>(.*)</summary>")

@@ -11,7 +11,8 @@ from reports.load import Results
 from reports.words import Words
 
 SMOOTHING = 10  # steps in the running mean of a curve
-FLOOR = ("loss", "view", "k", "temperature", "training.batch_size")  # what a loss's smallest value depends on
+# What a loss's smallest value depends on.
+FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
 
 
 def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:

@@ -1,19 +1,24 @@
 """The devices of this machine: `local`, a warm worker process a slot, and `inline`, this very process, to debug."""
 
+import logging
 import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from contrastive import permit
 from contrastive.config import Resources
 from contrastive.errors import UserError
 from tasks.engines.slot import Slot
 from tasks.engines.types import Engine, Watch, whole_devices
+
+SPENT = 0.8  # of a machine's memory, by all slots together
+
+logger = logging.getLogger(__name__)
 
 
 class Inline:
@@ -63,10 +68,16 @@ class Local(Engine):
     """Training waits for a device, evaluation for a share of the cores; without a GPU the two are the same slots."""
 
     def __init__(
-        self, leave: Path, train: list[Slot] | list[Inline], evaluate: list[Slot] | list[Inline], share: float = 0
+        self,
+        leave: Path,
+        train: list[Slot] | list[Inline],
+        evaluate: list[Slot] | list[Inline],
+        share: float = 0,
+        bytes_a_slot: int | None = None,
     ):
         super().__init__(leave)
-        self.share = share
+        self.share, self.bytes_a_slot = share, bytes_a_slot
+        self.trainings = len(train)
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = Free(train)
         self.evaluate = self.train if evaluate is train else Free(evaluate)
@@ -102,6 +113,12 @@ class Local(Engine):
     def width(self) -> int:
         return 2 * len(self.slots)
 
+    def at_once(self) -> int:
+        return self.trainings
+
+    def room(self) -> int | None:
+        return self.bytes_a_slot
+
     def stop(self) -> None:
         self.finish()
         for slot in self.slots.values():
@@ -115,17 +132,68 @@ def inline(leave: Path) -> Local:
 
 def local(leave: Path, resources: Resources, threads: int) -> Local:
     """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
-    devices, cores = gpus(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    share, common = resources.gpus_per_cell, {permit.VARIABLE: str(leave)}
+    common, found = {permit.VARIABLE: str(leave)}, places(resources, threads)
+    warn_of_too_many(len(found.train), threads, count_cores())
+    train = [Slot(common | place) for place in found.train]
+    evaluate = [Slot(common | place) for place in found.evaluate] if found.on_gpu else train
+    return Local(leave, train, evaluate, resources.gpus_per_cell if found.on_gpu else 0, room(found))
+
+
+class Places(NamedTuple):
+    """The environment of each slot; without a GPU training and evaluation have the same."""
+
+    train: list[dict[str, str]]
+    evaluate: list[dict[str, str]]
+    on_gpu: bool
+
+
+def places(resources: Resources, threads: int) -> Places:
+    devices, cores = gpus(), count_cores()
+    share, on_cores = resources.gpus_per_cell, {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
     if not devices or share == 0:
-        on_cores = common | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
-        shared = [Slot(on_cores) for _ in range(resources.slots or max(1, cores // threads))]
-        return Local(leave, shared, shared)
+        shared = [on_cores] * (resources.slots or max(1, cores // threads))
+        return Places(shared, shared, False)
     count = resources.slots or len(devices) * int(1 / share)
-    pinned = [common | {"CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} for i in range(count)]
-    train = [Slot(place | {"OMP_NUM_THREADS": str(threads)}) for place in pinned]
-    on_core = common | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    return Local(leave, train, [Slot(on_core) for _ in range(max(1, cores // 4))], share)
+    pinned = [on_cores | {"CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} for i in range(count)]
+    beside = max(1, min(cores // 4, cores - count * threads))  # evaluations, on what training leaves of the cores
+    return Places(pinned, [on_cores | {"OMP_NUM_THREADS": "1"}] * beside, True)
+
+
+def warn_of_too_many(cells: int, threads: int, cores: int) -> None:
+    """No error: a recipe of more threads than this machine has cores has to be repeatable here, if slowly."""
+    if cells * threads > cores:
+        logger.warning(
+            "%d cells at a time, of %d threads each, share %d cores: all of them will be several times slower; lower "
+            "resources.slots to %d (it decides no number), or training.threads (it decides the last bits)",
+            *(cells, threads, cores, max(1, cores // threads)),
+        )
+
+
+def count_cores(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Those that this process may use: a container may be given the time of fewer than it sees."""
+    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no Linux, or `max`: no limit
+        share, period = map(int, limit.read_text(encoding="ascii").split())
+        return max(1, min(seen, share // period))
+    return seen
+
+
+def room(where: Places) -> int | None:
+    """Bytes that the cells of one slot may have; None where nobody says how much there is."""
+    return int(SPENT * memory(where.on_gpu) / len(where.train)) or None
+
+
+def memory(on_gpu: bool) -> int:
+    """Bytes of this machine, or of its GPUs together; 0 where nobody says."""
+    if not on_gpu:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        listed = subprocess.run(asked, capture_output=True, text=True, timeout=20).stdout.split()
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    each = [int(mebibytes) * 2**20 for mebibytes in listed if mebibytes.isdecimal()]
+    return min(each, default=0) * len(gpus())
 
 
 def gpus() -> list[str]:

@@ -136,10 +136,13 @@ class OnRay(Engine):
             )
 
     def width(self) -> int:
+        return min(2 * self.at_once(), self.slots or sys.maxsize)
+
+    def at_once(self) -> int:
         if time.monotonic() - self.counted > 5:  # nodes come and go
             self.capacity = sum(how_many(node, self.needs(1)) for node in nodes())
             self.counted = time.monotonic()
-        return min(2 * max(1, self.capacity), self.slots or sys.maxsize)
+        return min(max(1, self.capacity), self.slots or sys.maxsize)
 
     def look_at_nodes(self) -> None:
         """Raises where a node has other packages than the driver, or another store."""

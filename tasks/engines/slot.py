@@ -1,18 +1,19 @@
 """A device, or a share of the cores, and the warm process that works on it.
 
-It has imported torch once, ends when its parent does, and is replaced when it dies. It knows nothing of Prefect or Ray.
+All of them are forked from one process that has imported torch once, end when their parent does, and are replaced when
+they die. They know nothing of Prefect or Ray.
 """
 
 import multiprocessing
 import os
-import signal
-import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.process import BaseProcess
+from multiprocessing import forkserver
 from typing import Any
 
+from contrastive import nursery
 from contrastive.permit import Stopped
 from tasks.engines.types import LOOK_EVERY, Watch, WorkerLost
 
@@ -23,14 +24,17 @@ class Slot:
         self.pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(self.environment,))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["contrastive.preloaded"])
+        forkserver.ensure_running()  # it imports while the flow gets ready
+        environment = dict(os.environ) | self.environment
+        return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
 
     def run(self, work: Callable[..., Any], *arguments: Any, watch: Watch | None = None) -> Any:
         """Do the work in this slot's process, looking now and then whether it goes on; a dead one is replaced."""
         why = "the worker process died (killed, or out of memory)"
         try:
-            future: Future[Any] = self.pool.submit(work, *arguments)
+            future = self._begin(work, *arguments)
             while True:
                 try:
                     return future.result(timeout=LOOK_EVERY)
@@ -43,9 +47,24 @@ class Slot:
         except BrokenProcessPool as error:
             if self.closed:
                 raise Stopped from None
-            self.pool.shutdown(wait=False)
-            self.pool = self._start()
+            self._replace()
             raise WorkerLost(why) from error
+
+    def _begin(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        for patience in (0.2, 2.0, 0.0):
+            try:
+                return self.pool.submit(work, *arguments)
+            except (EOFError, OSError) as error:  # what was to fork the worker has just died; nothing has begun
+                if self.closed:
+                    raise Stopped from None
+                why = error
+                time.sleep(patience)
+                self._replace()
+        raise WorkerLost("no worker process can be begun here") from why
+
+    def _replace(self) -> None:
+        self.pool.shutdown(wait=False)
+        self.pool = self._start()
 
     def _kill(self) -> None:
         for process in list((self.pool._processes or {}).values()):
@@ -59,16 +78,9 @@ class Slot:
 
 def _become_worker(environment: dict[str, str]) -> None:
     """Pin this process to its device, leave it to the parent when to stop, and never outlive it."""
-    os.environ.update(environment, TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal and Prefect send them to the whole group
-        signal.signal(number, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+    nursery.fork()
+    nursery.be_called("ablate-worker")
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
+    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
+    environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    nursery.become(environment)

@@ -62,6 +62,14 @@ class Engine(ABC):
     def width(self) -> int:
         """How many cells to have in flight: so many that no device waits for the next one, and no more."""
 
+    @abstractmethod
+    def at_once(self) -> int:
+        """How many trainings of one process there is room for at a time."""
+
+    def room(self) -> int | None:
+        """Bytes that the cells which train together may have; None where nobody knows."""
+        return None
+
     def finish(self) -> None:
         """Begin nothing more, and have what trains end with a checkpoint, soon."""
         self.stopped = True

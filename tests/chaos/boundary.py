@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import store
+from contrastive.asked import Asked
 from contrastive.config import Cell
 from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
@@ -90,7 +91,7 @@ def trial(home: Path, cell: Cell, at: int, fault: Callable[[str], None]) -> tupl
         try:
             os.environ["ABLATE_HOME"] = str(home)
             name, boundary = cell_id(identity(cell)), Boundary(home, at, fault)
-            report = work.train(cell, name, "a cell", CHECKPOINT_EVERY)
+            report = work.train(Asked(cell, "a cell", CHECKPOINT_EVERY), name)
             report = report or work.evaluate(name, EVALUATION)
             sys.setprofile(None)
             said = {"report": report, "seen": boundary.seen}
@@ -108,7 +109,7 @@ def main() -> None:
     folder, cell = Path(sys.argv[1]), Cell.model_validate_json(Path(sys.argv[2]).read_text()).canonical()
     os.environ["ABLATE_HOME"] = str(folder / "before")
     other = cell.model_copy(update={"seed": 1})
-    assert work.train(other, cell_id(identity(other)), "another", CHECKPOINT_EVERY) is None
+    assert work.train(Asked(other, "another", CHECKPOINT_EVERY), cell_id(identity(other))) is None
     assert work.evaluate(cell_id(identity(other)), EVALUATION) is None
     _, undisturbed = trial(folder / "truth", cell, 0, kill)
     truth = grid.results(folder / "truth")

@@ -2,18 +2,19 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 KINDS = {
-    "worker": ("multiprocessing.spawn",),
-    "child of a training": ("contrastive.job",),
+    "fork server": ("multiprocessing.forkserver",),
     "flow": ("ablate\0run", "prefect.engine"),
     "Prefect worker": ("prefect\0worker\0start",),
     "Prefect server": ("prefect\0server\0start",),
     "MLflow server": ("mlflow\0server",),
 }
+FORKED = {"ablate-worker": "worker", "ablate-job": "child of a training", "ablate-nursery": "nursery"}  # by name
 MARK = "CHAOS_HOME"  # of what knows no home of its own: the nodes of a cluster
 SERVICES = ("Prefect worker", "Prefect server", "MLflow server")
 
@@ -33,6 +34,9 @@ def of(home: Path) -> list[psutil.Process]:
 
 def kind(process: psutil.Process) -> str:
     said = command(process)
+    with suppress(psutil.Error):
+        if process.name() in FORKED:
+            return FORKED[process.name()]
     return next((kind for kind, marks in KINDS.items() if any(mark in said for mark in marks)), "")
 
 

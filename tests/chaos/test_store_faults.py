@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from contrastive import claim, store
+from contrastive.asked import Asked
 from contrastive.config import Cell
 from contrastive.errors import UserError
 from contrastive.identity import cell_id, identity
@@ -92,7 +93,7 @@ def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def do(cell: Cell) -> dict[str, Any] | None:
     name = cell_id(identity(cell))
-    report = work.train(cell, name, "a cell", boundary.CHECKPOINT_EVERY)
+    report = work.train(Asked(cell, "a cell", boundary.CHECKPOINT_EVERY), name)
     return report or work.evaluate(name, boundary.EVALUATION)
 
 

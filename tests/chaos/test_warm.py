@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from contrastive import store
+from contrastive.asked import Asked
 from contrastive.config import Cell, Resources
 from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
@@ -56,7 +57,7 @@ HEAD_ALONE = Evaluation(metrics=("accuracy",))  # of so few texts nothing can be
 
 def train_in(home: Path, cell: Cell) -> dict[str, Any] | None:
     os.environ["ABLATE_HOME"] = str(home)
-    return work.train(cell, cell_id(identity(cell)), "a cell", 100, HEAD_ALONE)
+    return work.train(Asked(cell, "a cell", 100, HEAD_ALONE), cell_id(identity(cell)))
 
 
 def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(

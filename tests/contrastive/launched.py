@@ -13,9 +13,12 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from contrastive import store, tokenizer
+from contrastive.asked import Asked
 from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.data import tokens as token_store
 from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
+from contrastive.passes import Passes
 
 MORE = Evaluation(splits=("test", "train"), metrics=("accuracy", "alignment"), vectors=("cls", "first_last"))
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
@@ -58,7 +61,7 @@ def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
     from contrastive import stages
 
     folder = store.run_folder(cell_id(identity(cell)))
-    return folder, stages.attempt(stages.train_cell, folder, folder, cell, "a cell", checkpoint_every, MORE)
+    return folder, stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", checkpoint_every, MORE))
 
 
 def curve(folder: Path, *keys: str) -> np.ndarray:
@@ -110,7 +113,10 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         try:
             prepared = stages.prepare(case.cell)
             wanted = stages.prepare_further(case.cell, MORE, prepared)
-            stages.train_here(case.cell, case.cell.training, folder, prepared, wanted, 3, case.each_step)
+            asked = Asked(case.cell, "a cell", 3, MORE)
+            tokens = token_store.open(prepared)
+            for _ in stages.training_here(asked, case.cell.training, folder, tokens, wanted, Passes()):
+                case.each_step()
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
     os._exit(0)

@@ -53,6 +53,26 @@ def test_a_small_encoder_is_decided_by_the_seed(model: str):
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+@pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2", MINILM.model])
+def test_attention_dropout_is_the_recipes_or_the_models_own(model: str):
+    given = MINILM if model == MINILM.model else small(model)
+    for asked, rate in ((None, 0.1), (0.0, 0.0), (0.3, 0.3)):
+        backbone = encoders.load(given.model_copy(update={"attention_dropout": asked}), 64, 0)
+        found = {
+            module.dropout_prob if hasattr(module, "dropout_prob") else module.dropout.p
+            for name, module in backbone.named_modules()
+            if name.endswith("attention.self")
+        }
+        assert found == {rate}
+
+
+def test_attention_dropout_of_a_model_that_has_it_not_is_refused():
+    from transformers import DistilBertConfig
+
+    with pytest.raises(UserError, match="distilbert knows no attention_probs_dropout_prob"):
+        encoders.attend(DistilBertConfig(), small().model_copy(update={"attention_dropout": 0.0}))
+
+
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_padding_changes_no_embedding(model: str, pooling: str):

@@ -134,14 +134,25 @@ def test_a_good_file_is_read_with_its_types():
         ("test: 50", "test: [1]", 2, "data.test: expected number of texts, or the name of a split"),
         (", test: 50", "", 2, "data.test: is missing: number of texts"),
         ('"scratch:bert"', '"scratch:bret"', 3, "encoder.model: expected package:NAME, hf:"),
-        ('"scratch:bert"', '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N} or {lora"),
+        ('"scratch:bert"', '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N}, {lora"),
         (
             '"scratch:bert"',
             '"scratch:bert", tune: {lora: {rr: 8}}',
             3,
             "encoder.tune.lora.rr: there is no such setting",
         ),
-        ('"scratch:bert"', '"scratch:bert", tune: {last_blocks: 2, lora: {}}', 3, "give last_blocks or lora, not both"),
+        (
+            '"scratch:bert"',
+            '"scratch:bert", tune: {last_blocks: 0, lora: {}}',
+            3,
+            "adapters in the last 0 blocks train nothing",
+        ),
+        (
+            '"scratch:bert"',
+            '"scratch:bert", tune: {frozen_dropout: false}',
+            3,
+            "frozen_dropout is about blocks that are frozen",
+        ),
         ('"scratch:bert"', '"scratch:bert", tune: {last_blocks: 5}', 8, "the encoder's blocks are 0 to 1"),
         (
             "loss: ce+supcon",
@@ -298,6 +309,25 @@ def test_a_good_file_is_read_with_its_types():
             "  sharding: fsdp\n  micro_batch: 2",
             9,
             "sections: micro_batch encodes each text twice, which sharding cannot: leave one of the two out (drop this",
+        ),
+        (
+            "  epochs: 2",
+            "  token_budget: 100",
+            8,
+            "token_budget is 100, and for batches of at least 2 texts of up to 128 tokens (data.max_length) it must be "
+            "at least 384: raise it, or cut the texts shorter",
+        ),
+        (
+            "  epochs: 2",
+            "  token_budget: 895\n  processes: 4",
+            9,
+            "for batches of at least 4 texts of up to 128 tokens (data.max_length) it must be at least 896",
+        ),
+        (
+            "  epochs: 2",
+            "  token_budget: 1000\n  batch_size: 1\n  bucket: 2",
+            10,
+            "bucket × batch_size = 2 texts, and for at least 2 texts in each it needs 3 or more: raise bucket",
         ),
         (
             "  epochs: 2",

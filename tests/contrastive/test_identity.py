@@ -117,6 +117,10 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "encoder.model": ({}, "scratch:deberta-v2"),
     "encoder.tune": ({}, {"last_blocks": 1}),
     "encoder.tune.last_blocks": ({"encoder__tune": {"last_blocks": 1}}, {"last_blocks": 2}),
+    "encoder.tune.frozen_dropout": (
+        {"encoder__tune": {"last_blocks": 1}},
+        {"last_blocks": 1, "frozen_dropout": False},
+    ),
     "encoder.tune.lora": ({"encoder__tune": {"last_blocks": 1}}, {"lora": {}}),
     "encoder.tune.lora.r": ({"encoder__tune": {"lora": {}}}, {"lora": {"r": 4}}),
     "encoder.tune.lora.alpha": ({"encoder__tune": {"lora": {}}}, {"lora": {"alpha": 32}}),
@@ -124,6 +128,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "encoder.tune.lora.targets": ({"encoder__tune": {"lora": {}}}, {"lora": {"targets": ["query"]}}),
     "encoder.pooling": ({}, "mean"),
     "encoder.dropout": ({}, 0.2),
+    "encoder.attention_dropout": ({}, 0.0),
     "encoder.scratch": ({}, {"layers": 1}),
     "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
     "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
@@ -163,6 +168,8 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "training.clip": ({}, 0),
     "training.precision": ({}, "bf16"),
     "training.bucket": ({}, 1),
+    "training.token_budget": ({}, 4096),
+    "training.order_seed": ({}, 0),  # also where it is the cell's own: another seed of the cell keeps it
     "training.threads": ({}, 2),
     "training.processes": ({}, 2),
     "training.sharding": ({}, "fsdp"),
@@ -279,7 +286,7 @@ def test_the_place_of_what_deepspeed_is_told_changes_no_id_and_its_content_does(
 def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
     """What only reports, evaluations and machines are told is not part of a cell; its document names no path."""
     assert set(Experiment.model_fields) - set(Cell.model_fields) == {
-        "name", "description", "seeds", "sections", "evaluation", "resources", "report",
+        "name", "description", "seeds", "sections", "evaluation", "resources", "speed", "report",
     }  # fmt: skip
     assert str(Path(source.removeprefix("file:")).parent) not in json.dumps(identity(make(source)))
 
@@ -311,7 +318,8 @@ def test_defaults_are_pinned():
     assert shown == {
         "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
         "data.train": None, "data.validation": 0, "data.max_length": 128,
-        "encoder.tune": {}, "encoder.pooling": "cls", "encoder.dropout": 0.1, "encoder.scratch": None,
+        "encoder.tune": {"frozen_dropout": True}, "encoder.pooling": "cls", "encoder.dropout": 0.1,
+        "encoder.scratch": None, "encoder.attention_dropout": None,
         "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.mlm_weight": 0.1,
         "objective.temperature": None,
         "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
@@ -322,6 +330,7 @@ def test_defaults_are_pinned():
         "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
         "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
         "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
+        "training.token_budget": None, "training.order_seed": None,
         "training.threads": 1, "training.processes": 1, "training.sharding": None,
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from contrastive import stages, store
+from contrastive.asked import Asked
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
@@ -27,7 +28,7 @@ def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
+        stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
         stages.evaluate_cell(folder_of(make(source)), Evaluation())
     return home
 
@@ -108,7 +109,7 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
     (folder / "embeddings.npz").write_bytes(before[:-100])
     status = only(make(source))
     assert status.action == "stale" and status.why.startswith("damaged: embeddings.npz has")
-    stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
+    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
     stages.evaluate_cell(folder, Evaluation())
     assert only(make(source)).action == "reuse"
     with np.load(folder / "embeddings.npz") as arrays:
@@ -143,7 +144,7 @@ def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_fail
 
 
 def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
-    stages.train_cell(folder_of(make(source)), make(source), "a cell", 100)
+    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
     stages.evaluate_cell(folder_of(make(source)), Evaluation())
     (status,) = statuses([make(source)], Evaluation())
     assert status.action == "reuse"

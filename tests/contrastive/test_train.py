@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from contrastive import audit, batches, claim, embed, model, permit, sharding, stages, store, train
+from contrastive.asked import Asked
 from contrastive.audit import Audit, GradientPathError
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.data import tokens as token_store
@@ -79,7 +80,7 @@ def make(
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
     folder = store.run_folder(cell_id(identity(cell)))
-    stages.train_cell(folder, cell, "a cell", checkpoint_every)
+    stages.train_cell(folder, Asked(cell, "a cell", checkpoint_every))
     return folder
 
 
@@ -155,7 +156,7 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
         worker.setenv(permit.VARIABLE, str(leave))
         taker = threading.Thread(target=take_away, args=(leave, folder))
         taker.start()
-        told = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+        told = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
         taker.join()
     assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
     done = (claim.at_work(folder) / "metrics.jsonl").read_text().count("\n")
@@ -209,6 +210,14 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
             np.testing.assert_allclose(vectors.numpy(), arrays["test"], atol=1e-5)
             np.testing.assert_allclose(logits.numpy(), guesses["test.logits"], atol=1e-5)
+
+
+def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
+    cell = make(source, loss="ce")
+    folder, said = store.run_folder(cell_id(identity(cell))), {"seconds": 2.5, "memory_bytes": 10}
+    stages.train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
+    noted = store.read_json(folder / "provenance.json")
+    assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
 
 
 NAMES = ("file:there", "file:back")  # the fixture `translators` has real ones
@@ -346,7 +355,7 @@ def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: P
 def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
     cell = make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0})
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
     assert store.failure(folder) == report
 
@@ -364,7 +373,7 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
 
     monkeypatch.setattr(model.Model, "after_step", torch.no_grad()(spoil))
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "diverged" and report["step"] == 7
     assert "head.weight became nan at step 7" in report["error"]
 
@@ -393,14 +402,14 @@ def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, mon
     monkeypatch.setattr(model.Model, "forward", never)
     cell = make(source)
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, cell, "a cell", 1000)
+    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "memory" and store.failure(folder) == report
 
 
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):
     planned = store.run_folder(cell_id(identity(make(source))))
     with pytest.raises(UserError, match="changed since this grid was planned"):
-        stages.train_cell(planned, make(source, loss="rdrop"), "a cell", 1000)
+        stages.train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))
 
 
 def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
@@ -454,8 +463,22 @@ def test_accumulation_counts_batches_a_step(source: str, home: Path):
     cell = make(source, training={"accumulate": 3})
     tokens = token_store.open(stages.prepare(cell))
     steps = list(train.steps(cell, tokens))
-    assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell.training, 64) == 3
+    assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell, tokens) == 3
     assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
+
+
+def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, home: Path):
+    """And as many steps at another seed that has the order of this one."""
+    cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
+    undisturbed = numbers(run(cell))
+    curve = undisturbed["curve"]
+    steps = list(train.steps(cell, token_store.open(stages.prepare(cell))))
+    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(stages.prepare(cell)))
+    assert curve[-1]["lr.head"] == pytest.approx(1e-2 / (len(steps) - np.ceil(len(steps) / 10)))  # the last of linear
+    sizes = {len(batch) for _, of_step in steps for batch in of_step}
+    assert len(sizes) > 1 and min(sizes) > 4
+    other = numbers(run(cell.model_copy(update={"seed": 1})))
+    assert other != undisturbed and len(other["curve"]) == len(curve)
 
 
 def test_the_rate_warms_up_falls_and_is_never_zero():

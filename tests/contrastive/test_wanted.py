@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from contrastive import batches, embed, stages, store, vectors
+from contrastive.asked import Asked
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.identity import cell_id, identity
-from contrastive.views.types import Encoded
+from contrastive.views.types import Encoded, Hidden
 from contrastive.wanted import lacking
 from tests.contrastive.test_train import home, make, source  # noqa: F401, fixtures
 
@@ -25,7 +26,7 @@ MORE = Evaluation(
 
 def trained(cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
     folder = store.run_folder(cell_id(identity(cell)))
-    stages.train_cell(folder, cell, "a cell", 1000, evaluation)
+    stages.train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
     return folder
 
 
@@ -39,7 +40,9 @@ def test_vectors_of_a_text_by_hand():
     mask = torch.tensor([[True, True, False]])
     batch = batches.Batch(torch.zeros(1, 3, dtype=torch.int64), mask, ~mask, torch.zeros(1, dtype=torch.int64))
     first, last = torch.tensor([[[1.0], [3], [100]]]), torch.tensor([[[10.0], [20], [100]]])
-    encoded = Encoded(first, (first, last), batch, lambda states, _: states[:, 0], lambda it: it, lambda *_: mask)
+    encoded = Encoded(
+        Hidden((first, first, last), 0), batch, lambda states, _: states[:, 0], lambda it: it, lambda *_: mask
+    )
     expected = {"cls": 10, "mean": 15, "first_last": (2 + 15) / 2, "layer:0:cls": 1, "layer:1:mean": 15}
     assert {name: float(vectors.of(name, encoded)) for name in expected} == expected
 

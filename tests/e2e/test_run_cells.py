@@ -37,7 +37,7 @@ class Counting(Engine):
             self.flying += 1
             self.most = max(self.most, self.flying)
             if stage == "train":
-                self.begun.append(arguments[0].training.epochs)
+                self.begun.append(arguments[0].cell.training.epochs)
         try:
             with self.free:
                 self.check()
@@ -51,6 +51,9 @@ class Counting(Engine):
 
     def width(self) -> int:
         return 6
+
+    def at_once(self) -> int:
+        return 3
 
     def stop(self) -> None:
         self.finish()

@@ -2,10 +2,13 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from contrastive import store
@@ -42,9 +45,20 @@ def running(tmp_path: Path, prefect_home: Path, server: str, request: pytest.Fix
     while sum(path.stat().st_size > 5000 for path in home.glob("runs/*/attempts/*/metrics.jsonl")) < 2:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
+    while runs_recorded(home) < 2:  # a new database takes seconds, in which nothing can stop
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
     yield process, home
     process.kill()
     process.wait()
+
+
+def runs_recorded(home: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{home / 'mlflow.db'}?mode=ro", uri=True)) as database:
+            return int(database.execute("select count(*) from runs").fetchone()[0])
+    except sqlite3.Error:
+        return 0
 
 
 def left_running(home: Path) -> list[str]:
@@ -102,8 +116,8 @@ def test_asked_to_stop_cells_write_a_checkpoint(
 
 def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch):
     process, home = running
-    for worker in children(process.pid):  # so that none of them can end by itself in time
-        os.kill(worker, signal.SIGSTOP)
+    for worker in workers(process.pid):  # so that none of them can end by itself in time
+        worker.suspend()
     os.kill(process.pid, signal.SIGINT)
     time.sleep(1)
     began = time.monotonic()
@@ -121,14 +135,5 @@ def test_killed_it_leaves_no_process(running: tuple[subprocess.Popen[str], Path]
     assert left_running(home) == []
 
 
-def children(parent: int) -> list[int]:
-    """The warm workers: processes that multiprocessing has spawned."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == parent and b"spawn_main" in (path.parent / "cmdline").read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
+def workers(flow: int) -> list[psutil.Process]:
+    return [one for one in psutil.Process(flow).children(recursive=True) if one.name() == "ablate-worker"]

@@ -49,3 +49,31 @@ def test_of_nothing_known_there_is_a_footer_too():
     held = results({}, {})
     found = footer(dataclasses.replace(held))
     assert found["cells"] == 2 and found["hardware"] == [] and found["cost"] is None
+
+
+def test_what_was_predicted_stands_beside_what_was_measured():
+    def ran(seconds: float, wall: float, memory: int) -> dict[str, Any]:
+        said = {"seconds": seconds, "memory_bytes": 2**30}
+        return noted(predicted=said, wall_seconds=wall, peak_memory_bytes=memory)
+
+    found = footer(results(ran(60.0, 90.0, 2**30), ran(120.0, 120.0, 2**31), ran(60.0, 54.0, 2**29), noted()))
+    assert found["predicted"].en == (
+        "Predicted: 4.0 minutes for 3 cells; measured: 4.4; measured by predicted of a cell: 1.00 (median), "
+        "0.90 to 1.50; largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
+    )
+    assert "中位数 1.00，范围 0.90 至 1.50" in found["predicted"].zh
+    assert footer(results(noted(), noted(predicted=None)))["predicted"] is None
+    alone = footer(results(noted(predicted={"seconds": 3600.0, "memory_bytes": 1})))["predicted"]
+    assert "memory" not in alone.en
+
+
+def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
+    fast, kept = {"kernels": "fast", "reuse": "none", "together": 4}, {"kernels": "fast", "reuse": "half"}
+    plain = {"kernels": "plain", "reuse": "none", "together": 8}
+    assert footer(results(noted(), noted(speed=plain)))["ways"] is None
+    assert footer(results(noted(speed=fast), noted(speed=fast)))["ways"].en == "Computed with fast kernels"
+    mixed = footer(results(noted(speed=kept), noted(speed=plain), noted(speed=kept)))["ways"]
+    assert mixed.en == (
+        "Computed with fast kernels and frozen blocks kept in half precision (2 cells); plain kernels (1 cells)"
+    )
+    assert mixed.zh == "计算方式：快速算子、冻结层输出以半精度保存（2 个单元）；普通算子（1 个单元）"

@@ -45,14 +45,59 @@ def slow(seconds: float) -> str:
     return "done"
 
 
+def threads_of_libraries() -> set[int]:
+    import torch
+    from threadpoolctl import threadpool_info
+
+    return {torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())}
+
+
 def test_local_workers_are_warm_and_have_their_threads():
     with started("local", 1, threads=3) as engine:
         first = engine.run("train", pid)
         assert first != os.getpid()
         assert engine.run("evaluate", pid) == first
         assert engine.run("train", environment, "OMP_NUM_THREADS") == "3"
+        assert engine.run("train", threads_of_libraries) == {3}
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
+
+
+def test_workers_see_what_their_flow_sees_now(monkeypatch: pytest.MonkeyPatch):
+    """Not what it saw when the process began that all of them are forked from."""
+    for said in ("once", "again"):
+        monkeypatch.setenv("ABLATE_SAID", said)
+        with started("local", 1, threads=1) as engine:
+            assert engine.run("train", environment, "ABLATE_SAID") == said
+
+
+def test_workers_end_with_the_process_that_they_were_forked_from_and_both_are_replaced():
+    with started("local", 1, threads=1) as engine:
+        first, server = engine.run("train", pid), engine.run("train", os.getppid)
+        os.kill(server, signal.SIGKILL)
+        with pytest.raises(WorkerLost, match="died"):
+            engine.run("train", slow, 30.0)
+        assert engine.run("train", os.getppid) != server
+        assert not Path(f"/proc/{first}").exists()
+
+
+def test_more_threads_than_cores_are_told_with_the_number_of_slots_that_fits(caplog: pytest.LogCaptureFixture):
+    cores = local.count_cores()
+    with started("local", cores + 1, threads=1), started("local", None, threads=2 * cores):
+        many, wide = caplog.messages
+        assert f"{cores + 1} cells at a time, of 1 threads each, share {cores} cores" in many
+        assert f"resources.slots to {cores} " in many
+        assert f"1 cells at a time, of {2 * cores} threads each" in wide
+    caplog.clear()
+    with started("local", None, threads=1):
+        assert caplog.messages == []
+
+
+def test_a_container_has_the_cores_whose_time_it_is_given(tmp_path: Path):
+    seen, limit = local.count_cores(tmp_path / "none"), tmp_path / "cpu.max"
+    for said, cores in (("max 100000", seen), ("100000 100000", 1), ("50000 100000", 1), ("99000000 100000", seen)):
+        limit.write_text(said + "\n")
+        assert local.count_cores(limit) == cores
 
 
 def test_a_dead_worker_is_named_and_replaced():

@@ -14,6 +14,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from contrastive.asked import Asked
 from contrastive.config import Resources
 from contrastive.errors import UserError
 from contrastive.identity import cell_id, identity
@@ -234,7 +235,10 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     try:
         with engines.start("ray", Resources(), 1) as engine:
             assist = partial(work.assist, name, "")
-            assert engine.run("train", work.train, cell, name, "a cell", 1000, MORE, processes=3, assist=assist) is None
+            assert (
+                engine.run("train", work.train, Asked(cell, "a cell", 1000, MORE), name, processes=3, assist=assist)
+                is None
+            )
     finally:
         cluster.remove_node(extra)
     for file in ("checkpoint/weights.safetensors", "embeddings.npz"):

@@ -15,7 +15,7 @@ from contrastive.config import Encoder, Scratch
 from contrastive.data.tokens import Tokens
 from contrastive.lexicon import Lexicon
 from contrastive.translate import Rephrase
-from contrastive.views.types import Encode, Encoded
+from contrastive.views.types import Encode, Encoded, Hidden
 from tests.contrastive.toy_translation import untrained, word_tokenizer
 
 CLS, SEP, PAD = 2, 3, 0
@@ -84,8 +84,7 @@ def known() -> Callable[..., Encoded]:
     def make(batch: Batch, hidden: list[torch.Tensor], attention: list[torch.Tensor] | None = None) -> Encoded:
         rows = attention or []
         return Encoded(
-            torch.zeros_like(hidden[0]),
-            tuple(hidden),
+            Hidden((torch.zeros_like(hidden[0]), *hidden), 0),
             batch,
             lambda states, _: states[:, 0],
             torch.neg,

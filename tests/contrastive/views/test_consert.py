@@ -75,7 +75,7 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
 
     torch.manual_seed(0)
     view = consert(encode, batch_of(20, 9), change=change, rate=0.3, judge=noisy)
-    assert asked[0] == set() and asked[1] == asked[2] != set()
+    assert asked[0] == set() and asked[-1] != set()
     assert view.groups[0].vectors.shape == (2, 2, 8) and view.sentences.shape == (2, 1, 8)
     assert not torch.equal(view.groups[0].vectors[:, 0], view.groups[0].vectors[:, 1])
 

@@ -9,6 +9,7 @@ from contrastive.config import Encoder, Scratch
 from contrastive.errors import UserError
 from contrastive.views.cls import cls
 from contrastive.views.layers import layers
+from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.two_stage import two_stage
@@ -48,17 +49,22 @@ def test_a_block_that_the_encoder_has_not(view, known):
             layers(lambda _: known(BATCH, HIDDEN), BATCH, layers=(1, 4), level="sentence", k=1)
 
 
-def passes(view, inside: float, outside: float) -> tuple[int, torch.Tensor]:
-    """How often a view encodes, and its vectors; with so much dropout inside of the encoder and on its output."""
+def dropping(share: float) -> nn.Module:
+    """A small encoder in training, with so much dropout."""
     torch.manual_seed(0)
     sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
     backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
     for module in backbone.modules():
         if isinstance(module, nn.Dropout):
-            module.p = inside
+            module.p = share
         elif hasattr(module, "dropout_prob"):
-            module.dropout_prob = inside
-    calls = []
+            module.dropout_prob = share
+    return backbone
+
+
+def passes(view, inside: float, outside: float) -> tuple[int, torch.Tensor]:
+    """How often a view encodes, and its vectors; with so much dropout inside of the encoder and on its output."""
+    backbone, calls = dropping(inside), []
 
     def encode(batch):
         calls.append(batch)
@@ -70,8 +76,54 @@ def passes(view, inside: float, outside: float) -> tuple[int, torch.Tensor]:
 
 def test_two_stage_differs_by_the_dropout_of_the_encoder_and_one_stage_does_not():
     count, vectors = passes(two_stage, inside=0.3, outside=0.0)
-    assert count == 2 and not torch.equal(vectors[:, 0], vectors[:, 1])
+    assert count == 1 and not torch.equal(vectors[:, 0], vectors[:, 1])
     count, vectors = passes(one_stage, inside=0.3, outside=0.0)
     assert count == 1 and torch.equal(vectors[:, 0], vectors[:, 1])
     _, vectors = passes(one_stage, inside=0.0, outside=0.3)
     assert not torch.equal(vectors[:, 0], vectors[:, 1])
+
+
+@pytest.mark.parametrize("name", ["two_stage", "momentum"])
+def test_a_doubled_batch_gives_what_two_passes_give(name):
+    """Without dropout, values and gradients; with it, each row has masks of its own."""
+    backbone, slow = dropping(0.0).double(), dropping(0.0).double()
+    with torch.no_grad():
+        next(slow.parameters()).add_(0.1)
+
+    def through(model):
+        return lambda batch: encoders.encode(model, batch, "mean", nn.Dropout(0.0))
+
+    tools = {"slow": through(slow)} if name == "momentum" else {}
+    view = {"two_stage": two_stage, "momentum": momentum}[name](through(backbone), BATCH, **tools)
+    first, second = (through(backbone)(BATCH).pooled() for _ in range(2))
+    torch.testing.assert_close(view.groups[0].vectors, torch.stack([first, second], 1), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(view.sentences, view.groups[0].vectors)
+    if name == "momentum":
+        copied = through(slow)(BATCH).pooled()
+        torch.testing.assert_close(view.groups[0].targets, torch.stack([copied, copied], 1), atol=1e-6, rtol=1e-6)
+        assert not view.groups[0].targets.requires_grad
+    slopes = [
+        torch.autograd.grad(vectors.tanh().sum(), list(backbone.parameters()), allow_unused=True)
+        for vectors in (view.groups[0].vectors, torch.stack([first, second], 1))
+    ]
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
+
+
+def test_the_masks_of_a_doubled_batch_are_as_far_apart_as_those_of_two_passes():
+    """Equal distribution, over thousands of draws for one text: its vectors, and how its two of them differ."""
+    backbone, many = dropping(0.3), batch_of(*([3] * 4000))
+
+    def through(batch):
+        return encoders.encode(backbone, batch, "cls", nn.Dropout(0.0))
+
+    with torch.no_grad():
+        doubled = two_stage(through, many).groups[0].vectors
+        passed = torch.stack([through(many).pooled(), through(many).pooled()], 1)
+    for statistic in (torch.mean, torch.std):
+        one, two = statistic(doubled, (0, 1)), statistic(passed, (0, 1))
+        torch.testing.assert_close(one, two, atol=0.08, rtol=0)
+    apart = [(pair[:, 0] - pair[:, 1]).square().sum(-1).mean() for pair in (doubled, passed)]
+    torch.testing.assert_close(*apart, atol=0, rtol=0.06)
+    others = (passed[:, 0] - doubled[:, 0]).square().sum(-1).mean()  # vectors of the text that are no pair
+    torch.testing.assert_close(apart[0], others, atol=0, rtol=0.06)

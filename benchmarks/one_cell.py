@@ -1,0 +1,63 @@
+"""A cell of an experiment file, trained and evaluated in this process: what the other systems are given to run.
+
+python -m benchmarks.one_cell EXPERIMENT NUMBER    # from 0; `prepare` makes the tokens that all cells share
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from contrastive import experiment as experiments
+from contrastive import grid, prefixes, store
+from contrastive.asked import Asked
+from contrastive.config import Cell, Experiment
+from contrastive.identity import cell_id, identities, identity
+
+
+def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
+    experiment = experiments.load(file)
+    return experiment, grid.expand(experiment).cells
+
+
+def prepare(file: str) -> None:
+    from contrastive import stages
+
+    experiment, cells = read(file)
+    stages.prepare_further(cells[0], experiment.evaluation, stages.prepare(cells[0]))
+
+
+def run(file: str, number: int) -> float:
+    """All of it, into a run folder below ABLATE_HOME; gives the first score, for those that want one."""
+    from contrastive import stages
+
+    experiment, cells = read(file)
+    asked = asked_for(experiment, cells[number], str(number))
+    folder = store.run_folder(cell_id(identity(asked.cell)))
+    stages.train_cell(folder, asked)
+    stages.evaluate_cell(folder, experiment.evaluation)
+    return float(store.read_json(folder / "scores.json")["scores"][0]["value"])
+
+
+def share(file: str, split: str) -> None:
+    """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
+    from contrastive import stages
+
+    experiment, cells = read(file)
+    if prefixes.used(cells[0], experiment.speed):
+        stages.share_prefix(asked_for(experiment, cells[0], split), stages.prepare(cells[0]), split)
+
+
+def asked_for(experiment: Experiment, cell: Cell, name: str) -> Asked:
+    return Asked(cell, name, experiment.resources.checkpoint_every, experiment.evaluation, experiment.speed)
+
+
+def folders(file: str) -> list[Path]:
+    """The run folder of each cell, in the order of their numbers."""
+    _, cells = read(file)
+    documents = identities(cells)
+    return [store.run_folder(cell_id(documents[cell])) for cell in cells]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    prepare(sys.argv[1]) if sys.argv[2] == "prepare" else run(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,34 @@
+"""One cell trained as `contrastive.train.train` does it, with its audit and its log, and a clock beside it."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contrastive.config import Cell
+from contrastive.data.tokens import Tokens
+from contrastive.speed import Speed
+
+
+class Clocked(NamedTuple):
+    model: Any
+    seconds: float  # from the first step's begin to the last one's end
+    losses: list[float]
+
+
+def train(cell: Cell, folder: Path, tokens: Tokens, speed: Speed) -> Clocked:
+    from contrastive.passes import Passes
+    from contrastive.train import training
+
+    passes = Passes()
+    steps = training(cell, folder, tokens, checkpoint_every=10**9, speed=speed, passes=passes)
+    next(steps)
+    began = time.time()
+    while True:
+        passes.forget()
+        try:
+            next(steps)
+        except StopIteration as end:
+            log = folder / "metrics.jsonl"
+            losses = [json.loads(line)["loss"] for line in log.read_text(encoding="utf-8").splitlines()]
+            return Clocked(end.value.model, log.stat().st_mtime - began, losses)

@@ -1,0 +1,50 @@
+"""The most memory that a piece of work took at a time, in a process that may have done larger work before."""
+
+import ctypes
+import resource
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+CLEAR = Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
+
+
+class Peak:
+    """Watches while it is entered; `bytes` then says what was taken: on a GPU by its tensors, else by the process."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __enter__(self) -> "Peak":
+        import torch
+
+        self.on_gpu = torch.cuda.is_available()
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            forget()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        import torch
+
+        self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else resident("VmHWM")
+
+
+def forget() -> None:
+    """Give back what earlier work left unused, and let the system's mark of the largest size begin again; where it does
+    not, there is only that of the whole life of the process."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        CLEAR.write_text("5")
+
+
+def resident(mark: str) -> int:
+    """Bytes of this process in memory: `VmRSS` now, `VmHWM` at the most."""
+    try:
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{mark}:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

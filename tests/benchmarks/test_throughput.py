@@ -1,0 +1,52 @@
+"""Throughput is compared where the same is computed: equal losses of each step, on the same batches without dropout."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks import peers, texts, throughput, token_views
+from contrastive import locate
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+@pytest.fixture(autouse=True)
+def small_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the place of MiniLM: with its tokenizer, and random weights that are computed with in no time."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    shipped = locate.model_folder(peers.MODEL)
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(shipped / name, folder)
+    torch.manual_seed(0)
+    settings = json.loads((shipped / "config.json").read_text(encoding="utf-8")) | SMALL
+    BertModel(BertConfig(**settings)).save_pretrained(folder)
+    monkeypatch.setattr(peers, "MODEL", f"file:{folder}")
+
+
+@pytest.mark.parametrize(("loss", "peer"), [("simcse_sup", "sentence-transformers"), ("ce", "transformers")])
+def test_our_losses_are_the_peers(loss: str, peer: str):
+    own, other = (throughput.measure(system, loss, "tweets", 32, True) for system in ("ours", peer))
+    assert own["step 0"] == pytest.approx(other["step 0"], rel=1e-6)
+    assert own["held out"] == pytest.approx(other["held out"], rel=1e-5)  # after a step of the same optimizer
+    assert own["held out"] != pytest.approx(own["step 0"], rel=1e-3)
+
+
+def test_mixed_texts_have_the_lengths_they_are_said_to_have():
+    tweets = ["one two three four five"] * 20_000
+    words = [len(text.split()) for text in texts.mixed(tweets, seed=0)]
+    mean = sum(words) / len(words)
+    deviation = (sum((count - mean) ** 2 for count in words) / len(words)) ** 0.5
+    assert mean * texts.TOKENS_A_WORD == pytest.approx(texts.MEAN, rel=0.05)
+    assert deviation * texts.TOKENS_A_WORD == pytest.approx(texts.DEVIATION, rel=0.1)
+
+
+def test_the_recipe_of_token_views_runs_both_ways():
+    for way in token_views.WAYS:
+        run = token_views.measure(way, token_views.RECIPE, 24, 16)
+        assert run["seconds"] > 0
