@@ -123,16 +123,26 @@ def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sour
 
 
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
-    script = (
-        "import os, sys, torch\n"
-        "def never(*_): raise AssertionError('a device is asked for')\n"
-        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
-        "import contrastive.preloaded\n"
+    threads_and_modules = (
+        "import os, sys, contrastive.preloaded\n"
         "print(len(os.listdir('/proc/self/task')), *({'sklearn', 'pandas', 'deepspeed', 'mlflow'} & {*sys.modules}))\n"
         "print(*({'transformers.models.bert.modeling_bert', 'contrastive.train', 'peft'} - {*sys.modules}))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "1\n\n", done.stderr[-1000:]
+    assert _said(threads_and_modules) == "1\n\n"
+    device = (
+        "import torch\n"
+        "def never(*_): raise AssertionError('a device is asked for')\n"
+        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
+        "import contrastive.preloaded\n"
+        "print('never')\n"
+    )
+    assert _said(device) == "never\n"
+
+
+def _said(script: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    return done.stdout or done.stderr[-1000:]
 
 
 def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
