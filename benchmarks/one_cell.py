@@ -11,6 +11,7 @@ from contrastive import experiment as experiments
 from contrastive import grid, prefixes, store
 from contrastive.asked import Asked
 from contrastive.config import Cell, Experiment
+from contrastive.data.splits import SPLITS
 from contrastive.identity import cell_id, identities, identity
 
 
@@ -40,11 +41,14 @@ def run(file: str, number: int) -> float:
 
 def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
-    from contrastive import stages
+    from contrastive import prefix, stages
+    from contrastive.data import tokens
 
     experiment, cells = read(file)
-    if prefixes.used(cells[0], experiment.speed):
-        stages.share_prefix(asked_for(experiment, cells[0], split), stages.prepare(cells[0]), split)
+    prepared = tokens.open(stages.prepare(cells[0]))
+    for reader, speed, name in prefixes.stores(cells[0], experiment.speed, SPLITS):
+        if name == split:
+            prefix.make(prepared, name, reader, speed)
 
 
 def asked_for(experiment: Experiment, cell: Cell, name: str) -> Asked:
