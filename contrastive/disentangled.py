@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from transformers.models.deberta_v2.modeling_deberta_v2 import DebertaV2Encoder, DisentangledSelfAttention
 
-from contrastive.kernels import product
+from contrastive.kernels import onednn_pays, product
 
 SCORES = 2**20  # at a time on a CPU: 4 MB, which the caches hold
 LONG = 128  # from this length on a text's matrices are worth products of their own
@@ -256,9 +256,9 @@ def probabilities(
 
 
 def times(left: Float[Tensor, "m a k"], right: Tensor) -> Float[Tensor, "m a b"]:
-    """left @ right, with one matrix on the right or one a text; by oneDNN where it can: MKL has half its speed."""
+    """left @ right, with one matrix on the right or one a text; by oneDNN where it is quicker."""
     alone = right.dim() == 2 or len(left) == 1
-    if left.is_cuda or left.dtype != torch.float32 or not alone or not torch.backends.mkldnn.is_available():
+    if left.is_cuda or left.dtype != torch.float32 or not alone or not onednn_pays():
         return left @ right
     right_KB = right if right.dim() == 2 else right[0]
     if left.stride(-1) != 1:  # oneDNN is slow with both the other way round

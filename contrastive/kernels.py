@@ -1,14 +1,17 @@
 """Quicker ways to compute the same: products by oneDNN on a CPU, DeBERTa's attention. Equal to the plain ones but for
 rounding.
 
-PyTorch leaves products of float32 on a CPU to MKL, which on other makers' processors uses half of what they can do.
+PyTorch leaves products of float32 on a CPU to MKL, which uses half of what a processor can do that Intel has not made.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from contrastive import provenance
 
 
 class Product(torch.autograd.Function):
@@ -49,13 +52,19 @@ class Linear(nn.Linear):
         return super().forward(x) if plain else Product.apply(x, self.weight, self.bias)
 
 
+@cache
+def onednn_pays() -> bool:
+    """By the maker and not by the clock, so that a machine always computes the same."""
+    return torch.backends.mkldnn.is_available() and "Intel" not in provenance.processor()
+
+
 def quicken(model: nn.Module) -> None:
     """Let a model use them; its weights and their names stay as they are."""
     if any(type(module).__name__ == "DisentangledSelfAttention" for module in model.modules()):
         from contrastive import disentangled  # which takes a second to import
 
         disentangled.quicken(model)
-    if torch.backends.mkldnn.is_available():
+    if onednn_pays():
         for module in model.modules():
             if type(module) is nn.Linear:
                 module.__class__ = Linear

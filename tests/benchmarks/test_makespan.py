@@ -37,6 +37,21 @@ def test_a_cell_by_itself_and_one_by_hydra_leave_what_is_compared(tmp_path: Path
     )
 
 
+def test_what_trials_with_reuse_read_is_made_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    file = tmp_path / "grid.yaml"
+    frozen = {"encoder": SMALL | {"tune": {"last_blocks": 1, "frozen_dropout": False}}}
+    small = makespan.experiment(2, 40, makespan.SYSTEMS["Ray Tune with reuse"]) | frozen
+    file.write_text(yaml.safe_dump(small | {"evaluation": {"metrics": ["accuracy"]}}), encoding="utf-8")
+    one_cell.prepare(str(file))
+    for split in ("train", "validation", "test"):
+        one_cell.share(str(file), split)
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/prefix/**/*.npy")}
+    assert len(made) == 3
+    one_cell.run(str(file), 0)
+    assert made == {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/prefix/**/*.npy")}
+
+
 def test_the_table_is_in_times_of_the_first_row():
     runs = {"ours": [{"seconds": 2.0, "cells": 1.0}], "theirs": [{"seconds": 10.0, "cells": 9.0}]}
     assert "| theirs | 10.0 | 9.0 | 5.00 |" in makespan.table(runs)

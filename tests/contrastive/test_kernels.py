@@ -22,7 +22,25 @@ from tests.contrastive.test_train import home, make, numbers, source  # noqa: F4
 
 FAST = Speed(kernels="fast", reuse="none")
 PLAIN = Speed(reuse="none")
+ONEDNN_PAYS = kernels.onednn_pays
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def maker(monkeypatch: pytest.MonkeyPatch):
+    """Of a processor on which it pays, whosever this one is."""
+    monkeypatch.setattr(kernels, "onednn_pays", lambda: True)
+
+
+@pytest.mark.parametrize(("processor", "pays"), [("AMD EPYC 9654", True), ("Intel(R) Xeon(R) Processor", False)])
+def test_products_are_left_to_mkl_where_it_is_as_quick(processor: str, pays: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels.provenance, "processor", lambda: processor)
+    monkeypatch.setattr(kernels, "onednn_pays", ONEDNN_PAYS)
+    ONEDNN_PAYS.cache_clear()
+    model = nn.Sequential(nn.Linear(4, 4))
+    kernels.quicken(model)
+    ONEDNN_PAYS.cache_clear()
+    assert type(model[0]) is (kernels.Linear if pays else nn.Linear)
 
 
 def quick(*shape: int, bias: bool = True) -> nn.Linear:
