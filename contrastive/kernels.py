@@ -1,5 +1,5 @@
-"""Quicker ways to compute the same: products by oneDNN on a CPU, DeBERTa's attention. Equal to the plain ones but for
-rounding.
+"""Quicker ways to compute the same: nothing for padding, products by oneDNN on a CPU, DeBERTa's attention. Equal to the
+plain ones but for rounding.
 
 PyTorch leaves products of float32 on a CPU to MKL, which uses half of what a processor can do that Intel has not made.
 """
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from contrastive import provenance
+from contrastive import provenance, unpadded
 
 
 class Product(torch.autograd.Function):
@@ -64,6 +64,7 @@ def quicken(model: nn.Module) -> None:
         from contrastive import disentangled  # which takes a second to import
 
         disentangled.quicken(model)
+    unpadded.unpad(model)
     if onednn_pays():
         for module in model.modules():
             if type(module) is nn.Linear:
