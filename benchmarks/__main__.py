@@ -26,7 +26,12 @@ NEEDED = ("datasets", "hydra", "hydra_plugins", "ray", "sentence_transformers")
 
 
 def main() -> None:
-    asked = options().parse_args()
+    command = options()
+    asked = command.parse_args()
+    if strange := [name for name in asked.names if name not in TITLES]:
+        command.error(f"no benchmark {', '.join(strange)}: choose among {', '.join(TITLES)}")
+    if "gpu" in asked.names and not asked.quick and not gpus():
+        raise SystemExit("benchmarks: no GPU here; `gpu --quick` shows on a CPU that it runs")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise SystemExit(f"benchmarks: no {', '.join(missing)}: the peers are an extra, pip install -e '.[bench]'")

@@ -13,6 +13,7 @@ and for the values. Lookups, norms, the projections of the position table and wh
 
 import argparse
 import json
+import re
 import resource
 import statistics
 import sys
@@ -32,8 +33,9 @@ SMALL = {"vocab_size": 500, "num_hidden_layers": 1, "hidden_size": 48, "num_atte
          "intermediate_size": 96, "max_position_embeddings": 512}  # fmt: skip
 RELATIVE = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
             "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}  # fmt: skip
-PEAKS = {"B200": 2250, "H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L4": 121,
-         "RTX 4090": 165, "A10": 125}  # fmt: skip  # dense bfloat16, TFLOP/s; the first name that the device's holds
+# dense bfloat16, TFLOP/s; the first one whose name is part of the device's
+PEAKS = {"B200": 2250, "H200": 989, "H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "A100": 312, "L40S": 362,
+         "L40": 181, "L4": 121, "RTX 4090": 165, "A10": 125}  # fmt: skip
 
 
 def sizes(small: bool) -> tuple[dict[str, int], int]:
@@ -195,8 +197,11 @@ def peak_tflops(asked: argparse.Namespace) -> tuple[str, float | None]:
     import torch
 
     name = torch.cuda.get_device_name() if asked.device == "cuda" else "CPU"
-    known = next((tflops for part, tflops in PEAKS.items() if part in name), None)
-    return name, asked.peak_tflops or known
+    return name, asked.peak_tflops or known_peak(name)
+
+
+def known_peak(device: str) -> float | None:
+    return next((tflops for name, tflops in PEAKS.items() if re.search(rf"\b{name}\b", device)), None)
 
 
 def main(asked: argparse.Namespace) -> None:

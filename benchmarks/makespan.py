@@ -36,7 +36,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "ablate run, fast kernels": {"kernels": "fast"},
     "ablate run": {},
     "shell loop": WITHOUT,
-    "shell loop, all cores": WITHOUT,
     "Ray Tune": WITHOUT,
     "Hydra, joblib": WITHOUT,
     "Ray Tune with reuse": {"kernels": "plain", "reuse": "full", "together": 1},
@@ -71,9 +70,8 @@ def command(system: str, file: Path, cells: int, cores: int) -> list[str]:
     python = [sys.executable, "-m"]
     if system.startswith("ablate run"):
         return [str(Path(sys.executable).with_name("ablate")), "run", str(file)]
-    if system.startswith("shell loop"):
-        at_once = cores if system.endswith("all cores") else 1
-        loop = f"seq 0 {cells - 1} | xargs -P {at_once} -n 1 {sys.executable} -m benchmarks.one_cell {file}"
+    if system == "shell loop":
+        loop = f"seq 0 {cells - 1} | xargs -n 1 {sys.executable} -m benchmarks.one_cell {file}"
         return ["bash", "-o", "pipefail", "-c", loop]
     if system.startswith("Ray Tune"):
         return [*python, "benchmarks.by_ray_tune", str(file), str(cells), str(cores)]

@@ -33,10 +33,10 @@ class Calibration(NamedTuple):
     evaluation: dict[str, float]  # key of an evaluation → seconds a text
 
 
-def place(cell: Cell, kernels: str, device: str) -> Path:
+def place(cell: Cell, speed: Speed, device: str) -> Path:
     """Where the calibration of cells like this one is kept, on hardware like this."""
     name = [
-        *(provenance.processor(), os.cpu_count(), device, kernels),
+        *(provenance.processor(), os.cpu_count(), device, speed.of(cell.training.sharding).kernels),
         *(cell.encoder.model, cell.encoder.scratch and cell.encoder.scratch.model_dump()),
         *(cell.training.threads, cell.training.precision),
     ]
@@ -59,7 +59,7 @@ def calibrate(
     """Time a few steps of each encoder among the cells, in a process an environment, all at a time."""
     alike: dict[Path, list[Cell]] = {}
     for cell in cells:
-        alike.setdefault(place(cell, speed.kernels, device), []).append(cell)
+        alike.setdefault(place(cell, speed, device), []).append(cell)
     for path, those in alike.items():
         before = read(path)
         answers = measure(probes(those), evaluation, speed, environments[: len(those)])

@@ -174,13 +174,15 @@ class Fit:
 
     def _first(self, ratios: dict[Hashable, float], cell: Cell) -> float | None:
         """Of the cells that are most alike."""
-        known = (ratios.get(key) for key in _keys(cell, self.speed.kernels)) if ratios else ()
+        known = (
+            (ratios.get(key) for key in _keys(cell, self.speed.of(cell.training.sharding).kernels)) if ratios else ()
+        )
         return next((ratio for ratio in known if ratio is not None), None)
 
     def _path(self, cell: Cell) -> Path:
-        key = (cell.encoder.model, cell.encoder.scratch, *_how(cell))
+        key = (cell.encoder.model, cell.encoder.scratch, cell.training.sharding, *_how(cell))
         if key not in self._paths:
-            self._paths[key] = calibration.place(cell, self.speed.kernels, self.device)
+            self._paths[key] = calibration.place(cell, self.speed, self.device)
         return self._paths[key]
 
     @cached_property

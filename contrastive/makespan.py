@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """Seconds of a cell in training and in evaluation, and how many devices its training takes."""
+    """Seconds of a cell in training and in evaluation, what devices its training takes, and threads each of them."""
 
     train: float
     evaluate: float
     devices: int = 1
+    threads: int = 1
 
 
 def makespan(parts: Iterable[Part], slots: int, evaluators: int = 0) -> float:

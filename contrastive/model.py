@@ -161,6 +161,6 @@ def view_of(cell: Cell) -> Callable[..., View]:
 
 def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
     model = Model(cell, tokens)
-    if speed.kernels == "fast" and cell.training.sharding is None:
+    if speed.of(cell.training.sharding).kernels == "fast":
         kernels.quicken(model)
     return model

@@ -32,5 +32,9 @@ class Speed(Settings):
             raise ValueError(f"together: {self.together} shares passes of frozen blocks, and reuse: none computes each")
         return self
 
+    def of(self, sharding: object) -> "Speed":
+        """For a cell with this `training.sharding`: split weights are computed with as PyTorch does it."""
+        return self if sharding is None else self.model_copy(update={"kernels": "plain"})
+
 
 USUAL = Speed()

@@ -192,7 +192,7 @@ def used(asked: Asked, tokens: Tokens) -> dict[str, Any]:
     """How a cell is computed faster, as far as that changes the last digits; and with how many others in turns."""
     kept = tokens.splits["train"].below is not None
     return {
-        "kernels": asked.speed.kernels,
+        "kernels": asked.speed.of(asked.cell.training.sharding).kernels,
         "reuse": asked.speed.reuse if kept else "none",
         "together": asked.together,
     }

@@ -4,6 +4,7 @@ encoder's frozen weights, and each pass of its frozen blocks that begins with th
 No bit of a cell depends on those it trains with.
 """
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ def train(asked: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:
     Folders are claimed in the order of their names, so that two that want the same ones never wait for each other.
     """
     passes = Passes(sharing=all(each.speed.reuse != "none" for each in asked.values()))
+    turn = itertools.count()  # each begins a step in its turn, and computes what the others share
     running: dict[Path, Any] = {folder: stages.training_cell(folder, asked[folder], passes) for folder in sorted(asked)}
     reports: dict[str, dict[str, Any] | None] = {}
     alone: list[Path] = []
     try:
         while running:
-            for folder, steps in list(running.items()):
+            first = next(turn) % len(running)
+            for folder, steps in [*running.items()][first:] + [*running.items()][:first]:
                 try:
                     next(steps)
                     continue

@@ -60,7 +60,7 @@ def to_train(plan: Plan) -> list[Cell]:
 
 def calibrate(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
-    cells, where = to_train(plan), at(plan)
+    cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {tokens.digest(cell.data, cell.encoder): cell for cell in cells}.values():
         tokens.prepare(cell.data, cell.encoder, home())
     calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
@@ -69,14 +69,14 @@ def calibrate(plan: Plan) -> None:
 @dataclass(frozen=True)
 class Prediction:
     """Of what is to do. `wall_seconds` is how long the local engine takes, `slots` cells at a time, the longest first;
-    `around_seconds` come beside that, as in the last run; `slot_seconds` are those of all slots together: of cores, or
-    of GPUs. Memory is that of the largest cells."""
+    `around_seconds` come beside that, as in the last run; `device_seconds` are those of all cores, or of all GPUs.
+    Memory is that of the largest cells."""
 
     wall_seconds: float | None
     around_seconds: float | None
     slots: int
     device: str
-    slot_seconds: float | None
+    device_seconds: float | None
     memory_bytes: int
     memory_bytes_together: int
     finished: int  # cells that rest on finished ones
@@ -90,7 +90,8 @@ def predict(plan: Plan) -> Prediction:
     where = at(plan)
     fit, cells = fitted(plan.experiment, where), to_train(plan)
     bases = Counter(fit.basis(cell) for cell in cells)
-    known = not bases[""]
+    evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
+    known = not bases[""] if cells else evaluation_known
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
     together = groups(cells, fit, slots, room(where))
     parts, stores = ahead(plan, together, fit)
@@ -102,13 +103,13 @@ def predict(plan: Plan) -> Prediction:
         around_seconds=around.known(),
         slots=slots,
         device=device(where),
-        slot_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
+        device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
         memory_bytes=max(map(fit.memory, cells), default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
         calibrated=bases["calibration"],
         calibration=max((fit.calibration(cell).made for cell in cells), default=""),
-        evaluation_known=all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do),
+        evaluation_known=evaluation_known,
         lengths_known=all(fit.texts(cell).known for cell in cells),
     )
 
@@ -120,11 +121,14 @@ def ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part],
             sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
             sum(fit.evaluation_seconds(cell) or 0.0 for cell in some),
             some[0].training.processes,
+            some[0].training.threads,
         )
         for some in together
     ]
-    only = [Part(0.0, fit.evaluation_seconds(s.cell) or 0.0) for s in plan.to_do if s.action == "evaluate"]
-    return parts + only, [Part(fit.prefix_seconds(cell, split), 0.0) for cell, _, split in stores(plan)]
+    measured = (status.cell for status in plan.to_do if status.action == "evaluate")
+    only = [Part(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
+    made = [Part(fit.prefix_seconds(cell, at), 0.0, threads=cell.training.threads) for cell, _, at in stores(plan)]
+    return parts + only, made
 
 
 def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
@@ -136,7 +140,7 @@ def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
 
 def busy(part: Part, on_gpu: bool) -> float:
     """Seconds of GPUs, which evaluation leaves alone; or of cores."""
-    return part.train * part.devices + (0.0 if on_gpu else part.evaluate)
+    return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
@@ -169,11 +173,11 @@ def show(plan: Plan) -> None:
     )
     console.print(f"{len(plan.statuses)} cells: {listed}", markup=False)
     if plan.to_do:
-        for line in lines(predict(plan), plan.experiment):
+        for line in lines(predict(plan)):
             console.print(line, markup=False)
 
 
-def lines(found: Prediction, experiment: Experiment) -> list[str]:
+def lines(found: Prediction) -> list[str]:
     """The prediction in words, and what it rests on."""
     unit = "GPU" if found.device == "gpu" else "core"
     together = f"{found.slots} at a time" if found.slots > 1 else "one after another"
@@ -181,16 +185,15 @@ def lines(found: Prediction, experiment: Experiment) -> list[str]:
         f"memory: {size(found.memory_bytes)} for the largest cell, {size(found.memory_bytes_together)} for "
         f"{'all at a time' if found.slots > 1 else 'it alone'}"
     )
-    if found.wall_seconds is None or found.slot_seconds is None:
+    if found.wall_seconds is None or found.device_seconds is None:
         return [
             "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
             memory,
         ]
-    threads = experiment.training.threads if unit == "core" else 1
     more = found.around_seconds
     beside = "start and report not counted" if more is None else f"{span(more)} of it to start and to report"
     wall = span(found.wall_seconds + (more or 0.0))
-    time = f"time: {wall}, {together}, {beside}; {span(found.slot_seconds * threads)} of {unit}s"
+    time = f"time: {wall}, {together}, {beside}; {span(found.device_seconds)} of {unit}s"
     return [time, memory, f"this rests on {', '.join(rests(found))}"]
 
 

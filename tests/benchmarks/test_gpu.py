@@ -27,6 +27,19 @@ def test_a_measurement_is_a_process_of_its_own():
     assert run.keys() == {"seconds", "tokens", "padded", "mib"} and run["tokens"] == run["padded"] == 120
 
 
+def test_the_peak_is_that_of_the_very_device():
+    names = (
+        "NVIDIA L40",
+        "NVIDIA L40S",
+        "NVIDIA L4",
+        "NVIDIA H100 NVL",
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA A100-SXM4-40GB",
+    )
+    assert [gpu.known_peak(name) for name in names] == [181, 362, 121, 835, 989, 312]
+    assert gpu.known_peak("NVIDIA A1000") is None
+
+
 def test_what_did_not_fit_is_said():
     row = gpu.row("ours", 64, [{}], [{}], small=False, tflops=None)
     assert row.count("|") == 9 and "out of memory" in row

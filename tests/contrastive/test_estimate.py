@@ -40,7 +40,7 @@ def finish(name: str, done: Cell, seconds: float, **known: object) -> None:
 
 def calibrate(like: Cell, **changed: object) -> None:
     content = {"made": "2026-01-01", "rates": RATES, "boot": 5.0, "base": 100, "batch": 2.0, "evaluation": {}} | changed
-    store.write_json(calibration.place(like, "plain", "cpu"), content)
+    store.write_json(calibration.place(like, Speed(), "cpu"), content)
 
 
 def test_nothing_is_known_at_first():

@@ -241,6 +241,9 @@ def test_under_bf16_nothing_differs(source: str, home: Path):  # noqa: F811
 
 
 def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):  # noqa: F811
+    split = make(source, training={"sharding": "fsdp"}, loss="ce")
+    tokens = token_store.open(stages.prepare(split))
+    assert stages.used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
     for training, kind in (({}, kernels.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
         cell = make(source, training=training, loss="moco")
         model = models.build(cell, token_store.open(stages.prepare(cell)), FAST)

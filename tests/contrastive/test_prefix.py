@@ -153,7 +153,7 @@ def test_half_precision_is_near_but_not_the_same(source: str, bert: str, tmp_pat
 def test_bf16_is_as_near_as_its_rounding(source: str, bert: str, tmp_path: Path):  # noqa: F811
     cell = cell_of(source, bert, loss="ce+ntxent", training={"precision": "bf16"})
     none, full = (curve(cell, speed, tmp_path / speed.reuse) for speed in (NONE, FULL))
-    np.testing.assert_allclose(full, none, rtol=2e-3)
+    np.testing.assert_allclose(full, none, rtol=1e-3)
 
 
 def place(cell: Cell, speed: Speed = FULL) -> Path:

@@ -316,6 +316,26 @@ def test_a_member_that_is_finished_is_not_trained_again(
     assert [len(claim.attempts(folder_of(cell))) for cell in cells] == [1, 1, 1]
 
 
+def test_what_they_share_is_paid_for_in_turns(
+    source: str,  # noqa: F811
+    home: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Else the first of them would seem to cost several times what the others do."""
+    cells, real, computed = pair_of(source, "simcse"), frozen.below, []
+
+    def dawdle(backbone, batch, blocks):
+        if backbone.training:
+            computed.append(blocks)
+            time.sleep(0.2)
+        return real(backbone, batch, blocks)
+
+    monkeypatch.setattr(frozen, "below", dawdle)
+    assert in_turns(cells) == [None, None]
+    first, second = (store.read_json(folder_of(cell) / "provenance.json")["wall_seconds"] for cell in cells)
+    assert len(computed) == 6 and abs(first - second) < 0.8  # two of the three steps, or one; not three
+
+
 def test_the_seconds_of_a_cell_are_those_of_its_own_turns(
     source: str,  # noqa: F811
     home: Path,  # noqa: F811
