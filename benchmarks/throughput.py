@@ -105,7 +105,7 @@ def curves(loss: str, kind: str, count: int) -> str:
     return f"| {loss} | {THEIRS[loss][0]} | {len(steps)} | {shown} | {apart:.1e} |"
 
 
-def main(count: int = 320, turns: int = 3, curve: int = 320, kinds: tuple[str, ...] = tuple(LENGTHS)) -> None:
+def main(count: int = 320, turns: int = 2, curve: int = 320, kinds: tuple[str, ...] = tuple(LENGTHS)) -> None:
     print(f"{count} texts, one epoch, {turns} turns.\n")
     names = ("loss", "texts", "", "real tokens/s", "examples/s", "the fast one: times as fast", "tokens made, s")
     print(f"| {' | '.join(names)} | loss on held-out texts |")
