@@ -35,7 +35,7 @@ def home(environment: dict[str, str], empty_store: Path, tmp_path_factory: pytes
         yield home
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait(120)
     assert not processes.gone_within(10, home)
 
 
