@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.token_views import with_matrix
+from benchmarks.token_views import RELATIVE, with_matrix
 from benchmarks.turns import Run, ratios, take_turns
 
 WAYS = ("plain", "ours", "ours, compiled")
@@ -31,8 +31,6 @@ BASE = {"vocab_size": 128_100, "num_hidden_layers": 12, "hidden_size": 768, "num
         "intermediate_size": 3072, "max_position_embeddings": 512}  # fmt: skip
 SMALL = {"vocab_size": 500, "num_hidden_layers": 1, "hidden_size": 48, "num_attention_heads": 3,
          "intermediate_size": 96, "max_position_embeddings": 512}  # fmt: skip
-RELATIVE = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
-            "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}  # fmt: skip
 # dense bfloat16, TFLOP/s; the first one whose name is part of the device's
 PEAKS = {"B200": 2250, "H200": 989, "H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "A100": 312, "L40S": 362,
          "L40": 181, "L4": 121, "RTX 4090": 165, "A10": 125}  # fmt: skip

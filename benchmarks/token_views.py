@@ -48,6 +48,7 @@ def recipe(way: str, length: int, count: int) -> Run:
 
     from benchmarks import ours, peers
     from benchmarks import texts as made
+    from contrastive import memory
     from contrastive.config import Cell, Data, Encoder, Objective, Training
     from contrastive.data import tokens as token_store
     from contrastive.speed import Speed
@@ -64,13 +65,13 @@ def recipe(way: str, length: int, count: int) -> Run:
         )
         tokens = token_store.open(token_store.prepare(cell.data, cell.encoder, home))
         torch.set_num_threads(1)
-        before = resident("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        memory.forget()  # the peak begins anew
+        before = memory.resident("VmRSS")
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
             seconds = ours.train(cell, home, tokens, Speed(kernels="plain" if way == WAYS[1] else "fast")).seconds
-        return {"seconds": seconds * BATCH / count, "mib": resident("VmHWM") - before}
+        return {"seconds": seconds * BATCH / count, "mib": (memory.resident("VmHWM") - before) / 2**20}
 
 
 def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
@@ -128,12 +129,6 @@ def with_matrix(model: Any, pool: Any, dropout: Any) -> Any:
         return Encoded(Hidden(states, 0), given, pool, dropout, lambda _, b: rows[b])
 
     return encode
-
-
-def resident(which: str) -> float:
-    """Memory of this process in MiB, now (VmRSS) or at its peak (VmHWM)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
 
 
 def one_step(way: str, kind: str, length: int, texts: int) -> Run:

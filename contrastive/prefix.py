@@ -58,7 +58,7 @@ def make(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
 
 def place(digest: str, cell: Cell, speed: Speed) -> Path:
     """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
-    encoder, training, speed = cell.encoder, cell.training, speed.of(cell.training.sharding)
+    encoder, training = cell.encoder, cell.training
     content = {
         "tokens": digest,
         "encoder": locate.model_digest(encoder),
@@ -102,7 +102,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
     torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
-    if speed.of(cell.training.sharding).kernels == "fast":
+    if speed.kernels == "fast":
         kernels.quicken(backbone)
     names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
     with autocast(device, cell.training):

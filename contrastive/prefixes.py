@@ -39,5 +39,5 @@ def read_by(cell: Cell, speed: Speed, split: str) -> Hashable:
     """Equal for what is one store."""
     begun = cell.seed if cell.encoder.model.startswith("scratch:") else None
     encoder = cell.encoder.model_copy(update={"tune": Tune(), "pooling": "cls", "dropout": 0.0})  # all above the cut
-    training = cell.training.precision, cell.training.threads, speed.of(cell.training.sharding).kernels
+    training = cell.training.precision, cell.training.threads
     return tokens.digest(cell.data, cell.encoder), encoder, cut(cell), training, begun, speed.reuse, split

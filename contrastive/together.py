@@ -26,8 +26,8 @@ def train(asked: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:
     alone: list[Path] = []
     try:
         while running:
-            first = next(turn) % len(running)
-            for folder, steps in [*running.items()][first:] + [*running.items()][:first]:
+            members, first = list(running.items()), next(turn) % len(running)
+            for folder, steps in members[first:] + members[:first]:
                 try:
                     next(steps)
                     continue
