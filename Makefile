@@ -11,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 BROWSER := .venv/browser
 
-.PHONY: help run test chaos bench check format schema screenshot up down install
+.PHONY: help run test chaos fuzz bench check format schema screenshot up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -30,6 +30,11 @@ SEED ?= 0
 CHAOS_TABLE ?= chaos.md
 chaos: $(INSTALLED) ## for an hour: 200 kills of everything under `ablate up`, every operation on files killed or full
 	$(BIN)/pytest tests/chaos --kills $(KILLS) --seed $(SEED) --table $(CHAOS_TABLE) -s $(PYTEST_ARGS)
+
+# PYTEST_ARGS="-k data" for one of them; SEED=n begins with round n, which is always the same
+FUZZ_MINUTES ?= 60
+fuzz: $(INSTALLED) ## for an hour each: random experiment files, data files, and damage to what runs have left
+	$(BIN)/pytest tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
 
 # BENCH_ARGS="makespan" for one of them, "--quick" to see that all run
 BENCH_ARGS ?=

@@ -13,8 +13,10 @@ from tests.postgres import server as postgres_server
 def pytest_addoption(parser: pytest.Parser) -> None:
     chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
     chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
-    chaos.addoption("--seed", type=int, default=0, help="which random moments")
+    chaos.addoption("--seed", type=int, default=0, help="which random moments; of a fuzzer, its first round")
     chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
+    fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
+    fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
 
 
 @pytest.fixture(scope="session")
