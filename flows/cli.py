@@ -1,7 +1,6 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
 import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -66,8 +65,9 @@ def run(
     from flows.plan import check
 
     check(experiment)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows import orphans, temporary
+
+    temporary.before_import()
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
@@ -148,8 +148,9 @@ def nightly(
     from flows.plan import check
 
     check(panel)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows import orphans, temporary
+
+    temporary.before_import()
     from flows.nightly import NightFailed
     from flows.nightly import nightly as measure
 
@@ -173,8 +174,9 @@ def bisect(
     from flows.plan import check
 
     check(panel)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows import orphans, temporary
+
+    temporary.before_import()
     from flows.culprit import search
 
     with orphans.none(), temporary.server():

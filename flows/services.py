@@ -16,6 +16,7 @@ from typing import NoReturn
 from contrastive.errors import UserError
 from flows import exposure, running
 from flows.ports import LOOPBACK, answers, free_port, url
+from flows.prefect_server import command as prefect_server
 from flows.supervise import CHECKOUT, Services, program, services, wait_for
 from flows.zombies import POOL, give_up_cut_off_runs, watch_for_zombies
 from tasks.address import is_database, tracking_uri
@@ -35,7 +36,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
         with services(home, environment(home, host, f"{prefect}/api")) as started:
-            server = started.start("prefect-server", "prefect", "server", "start", "--host", host, "--port", str(port))
+            server = started.start("prefect-server", *prefect_server(host, port))
             if tracking:
                 ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
             wait_for(f"{prefect}/api/health", server)
@@ -79,8 +80,8 @@ def environment(home: Path, host: str, api: str) -> dict[str, str]:
 
 
 def mlflow_server(host: str, port: str) -> list[str]:
-    passwords = [] if exposure.loopback(host) else ["--app-name", "basic-auth"]
-    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", *passwords]
+    app = "own-user" if exposure.loopback(host) else "basic-auth"
+    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", "--app-name", app]
 
 
 def owns_prefect() -> bool:

@@ -14,11 +14,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from contrastive.errors import UserError
-from flows import watcher
-from flows.ports import answers, any_free_port
-from flows.supervise import program
+from contrastive.store import check_home, home
+from flows import prefect_server, watcher
+from flows.ports import LOOPBACK, answers, any_free_port, url
 
 PATIENCE = 120.0  # seconds until it must answer; the first start makes a database
+
+
+def before_import() -> None:
+    """What Prefect is told before it is imported, which makes its folder: to write into the home, and to be quiet.
+
+    A `~/.prefect` of the user's is read all the same, since a profile in it may name a server.
+    """
+    check_home()
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    if not Path("~/.prefect").expanduser().exists():
+        folder().mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("PREFECT_HOME", str(folder()))
+
+
+def folder() -> Path:
+    """Of the temporary server's database, beside that of `ablate up`."""
+    return home() / ".prefect" / "run"
 
 
 @contextmanager
@@ -32,15 +49,17 @@ def server() -> Iterator[None]:
         yield
         return
     port = any_free_port()
-    command = [program("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    environment = os.environ | {"PREFECT_SERVER_UI_ENABLED": "false"}
+    command = prefect_server.command(LOOPBACK, port, "--while-input")
+    folder().mkdir(parents=True, exist_ok=True)
+    environment = {"PREFECT_HOME": str(folder())} | os.environ | {"PREFECT_SERVER_UI_ENABLED": "false"}
+    api = f"{url(LOOPBACK, port)}/api"
     with tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
         )
         try:
-            wait_for(f"http://127.0.0.1:{port}/api/health", process, Path(log.name))
-            with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+            wait_for(f"{api}/health", process, Path(log.name))
+            with temporary_settings({PREFECT_API_URL: api}):
                 try:
                     yield
                 finally:
