@@ -1,7 +1,7 @@
 """MLflow's server app, which on loopback answers its own pages and its own user alone.
 
-`mlflow server --app-name own-user` finds it by its name in pyproject.toml. MLflow itself takes `Host: 10.evil.com` for an
-address of a private network, and answers every user of the machine.
+`mlflow server --app-name own-user` finds it by its name in pyproject.toml. MLflow itself takes `Host: 10.evil.com` for
+an address of a private network, and answers every user of the machine.
 """
 
 import os

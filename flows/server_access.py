@@ -1,8 +1,8 @@
 """Who may speak to the servers that listen on loopback: their own pages, and processes of the user who started them.
 
-A browser says which page a request comes from (`Origin`) and by which name it asked (`Host`). A page of another site has
-another origin, and one whose name was made to mean 127.0.0.1 (DNS rebinding) asks by another name. A loopback port is
-open to every user of the machine, too, so Linux is asked whose process holds the other end of a connection.
+A browser says which page a request comes from (`Origin`) and by which name it asked (`Host`). A page of another site
+has another origin, and one whose name was made to mean 127.0.0.1 (DNS rebinding) asks by another name. A loopback port
+is open to every user of the machine, too, so Linux is asked whose process holds the other end of a connection.
 """
 
 import os
@@ -44,7 +44,9 @@ class OwnPagesAndUser:
         """Why a request is refused, or nothing."""
         hosts, origins = (_values(scope, name) for name in (b"host", b"origin"))
         if len(hosts) != 1 or not self._is_own_name(hosts[0]):
-            return "this server is asked for by the name of this machine's loopback alone, such as 127.0.0.1 or localhost"
+            return (
+                "this server is asked for by the name of this machine's loopback alone, such as 127.0.0.1 or localhost"
+            )
         if not all(self._is_own_page(origin, hosts[0]) for origin in origins):
             return "this server answers no page of another site or port"
         if self.users is not None and owner(scope["client"], scope["server"]) not in (*self.users, None):

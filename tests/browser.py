@@ -56,12 +56,12 @@ def install() -> None:
 
 
 @contextmanager
-def opened() -> Iterator[Browser]:
+def opened(*flags: str) -> Iterator[Browser]:
     path = find()
     assert path is not None, f"no browser was found: {sys.executable} -m tests.browser installs one"
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # which root cannot have
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=sandbox)
+        browser = playwright.chromium.launch(executable_path=path, args=[*sandbox, *flags])
         try:
             yield browser
         finally:

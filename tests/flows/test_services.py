@@ -1,9 +1,12 @@
 """`ablate up` for real: three services on free ports, a home of its own, nothing left behind."""
 
 import contextlib
+import functools
+import http.server
 import os
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ import yaml
 import tasks
 from contrastive.errors import UserError
 from flows import ports, services, zombies
+from tests.browser import opened
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive
 
 SERVICES = ("prefect-server", "mlflow", "prefect-worker")
@@ -88,6 +92,77 @@ def test_no_process_of_it_tells_anybody_what_it_does(up, api):
     for child in psutil.Process(up.pid).children(recursive=True):
         told = child.environ()
         assert {name: told.get(name) for name in tasks.QUIET} == tasks.QUIET, child.cmdline()
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a page that belongs to somebody else."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "index.html").write_text("<title>harmless</title>")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+ATTACK = """async ([prefect, mlflow]) => {
+  const asked = (url, options) => fetch(url, options).then(answer => answer.status, () => "refused");
+  const post = (url, name, type, mode) => asked(url, {
+    method: "POST", mode, headers: {"content-type": type}, body: JSON.stringify({name})});
+  const socket = new Promise(done => {
+    const opened = new WebSocket(prefect.replace("http", "ws") + "/events/in");
+    opened.onopen = () => done("open"); opened.onerror = () => done("refused")});
+  return [
+    await post(prefect + "/flows/", "evil-json", "application/json", "cors"),
+    await post(prefect + "/flows/", "evil-form", "text/plain", "no-cors"),
+    await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-json", "application/json", "cors"),
+    await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-form", "text/plain", "no-cors"),
+    await asked(prefect + "/admin/version", {}), await asked(mlflow + "/version", {}), await socket]}"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "site", ["http://evil.test:{elsewhere}", "http://127.0.0.1:{elsewhere}", "http://10.evil.test:{prefect}"]
+)
+def test_a_page_of_another_site_can_do_nothing(site, up, api, settings, elsewhere):
+    """In a real browser: on another name, on another port, and on a name that was made to mean this machine."""
+    prefect, mlflow = settings["ABLATE_PREFECT_PORT"], settings["ABLATE_MLFLOW_PORT"]
+    name = "10.evil.test" if "10.evil" in site else "127.0.0.1"
+    with opened("--host-resolver-rules=MAP *.test 127.0.0.1, MAP evil.test 127.0.0.1") as browser:
+        page = browser.new_page()
+        page.goto(site.format(elsewhere=elsewhere, prefect=prefect))
+        done = page.evaluate(ATTACK, [f"http://{name}:{prefect}/api", f"http://{name}:{mlflow}"])
+    assert set(done) <= {"refused", 403, 0}, done  # 0: an answer that the page may not read
+    flows = [flow["name"] for flow in ports.ask(f"{api}/flows/filter", {})]
+    held = ports.ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100})
+    assert not [name for name in [*flows, *(one["name"] for one in held["experiments"])] if "evil" in name]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_their_own_pages_work_without_a_password(name, up, settings):
+    with opened() as browser:
+        page = browser.new_page()
+        refused: list[str] = []
+        page.on("response", lambda answer: refused.append(answer.url) if answer.status in (401, 403) else None)
+        cut_off = "net::ERR_ABORTED"  # by going on to the next page
+        page.on("requestfailed", lambda it: None if it.failure == cut_off else refused.append(f"{it.url} {it.failure}"))
+        page.goto(f"http://{name}:{settings['ABLATE_PREFECT_PORT']}/deployments")
+        page.get_by_text("imdb-deberta").first.wait_for()
+        page.goto(f"http://{name}:{settings['ABLATE_MLFLOW_PORT']}/#/experiments")
+        page.get_by_text("Default").first.wait_for()
+    assert not refused
+
+
+@pytest.mark.e2e
+def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
+    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
+        address = f"http://127.0.0.1:{settings[variable]}{path}"
+        for header, code in ((), "200"), (("Host: evil.com",), "403"), (("Origin: http://evil.com",), "403"):
+            headers = [word for line in header for word in ("--header", line)]
+            command = ["curl", "--silent", "--output", os.devnull, "--write-out", "%{http_code}", *headers, address]
+            assert subprocess.run(command, capture_output=True, text=True).stdout == code, (address, header)
 
 
 @pytest.mark.e2e
