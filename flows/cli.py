@@ -216,8 +216,9 @@ def down() -> None:
     """Stop the `ablate up` of this home, wherever it was started on this machine."""
     from contrastive.store import home
     from flows.running import stop
+    from flows.supervise import stop_leftovers
 
-    typer.echo("stopped" if stop(home()) else f"nothing runs for {home()}")
+    typer.echo("stopped" if stop(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:

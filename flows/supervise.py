@@ -92,8 +92,7 @@ class Services:
 @contextlib.contextmanager
 def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
     """Whatever is started inside is stopped at the end."""
-    # left by an `ablate up` of this home that was killed together with its watcher
-    watcher.end(watcher.marked(watcher.mark(home)), [], signal.SIGKILL)
+    stop_leftovers(home)
     started = Services(home, environment)
     try:
         yield started
@@ -101,6 +100,11 @@ def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not leave half of them behind
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         started.stop()
+
+
+def stop_leftovers(home: Path) -> bool:
+    """End what an `ablate up` of this home left that was killed together with its watcher; whether there was any."""
+    return watcher.stop(watcher.mark(home))
 
 
 def wait_for(url: str, service: Service) -> None:

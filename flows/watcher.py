@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 VARIABLE = "ABLATE_SERVICE"  # HOME//SERVICE, or run//ID, in the environment of every process that one starts
@@ -31,7 +32,7 @@ def marked(beginning: str) -> list[int]:
     return found
 
 
-def end(pids: list[int], groups: list[int], number: int) -> None:
+def end(pids: Sequence[int], groups: Sequence[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -40,15 +41,22 @@ def end(pids: list[int], groups: list[int], number: int) -> None:
             os.killpg(group, number)
 
 
-def main(beginning: str) -> None:
-    groups: list[int] = []
-    for line in sys.stdin:
-        groups = [int(word) for word in line.split()]
-    end(marked(beginning), groups, signal.SIGTERM)
+def stop(beginning: str, groups: Sequence[int] = ()) -> bool:
+    """Ask them to end, and end what has not after a while; whether there was anything."""
+    found = marked(beginning)
+    end(found, groups, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
     while marked(beginning) and time.monotonic() < deadline:
         time.sleep(0.2)
     end(marked(beginning), groups, signal.SIGKILL)
+    return bool(found)
+
+
+def main(beginning: str) -> None:
+    groups: list[int] = []
+    for line in sys.stdin:
+        groups = [int(word) for word in line.split()]
+    stop(beginning, groups)
 
 
 if __name__ == "__main__":

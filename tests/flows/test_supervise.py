@@ -12,7 +12,7 @@ import pytest
 
 from contrastive.errors import UserError
 from flows import ports, supervise, watcher
-from tests.flows.conftest import alive, gone_within
+from tests.flows.conftest import ablate, alive, gone_within
 
 CHECKOUT = Path(__file__).parents[2]
 SLEEPS = "import time; time.sleep(100)"
@@ -63,12 +63,25 @@ def test_killing_up_leaves_no_orphan(tmp_path):
     assert gone_within(5, started)
 
 
-def test_what_was_killed_together_with_its_watcher_ends_at_the_next_start(tmp_path, handlers):
-    killed, started = held_by_another(tmp_path / "home-2")
+def kill_with_its_watcher(killed: subprocess.Popen[str]) -> None:
     (watching,) = (one for one in psutil.Process(killed.pid).children() if "watcher.py" in " ".join(one.cmdline()))
     watching.kill()
     killed.kill()
     killed.wait()
+
+
+def test_what_was_killed_together_with_its_watcher_ends_by_down(tmp_path):
+    killed, started = held_by_another(tmp_path / "home-2")
+    kill_with_its_watcher(killed)
+    assert "nothing runs for" in ablate({"ABLATE_HOME": str(tmp_path / "home")}, "down").stdout
+    assert len(alive(started)) == 2
+    assert ablate({"ABLATE_HOME": str(tmp_path / "home-2")}, "down").stdout == "stopped\n"
+    assert gone_within(5, started)
+
+
+def test_what_was_killed_together_with_its_watcher_ends_at_the_next_start(tmp_path, handlers):
+    killed, started = held_by_another(tmp_path / "home-2")
+    kill_with_its_watcher(killed)
     with supervise.services(tmp_path / "home", dict(os.environ)):  # another one, with which its name begins
         assert not gone_within(0.5, started) and len(alive(started)) == 2
     with supervise.services(tmp_path / "home-2", dict(os.environ)):
