@@ -13,7 +13,10 @@ PATIENCE = 2.0  # seconds in which a server that is there takes at least one
 
 
 def catch_up(room: int = ROOM) -> bool:
-    """Wait until no more than so many events are left, as long as the server takes them; whether that was reached."""
+    """Wait until no more than so many events are left, as long as they can be sent; whether that was reached.
+
+    Sent is not yet received: Prefect's client learns of a dead server at the next event after its connection broke.
+    """
     waiting = EventsWorker.instance()._queue
     least, since = waiting.qsize(), time.monotonic()
     while least > room:

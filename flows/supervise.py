@@ -82,7 +82,7 @@ class Services:
                 cwd=CHECKOUT,
                 env=self.environment | {watcher.VARIABLE: watcher.mark(self.home, name)},
                 start_new_session=True,
-                preexec_fn=_default_signals,
+                preexec_fn=default_signals,
             )
 
     def _tell_watcher(self) -> None:
@@ -121,6 +121,6 @@ def program(name: str) -> str:
     return str(Path(sys.executable).parent / name)  # of this environment, active or not
 
 
-def _default_signals() -> None:
+def default_signals() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.supervise import default_signals
 from tests.chaos import grid, processes, soak, ways
 from tests.chaos.conftest import prefect
 
@@ -29,7 +30,12 @@ def home(environment: dict[str, str], empty_store: Path, tmp_path_factory: pytes
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     with open(home / "worker.log", "wb") as log:
         worker = subprocess.Popen(
-            prefect("worker", "start", "--pool", "walk"), env=settings, stdout=log, stderr=log, start_new_session=True
+            prefect("worker", "start", "--pool", "walk"),
+            env=settings,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=default_signals,  # where SIGINT is ignored, as under `make test &`, it ignores SIGTERM too
         )
     try:
         yield home

@@ -17,8 +17,9 @@ with temporary.server():
     emit_event("test.first", {"prefect.resource.id": "test"})
     assert backlog.catch_up(0)  # connected
     if "kill" in sys.argv:
-        (server,) = (child for child in psutil.Process().children() if "server" in child.cmdline())
+        (server,) = (child for child in psutil.Process().children() if "flows.prefect_server" in child.cmdline())
         server.kill()
+        psutil.wait_procs([server])  # until it is gone, the system takes for it what nobody will read
     for number in range(600):
         emit_event(f"test.{number}", {"prefect.resource.id": "test"})
     print("caught up" if backlog.catch_up(100) else "gave up", worker._queue.qsize() <= 100)

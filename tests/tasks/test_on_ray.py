@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -50,11 +50,31 @@ def engine(home: Path) -> Iterator[Engine]:
         yield found
 
 
-def where(seconds: float = 0.0) -> tuple[str, str, int, int]:
+def where() -> tuple[str, str, int, int]:
     """The devices of the work, those of a program that it starts, its process, and the worker of Ray around it."""
-    time.sleep(seconds)
     told = subprocess.run([sys.executable, "-c", f"import os; print(os.environ['{GPUS}'])"], capture_output=True)
     return os.environ[GPUS], told.stdout.decode().strip(), os.getpid(), os.getppid()
+
+
+def where_together(folder: Path, count: int) -> tuple[str, str, int, int]:
+    """The same, once so many pieces of work have begun: they are at work at the same time, however busy the machine."""
+    (folder / f"begun-{os.getpid()}").touch()
+    wait_for(lambda: len(list(folder.glob("begun-*"))) >= count)
+    return where()
+
+
+def until_told(folder: Path, name: str) -> str:
+    """Begins, and ends when a file says so."""
+    (folder / name).touch()
+    wait_for((folder / "go").exists)
+    return "done"
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
 
 
 def slow(seconds: float) -> str:
@@ -71,29 +91,32 @@ def kill_around() -> None:
     time.sleep(60)
 
 
-def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine):
+def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine, tmp_path: Path):
     assert engine.width() == 4
-    with ThreadPoolExecutor(3) as threads:
-        asked = [threads.submit(engine.run, "train", where, 3.0) for _ in range(3)]
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(engine.run, "train", where_together, tmp_path, 2) for _ in range(2)]
         found = [future.result(timeout=PATIENCE) for future in asked]
-    assert len(set(found)) == 2  # the third one came to a process that was warm
+    assert engine.run("train", where) in found  # it came to a process that was warm
     assert {place[0] for place in found} == {"0", "1"} and all(place[0] == place[1] for place in found)
     assert engine.run("train", where, processes=2)[0] in ("0,1", "1,0")
     assert engine.run("train", os.getenv, "OMP_NUM_THREADS") == "1"
 
 
-def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: Engine, cluster: Cluster):
+def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: Engine, tmp_path: Path):
     assert engine.run("evaluate", where)[:2] == ("", "")
     with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(engine.run, "evaluate", slow, 3.0)
-        time.sleep(1.5)
-        assert ray.available_resources()["CPU"] == 4.0  # of 5, and those are of the node with GPUs
-        asked.result(timeout=PATIENCE)
+        asked = threads.submit(engine.run, "evaluate", until_told, tmp_path, "begun")
+        wait_for((tmp_path / "begun").exists)
+        try:  # of 5, and those 4 are of the node with GPUs
+            wait_for(lambda: ray.available_resources()["CPU"] == 4.0)
+        finally:
+            (tmp_path / "go").touch()
+        assert asked.result(timeout=PATIENCE) == "done"
 
 
 def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
     with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(engine.run, "train", where, 2.0) for _ in range(4)]
+        asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
         assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
         with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
             engine.room_for(2)
@@ -125,13 +148,18 @@ def test_an_error_of_the_work_arrives_as_it_was(engine: Engine):
         engine.run("train", divmod, 1, 0)
 
 
-def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(engine: Engine, cluster: Cluster):
+def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(
+    engine: Engine, cluster: Cluster, tmp_path: Path
+):
     extra = cluster.add_node(num_cpus=1, num_gpus=1, resources={"extra": 1})
     cluster.wait_for_nodes()
     with ThreadPoolExecutor(3) as threads:
-        asked = [threads.submit(engine.run, "train", slow, 6.0) for _ in range(3)]  # on all three devices
-        time.sleep(3)
+        names = ["first", "second", "third"]  # on all three devices
+        asked = [threads.submit(engine.run, "train", until_told, tmp_path, name) for name in names]
+        wait_for(lambda: all((tmp_path / name).exists() for name in names))
         cluster.remove_node(extra, allow_graceful=False)
+        wait_for(lambda: any(future.done() for future in asked))
+        (tmp_path / "go").touch()
         ended = [future.exception(timeout=PATIENCE) for future in asked]
     assert sorted(type(error).__name__ for error in ended) == ["NoneType", "NoneType", "WorkerLost"]
     assert engine.run("train", slow, 0.0) == "done"
