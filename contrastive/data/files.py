@@ -134,8 +134,8 @@ def _records(name: str, text: str, delimiter: str) -> Iterator[tuple[int, list[s
         line = first + _lines_before_open_quote(text, first, delimiter)
         noticed = f", noticed on line {reader.line_num}" if reader.line_num > line else ""
         raise UserError(
-            f"{name}, line {line}: a quote begins there that is not closed as it should be ({error}{noticed}); quotes "
-            "inside of a text are doubled"
+            f"{name}, line {line}: a quote begins there that is not closed as it should be ({brief(error)}{noticed}); "
+            "quotes inside of a text are doubled"
         ) from None
 
 
@@ -209,6 +209,10 @@ def _parquet_value(name: str, number: int, value: Any) -> Any:
         broken = error.object[error.start]
         raise UserError(
             f"{name}, row {number}: byte {error.start} of the value (0x{broken:02x}) is not UTF-8; save it as UTF-8"
+        ) from None
+    except (ValueError, ArithmeticError, LookupError) as error:  # a time that no calendar has, a zone that nobody knows
+        raise UserError(
+            f"{name}, row {number}: the value cannot be read ({brief(error)}); give text or a number"
         ) from None
 
 
