@@ -5,11 +5,10 @@ terms of distance besides. A block that trains computes three times as much: its
 and that of its weights; one that only carries adapters twice.
 """
 
-import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from contrastive import locate, store
 from contrastive.config import Cell, Encoder, Tune
 from contrastive.cut import cut
+from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.wanted import embedded
 
@@ -86,7 +86,14 @@ def sizes(encoder: Encoder) -> Sizes:
     path = _config(encoder.model)
     if path is None:
         return BASE
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = locate.read_json(encoder.model, path)
+    try:
+        return _sizes(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{encoder.model}: no size of an encoder stands in {path} ({error})") from None
+
+
+def _sizes(found: dict[str, Any]) -> Sizes:
     hidden = int(found["hidden_size"])
     return Sizes(
         int(found["num_hidden_layers"]),

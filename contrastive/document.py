@@ -11,6 +11,9 @@ from typing import Any
 
 import yaml
 
+from contrastive.errors import brief
+
+LONGEST = 2000  # characters of what is said of one mistake
 DEEPEST, LARGEST = 50, 200_000  # levels of nesting, values: only aliases that multiply go beyond
 
 
@@ -46,7 +49,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
+        place = f"{brief(self.file)}:{self.line}" if self.line else brief(self.file)
+        return f"{place}: {brief(self.message, LONGEST)}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Read an experiment file and check it completely: all mistakes at once, each with its line and what would be right."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
@@ -8,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contrastive import grid, registry, schema, zero
+from contrastive import grid, paths, registry, schema, zero
 from contrastive.config import PARTS, SETTINGS, Encoder, Experiment, Objective, Scratch, Section, Training, misfit
 from contrastive.document import Document, Problem, read
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 from contrastive.evaluation import Evaluation
 from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
 from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder
@@ -56,7 +57,11 @@ def load(path: Path | str) -> Experiment:
     """The experiment of a file; ExperimentError with every mistake."""
     name = str(path)
     try:
+        if not os.path.isdir(path) and os.path.lexists(path):
+            paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
         content = Path(path).read_bytes()
+    except UserError as error:
+        raise ExperimentError([Problem(name, 0, str(error).removeprefix(f"{brief(path)} "))]) from None
     except FileNotFoundError:
         raise ExperimentError([Problem(name, 0, "there is no such file" + _files(Path(path)))]) from None
     except IsADirectoryError:

@@ -11,10 +11,12 @@ from pydantic.fields import FieldInfo
 
 from contrastive import schema
 from contrastive.config import SETTINGS, Section
+from contrastive.errors import brief
 
 Place = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
 Finding = tuple[Place, str]
 
+LONGEST = 80  # characters of a value that a message repeats
 MISSING = "is missing"
 EXPECTED = {
     "int_type": "a whole number",
@@ -147,5 +149,4 @@ def nearest(name: Any, names: Iterable[str], otherwise: str | None = None) -> st
 
 
 def shown(value: Any) -> str:
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else text[:80] + "…"
+    return brief("nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str), LONGEST)

@@ -34,7 +34,7 @@ DESCRIPTIVE = {
         f"contrastive.{name}"
         for name in ("config", "settings", "evaluation", "speed", "wanted", "data.further", "registry")
     ),
-    *(f"contrastive.{name}" for name in ("identity", "store", "errors", "status")),
+    *(f"contrastive.{name}" for name in ("identity", "store", "errors", "paths", "status")),
 }
 
 

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive import store
+from contrastive import paths, store
 from contrastive.config import Encoder, Scratch
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 
 VOCABULARIES = (
     "tokenizer.json",
@@ -45,7 +45,7 @@ def pinned(source: str) -> Pinned:
     found = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
     if found is None or ".." in source:
         raise UserError(
-            f"{source}: write hf:OWNER/NAME@REVISION, where the revision is a commit of 40 hexadecimal digits "
+            f"{brief(source)}: write hf:OWNER/NAME@REVISION, where the revision is a commit of 40 hexadecimal digits "
             "(a branch or tag may move, and the results with it)"
         )
     return Pinned(found[1], found[2].strip("/"), found[3])
@@ -78,9 +78,10 @@ def package_folder(name: str) -> Path:
     module = name.replace("-", "_")
     specification = importlib.util.find_spec(module) if module.isidentifier() else None
     if not module.isidentifier():
-        raise UserError(f"package:{name}: `{name}` is no name of a package")
+        raise UserError(f"package:{brief(name)}: `{brief(name)}` is no name of a package")
     if specification is None or not specification.submodule_search_locations:
-        raise UserError(f"package:{name} is not installed; `pip install {name}` or choose another source")
+        shown = brief(name)
+        raise UserError(f"package:{shown} is not installed; `pip install {shown}` or choose another source")
     return Path(next(iter(specification.submodule_search_locations)))
 
 
@@ -110,9 +111,11 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
             raise UserError(f"{model}: a model is a whole repository; write hf:OWNER/NAME@REVISION")
         return _whole(model, snapshot(model, "model", list(files)))
     assert kind == "file", f"{model} has no folder"
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        raise UserError(f"{model}: there is no folder {folder.absolute()}")
+    try:
+        folder = paths.given(name)
+        paths.check_folder(folder)
+    except UserError as error:
+        raise UserError(f"{brief(model)}: {error}") from None
     return _whole(model, folder)
 
 
@@ -161,7 +164,12 @@ def shape(encoder: Encoder) -> tuple[int, int]:
         sizes = scratch_sizes(encoder)
         return sizes["layers"], sizes["hidden"]
     config = configuration(encoder)
-    return int(config["num_hidden_layers"]), int(config["hidden_size"])
+    try:
+        return int(config["num_hidden_layers"]), int(config["hidden_size"])
+    except (KeyError, TypeError, ValueError):
+        raise UserError(
+            f"{encoder.model}: config.json does not say num_hidden_layers and hidden_size; choose another encoder"
+        ) from None
 
 
 def has_convolution(encoder: Encoder) -> bool:
@@ -170,7 +178,7 @@ def has_convolution(encoder: Encoder) -> bool:
 
 
 def configuration(encoder: Encoder) -> dict[str, Any]:
-    return json.loads((model_folder(encoder.model) / "config.json").read_text(encoding="utf-8"))
+    return read_json(encoder.model, model_folder(encoder.model) / "config.json")
 
 
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:
@@ -179,8 +187,10 @@ def scratch_sizes(encoder: Encoder) -> dict[str, int]:
 
 def files_digest(folder: Path, patterns: tuple[str, ...]) -> str:
     """Digest of the names and bytes of the files of a folder that match, wherever the folder lies."""
-    paths = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    return digest([[path.name, store.digest_file(path)] for path in paths])
+    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    for path in found:
+        paths.check_file(path)
+    return digest([[path.name, store.digest_file(path)] for path in found])
 
 
 def digest(content: object) -> str:
@@ -191,7 +201,7 @@ def _whole(model: str, folder: Path) -> Path:
     """The folder, if it holds a model that can be loaded without running code of its authors."""
     wanted = {"config.json"}
     for index in folder.glob("model*.safetensors.index.json"):
-        wanted |= set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        wanted |= set(read_json(model, index).get("weight_map", {}).values())
     missing = sorted(name for name in wanted if not (folder / name).is_file())
     if missing:
         raise UserError(f"{model}: {', '.join(missing[:3])} is missing in {folder}")
@@ -201,6 +211,20 @@ def _whole(model: str, folder: Path) -> Path:
             "model.safetensors, or save it with `save_pretrained`"
         )
     return folder
+
+
+def read_json(model: str, path: Path) -> dict[str, Any]:
+    """What a JSON file of a model says."""
+    paths.check_file(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return found
+        raise ValueError("no object")
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{brief(model)}: {brief(path)} is no JSON object ({brief(error)}); download it again"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:

@@ -5,11 +5,11 @@ Light: an experiment file is checked with it, so neither torch nor DeepSpeed is 
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
+from contrastive import paths
 from contrastive.config import Objective, Training
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 
 KIND = "deepspeed:"
 # What a file may say; the first decides how the state is shared, the others how it moves and what is said of it.
@@ -37,20 +37,21 @@ def named(training: Training) -> bool:
 
 def settings(sharding: str) -> dict[str, Any]:
     """What a JSON file says, without what it leaves to others (`auto`); UserError where it is not to be used."""
-    path = Path(sharding.removeprefix(KIND)).expanduser()
     try:
+        path = paths.given(sharding.removeprefix(KIND)).absolute()
+        paths.check_file(path)
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{sharding}: there is no file {path.absolute()}") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{sharding}: no JSON can be read there ({error})") from None
+    except UserError as error:
+        raise UserError(f"{brief(sharding)}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{brief(sharding)}: no JSON can be read there ({brief(error)})") from None
     if not isinstance(found, dict):
         raise UserError(f"{sharding}: a JSON object was expected, as in configs/deepspeed/zero2.json")
     said = {key: value for key, value in _said(found).items() if value != {}}
     for key in said:
         if key not in KEYS:
             instead = f"say it in the experiment file, {RECIPE[key]}" if key in RECIPE else "only ZeRO is used here"
-            raise UserError(f"{sharding}: take `{key}` out: {instead}")
+            raise UserError(f"{brief(sharding)}: take `{brief(key)}` out: {instead}")
     zero = said.get("zero_optimization")
     if not isinstance(zero, dict) or type(zero.get("stage")) is not int or zero["stage"] not in (1, 2, 3):
         raise UserError(f"{sharding}: zero_optimization.stage must be 1, 2 or 3; without ZeRO, leave `sharding` out")

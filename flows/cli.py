@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from flows.terminal import complain, say
+
 app = typer.Typer(
     help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
     no_args_is_help=True,
@@ -45,7 +47,7 @@ def plan(
     if calibrate:
         measure(planned)
     if as_json:
-        typer.echo(json.dumps(as_dict(planned), ensure_ascii=False, indent=1))
+        say(json.dumps(as_dict(planned), ensure_ascii=False, indent=1))
     else:
         show(planned)
 
@@ -78,7 +80,7 @@ def run(
         fail(str(failed), 1)
     except Stopped as stopped:
         raise KeyboardInterrupt from stopped
-    typer.echo(f"report: {report}")
+    say(f"report: {report}")
 
 
 @app.command()
@@ -87,7 +89,7 @@ def report(experiment: ExperimentFile) -> None:
     from flows.plan import load
     from tasks.render import build_report
 
-    typer.echo(f"report: {build_report(load(experiment).name)}")
+    say(f"report: {build_report(load(experiment).name)}")
 
 
 @app.command()
@@ -106,7 +108,7 @@ def cell(
     """Print the plain command that trains one cell by hand, without Prefect, engine or MLflow."""
     from flows.show import by_hand
 
-    typer.echo(by_hand(cell, folder))
+    say(by_hand(cell, folder))
 
 
 @app.command()
@@ -118,7 +120,7 @@ def sync(experiment: ExperimentFile) -> None:
     from tasks.tracking import sync as bring_up
 
     planned = make(experiment)
-    typer.echo(bring_up(planned, document(planned, known_references(planned))))
+    say(bring_up(planned, document(planned, known_references(planned))))
 
 
 @app.command()
@@ -129,10 +131,10 @@ def audit(experiment: ExperimentFile) -> None:
 
     found = differences(make(experiment))
     for line in found:
-        typer.echo(line)
+        say(line)
     if found:
         fail(f"{len(found)} differences; `ablate run` mends run folders, `ablate sync` mends MLflow", 1)
-    typer.echo("run folders are whole, and MLflow agrees with them")
+    say("run folders are whole, and MLflow agrees with them")
 
 
 SHIPPED = Path(__file__).parent.parent / "configs"
@@ -156,7 +158,7 @@ def nightly(
 
     try:
         with orphans.none(), temporary.server():
-            typer.echo(measure(str(panel), str(settings), engine.value))
+            say(measure(str(panel), str(settings), engine.value))
     except NightFailed as failed:
         fail(str(failed), 1)
 
@@ -180,7 +182,7 @@ def bisect(
     from flows.culprit import search
 
     with orphans.none(), temporary.server():
-        typer.echo(search(metric, good, bad, panel.absolute(), settings, engine.value))
+        say(search(metric, good, bad, panel.absolute(), settings, engine.value))
 
 
 @app.command()
@@ -191,9 +193,9 @@ def doctor() -> None:
     found = checks()
     marks = {True: "ok  ", False: "FAIL", None: "note"}
     for check in found:
-        typer.echo(f"{marks[check.ok]} {check.name}: {check.detail}")
+        say(f"{marks[check.ok]} {check.name}: {check.detail}")
         if check.ok is not True and check.advice:
-            typer.echo(f"     → {check.advice}")
+            say(f"     → {check.advice}")
     if any(check.ok is False for check in found):
         raise typer.Exit(1)
 
@@ -218,32 +220,28 @@ def down() -> None:
     from flows.running import stop
     from flows.supervise import stop_leftovers
 
-    typer.echo("stopped" if stop(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
+    say("stopped" if stop(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:
-    typer.echo(f"ablate: {message}", err=True)
+    complain(message)
     raise typer.Exit(code)
 
 
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
     from contrastive.errors import UserError
-    from tasks.secrets import masked
 
     try:
         app()
     except UserError as error:
-        sys.exit(_message(masked(str(error))))
+        complain(str(error))
+        sys.exit(2)
     except SystemExit as end:
         if end.code == 130:  # what the command line library makes of Ctrl-C
-            _message("stopped; the same command goes on from here")
+            complain("stopped; the same command goes on from here")
         raise
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        sys.exit(_message(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere"))
-
-
-def _message(text: str, code: int = 2) -> int:
-    print(f"ablate: {text}", file=sys.stderr)
-    return code
+        complain(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere")
+        sys.exit(2)

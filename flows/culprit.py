@@ -19,6 +19,7 @@ from contrastive.errors import UserError
 from flows import panel as panels
 from flows.nightly import read_settings
 from flows.supervise import CHECKOUT
+from flows.terminal import say
 from reports.nightly.evidence import Evidence, compare
 from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, step_of, whole
 from reports.nightly.settings import TIMINGS, Limits, Nightly
@@ -49,7 +50,7 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
         metric = metric_of(name, measured, limits)
         at_good, at_bad = rows(measured, metric, good), rows(ask(last), metric, bad)
         whole_change = compare(at_good[None], at_bad[None], step_of(measured.texts, metric))
-        print(f"{short(first)} good, {short(last)} bad: {said(metric, whole_change)}", flush=True)
+        say(f"{short(first)} good, {short(last)} bad: {said(metric, whole_change)}")
         check(metric, whole_change, limits, good, bad)
         return named(name, bisected(place / "search", first, last, judged(ask, metric, at_good, whole_change)))
 
@@ -108,10 +109,10 @@ def judged(
         try:
             change = compare(at_good[None], rows(ask(commit), metric, commit)[None])
         except UserError as error:
-            print(f"{short(commit)} skipped: {str(error).splitlines()[-1]}", flush=True)
+            say(f"{short(commit)} skipped: {str(error).splitlines()[-1]}")
             return "skip"
         found = "bad" if change.difference / whole_change.difference > 0.5 else "good"
-        print(f"{short(commit)} {found}: {said(metric, change)}", flush=True)
+        say(f"{short(commit)} {found}: {said(metric, change)}")
         return found
 
     return judge

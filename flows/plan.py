@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from contrastive import calibration, estimate, experiment, prefixes
 from contrastive import plan as plans
 from contrastive.config import Cell, Experiment
@@ -20,6 +18,7 @@ from contrastive.speed import Speed
 from contrastive.store import home
 from contrastive.wanted import embedded
 from flows import around
+from flows.terminal import say
 from tasks.engines.local import Places, places, room
 
 
@@ -164,17 +163,16 @@ def as_dict(plan: Plan) -> dict[str, Any]:
 
 
 def show(plan: Plan) -> None:
-    console = Console(highlight=False, soft_wrap=True)
     told = [f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()]
-    print("\n".join(told))  # ten thousand lines take a rich console half a second
+    say("\n".join(told))
     counts = Counter(status.action for status in plan.statuses.values())
     listed = ", ".join(
         f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items()
     )
-    console.print(f"{len(plan.statuses)} cells: {listed}", markup=False)
+    say(f"{len(plan.statuses)} cells: {listed}")
     if plan.to_do:
         for line in lines(predict(plan)):
-            console.print(line, markup=False)
+            say(line)
 
 
 def lines(found: Prediction) -> list[str]:

@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from contrastive.errors import printable
+
 
 class Progress:
     """Counts cells; safe to call from the supervisors' threads. Without a terminal only the lines are printed."""
 
     def __init__(self, total: int, reused: int):
-        self.console = Console(file=sys.stderr, highlight=False)
+        self.console = Console(file=sys.stderr, highlight=False, emoji=False)
         self.total, self.done = total, reused
         self.lock = threading.Lock()
         columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -22,7 +24,7 @@ class Progress:
         self.task = self.bar.add_task("cells", total=total, completed=reused)
 
     def __enter__(self) -> Self:
-        self.console.print(f"{self.total} cells, {self.done} of them finished before")
+        self.say(f"{self.total} cells, {self.done} of them finished before")
         self.bar.start()
         return self
 
@@ -32,10 +34,10 @@ class Progress:
         self.bar.stop()
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False)
+        self.console.print(printable(text), markup=False)  # around the bar
 
     def ended(self, name: str, result: str) -> None:
         with self.lock:
             self.done += 1
             self.bar.advance(self.task)
-            self.console.print(f"[{self.done}/{self.total}] {name}: {result}", markup=False)
+            self.say(f"[{self.done}/{self.total}] {name}: {result}")

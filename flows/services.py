@@ -18,6 +18,7 @@ from flows import exposure, running
 from flows.ports import LOOPBACK, answers, free_port, url
 from flows.prefect_server import command as prefect_server
 from flows.supervise import CHECKOUT, Services, program, services, wait_for
+from flows.terminal import say
 from flows.zombies import POOL, give_up_cut_off_runs, watch_for_zombies
 from tasks.address import is_database, tracking_uri
 from tasks.secrets import masked
@@ -49,11 +50,10 @@ def up(home: Path, host: str = LOOPBACK) -> None:
                 wait_for(f"{tracking}/health", ui)
             note(f"Prefect at {prefect}")
             shown = tracking or f"{masked(store)} (MLFLOW_TRACKING_URI; not served from here)"
-            print(
+            say(
                 f"Prefect  {prefect}\nMLflow   {shown}\nlogs     {home / 'logs'}\n"
                 f"to run   PREFECT_API_URL={prefect}/api prefect deployment run 'ablation-grid/quickstart'\n"
-                "Ctrl-C stops everything, and so does `ablate down` elsewhere",
-                flush=True,
+                "Ctrl-C stops everything, and so does `ablate down` elsewhere"
             )
             keep_going(started, f"{prefect}/api")
 

@@ -7,11 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from contrastive import claim, store, zero
 from contrastive.config import Cell
 from contrastive.errors import UserError
+from flows.terminal import say
 
 
 def find(beginning: str) -> Path:
@@ -54,11 +53,7 @@ def launcher(training: dict[str, Any]) -> str:
 
 
 def show(beginning: str) -> None:
-    folder, console = find(beginning), Console(highlight=False, soft_wrap=True)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False)
-
+    folder = find(beginning)
     say(f"{folder.name}  {folder}")
     if config := content(claim.at_work(folder) / "config.json"):
         say(config["name"])

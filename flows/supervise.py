@@ -12,6 +12,7 @@ from pathlib import Path
 from contrastive.errors import UserError
 from flows import watcher
 from flows.ports import answers
+from flows.terminal import say
 
 CHECKOUT = Path(__file__).parent.parent
 PATIENCE = 120.0  # seconds until a service must answer; the first start makes a database
@@ -50,7 +51,7 @@ class Services:
         """Start a dead service once more, after a pause that grows while it keeps dying."""
         service.pause = FIRST_PAUSE if time.monotonic() - service.began > STEADY else service.pause
         code = service.process.returncode
-        print(f"{service.name} ended with code {code}, and is started again; its log is {service.log}", flush=True)
+        say(f"{service.name} ended with code {code}, and is started again; its log is {service.log}")
         time.sleep(service.pause)
         service.pause = min(2 * service.pause, LONGEST_PAUSE)
         service.process, service.began = self._process(service.name, service.command, service.log), time.monotonic()

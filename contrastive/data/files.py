@@ -1,20 +1,36 @@
-"""Labelled rows from a file: csv, tsv, jsonl or parquet. A mistake in a file is told with its file and row."""
+"""Labelled rows from a file: csv, tsv, jsonl or parquet. A mistake in a file is told with its file and row.
+
+What is one label does not depend on the format. A label written as a decimal number is that number: 1, 1.0, 01, +1 and
+1e0 are the class `1`, as number or as text. `true` and `false` are one class in any case. Every other label is the word
+as it stands, without the white space around it.
+"""
 
 import csv
 import difflib
 import io
+import itertools
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from contrastive.errors import UserError
+from contrastive import paths
+from contrastive.errors import UserError, brief
 
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
+MOST_LISTED = 20  # columns that an error lists
 SURROGATE = re.compile("[\ud800-\udfff]")
+# Bounded, so that none takes long or much room: what is longer is a word. One digit of precision each is exact.
+NUMBER = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,9})?")
+EXACT = Context(prec=600, Emax=MAX_EMAX, Emin=MIN_EMIN)
+PLAINEST = 30  # digits before or after the point beyond which a number is named by its power of ten
+# What a row that was taken for one column seems to have between its columns, and the ending of such files.
+DELIMITERS = {";": "", "\t": ".tsv", ",": ".csv", "|": ""}
 
 # Setting → the column that it names: `text`, then `label` or `score`, then the others, `positive`, `other`, `subset` …
 Columns = Mapping[str, str]
@@ -24,22 +40,32 @@ Cells = Iterator[tuple[Any, ...]]  # row number from 1 (a header is none), and w
 @dataclass(frozen=True)
 class Rows:
     """Texts with the name of their label, or their score, as they stand in one source. `partners` are what else belongs
-    to a text: its positive and negative, or the other text of its pair, and the subset."""
+    to a text: its positive and negative, or the other text of its pair, and the subset. `spellings` are the ways in
+    which the source writes each label."""
 
     name: str
     texts: list[str]
     labels: list[str]
     partners: list[tuple[str, ...]] = field(default_factory=list)
+    spellings: dict[str, set[str]] = field(default_factory=dict)
+
+
+class Number(str):
+    """A number as a JSON file writes it, so that its label is made as that of the same characters in a csv file."""
+
+    __repr__ = str.__str__
 
 
 def read(path: Path, columns: Columns) -> Rows:
     """Some columns of a file, every row checked."""
-    reader = READERS.get(path.suffix.lower())
+    reader, name = READERS.get(path.suffix.lower()), brief(path)
     if reader is None:
-        raise UserError(f"{path}: cannot read `{path.suffix}` files; give one of {', '.join(READERS)}")
-    if not path.is_file():
-        raise UserError(not_there(path))
-    return checked(str(path), reader(path, columns), tuple(columns))
+        raise UserError(f"{name}: cannot read `{brief(path.suffix)}` files; give one of {', '.join(READERS)}")
+    paths.check_file(path)
+    try:
+        return checked(name, reader(path, columns), tuple(columns))
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror or brief(error)}); mend that, or copy it") from None
 
 
 def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ...] = ("text", "label")) -> Rows:
@@ -53,6 +79,8 @@ def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ..
             rows.texts.append(present[0])
             rows.labels.append(present[1])
             rows.partners.append(tuple(present[2:]))
+            if settings[1] == "label":
+                rows.spellings.setdefault(present[1], set()).add(_spelled(values[1]))
             continue
         for what, value in zip(settings, read, strict=True):
             if value is None:
@@ -74,23 +102,60 @@ def _tsv(path: Path, columns: Columns) -> Cells:
 
 
 def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
+    name = brief(path)
+    rows = _records(name, _decoded(path, delimiter), delimiter)
+    _, header, _ = next(rows, (0, [], 0))
+    if not header:
+        raise UserError(f"{name} is empty: its first row must name the columns")
+    if len(header) == 1 and header[0] not in columns.values():
+        _check_delimiter(name, header[0], delimiter)
+    positions = [_position(name, header, column, setting) for setting, column in columns.items()]
+    for number, (first, row, last) in enumerate(rows, start=1):
+        if len(row) != len(header):
+            lines = f"line {first}" if first == last else f"lines {first} to {last}"
+            raise UserError(
+                f"{name}, row {number} ({lines}): {len(row)} fields instead of {len(header)}; "
+                'a text with a delimiter or a line break in it needs "quotes"'
+            )
+        yield number, *(row[position] for position in positions)
+
+
+def _records(name: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str], int]]:
+    """Each row that is not empty, between its first and its last line."""
     csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(_decoded(path, delimiter), newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    first = 1
     try:
-        rows = (row for row in reader if row)
-        header = next(rows, [])
-        if not header:
-            raise UserError(f"{path} is empty: its first row must name the columns")
-        positions = [_position(path, header, name, setting) for setting, name in columns.items()]
-        for number, row in enumerate(rows, start=1):
-            if len(row) != len(header):
-                raise UserError(
-                    f"{path}, row {number} (line {reader.line_num}): {len(row)} fields instead of {len(header)}; "
-                    'a text with a delimiter or a line break in it needs "quotes"'
-                )
-            yield number, *(row[position] for position in positions)
+        for row in reader:
+            if row:
+                yield first, row, reader.line_num
+            first = reader.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; quotes inside of a text are doubled") from None
+        line = first + _lines_before_open_quote(text, first, delimiter)
+        noticed = f", noticed on line {reader.line_num}" if reader.line_num > line else ""
+        raise UserError(
+            f"{name}, line {line}: a quote begins there that is not closed as it should be ({brief(error)}{noticed}); "
+            "quotes inside of a text are doubled"
+        ) from None
+
+
+def _lines_before_open_quote(text: str, first: int, delimiter: str) -> int:
+    """How many lines below the first of a broken row the field begins that breaks it."""
+    row = "".join(itertools.islice(io.StringIO(text, newline=""), first - 1, None))
+    sound = re.match(rf'(?:(?:"[^"]*+(?:""[^"]*+)*+"|[^"{delimiter}\r\n][^{delimiter}\r\n]*+)?{delimiter})*+', row)
+    return len(re.findall("\r\n|\r|\n", row[: sound.end()])) if sound else 0
+
+
+def _check_delimiter(name: str, header: str, delimiter: str) -> None:
+    """That a header which was read as one column is one, and not several with something else between them."""
+    for other, ending in DELIMITERS.items():
+        if other != delimiter and other in header:
+            used, wanted = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (other, delimiter))
+            rename = f"rename the file to {ending}" if ending else f"save the file with {wanted} between the columns"
+            raise UserError(
+                f"{name}: its first row is one column, `{brief(header)}`. The delimiter seems to be {used} instead of "
+                f"{wanted}: {rename}"
+            )
 
 
 def _jsonl(path: Path, columns: Columns) -> Cells:
@@ -98,43 +163,56 @@ def _jsonl(path: Path, columns: Columns) -> Cells:
     for number, line in enumerate(_decoded(path, None).split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            pairs = json.loads(line, object_pairs_hook=list)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, row {number}: not JSON ({error})") from None
-        if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-            wanted = " and ".join(f"`{name}`" for name in columns.values())
-            raise UserError(f"{path}, row {number}: not a JSON object; each line is one, with {wanted}")
+        where = f"{brief(path)}, row {number}"
+        pairs = _object(where, line, columns)
         names = [name for name, _ in pairs]
-        where = f"{path}, row {number}"
         yield number, *(pairs[_position(where, names, name, setting)][1] for setting, name in columns.items())
+
+
+def _object(where: str, line: str, columns: Columns) -> list[tuple[str, Any]]:
+    """The names and values of a line, a name that stands there twice included."""
+    wanted = f"each line is one JSON object, with {' and '.join(f'`{brief(name)}`' for name in columns.values())}"
+    try:
+        pairs = json.loads(line, object_pairs_hook=list, parse_int=Number, parse_float=Number)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not JSON ({error.msg}, character {error.pos + 1}); {wanted}") from None
+    except RecursionError:
+        raise UserError(f"{where}: lists or objects in each other, deeper than can be read; {wanted}") from None
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        raise UserError(f"{where}: not a JSON object; {wanted}")
+    return pairs
 
 
 def _parquet(path: Path, columns: Columns) -> Cells:
     import pyarrow
     from pyarrow import parquet
 
+    name = brief(path)
     try:
         file = parquet.ParquetFile(path)
         names = file.schema_arrow.names
-        for setting, name in columns.items():
-            _position(path, names, name, setting)
+        for setting, column in columns.items():
+            _position(name, names, column, setting)
         number = 0
         for batch in file.iter_batches(batch_size=1000, columns=list(dict.fromkeys(columns.values()))):
-            for values in zip(*(batch.column(name) for name in columns.values()), strict=True):
+            for values in zip(*(batch.column(column) for column in columns.values()), strict=True):
                 number += 1
-                yield number, *(_parquet_value(path, number, value) for value in values)
+                yield number, *(_parquet_value(name, number, value) for value in values)
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a readable parquet file ({error})") from None
+        raise UserError(f"{name}: not a readable parquet file ({brief(error)}); write it again") from None
 
 
-def _parquet_value(path: Path, number: int, value: Any) -> Any:
+def _parquet_value(name: str, number: int, value: Any) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError as error:
         broken = error.object[error.start]
         raise UserError(
-            f"{path}, row {number}: byte {error.start} of the value (0x{broken:02x}) is not UTF-8"
+            f"{name}, row {number}: byte {error.start} of the value (0x{broken:02x}) is not UTF-8; save it as UTF-8"
+        ) from None
+    except (ValueError, ArithmeticError, LookupError) as error:  # a time that no calendar has, a zone that nobody knows
+        raise UserError(
+            f"{name}, row {number}: the value cannot be read ({brief(error)}); give text or a number"
         ) from None
 
 
@@ -145,7 +223,10 @@ def _decoded(path: Path, delimiter: str | None) -> str:
     """The text of a UTF-8 file; an error names the row and line of the first broken byte."""
     content = path.read_bytes()
     try:
-        return content.decode("utf-8").removeprefix("\ufeff")
+        text = content.decode("utf-8").removeprefix("\ufeff")
+        if "\0" in text.partition("\n")[0]:
+            raise UserError(f"{brief(path)} begins with NUL characters, as UTF-16 has them; save it as UTF-8")
+        return text
     except UnicodeDecodeError as error:
         start = error.start
     line = content.count(b"\n", 0, start) + 1
@@ -156,20 +237,26 @@ def _decoded(path: Path, delimiter: str | None) -> str:
         row = sum(1 for cells in csv.reader(before, delimiter=delimiter) if cells) - 1
     place = f"row {row} (line {line})" if row else "the header"
     raise UserError(
-        f"{path}, {place}: byte {start} of the file (0x{content[start]:02x}) is not UTF-8; save it as UTF-8"
+        f"{brief(path)}, {place}: byte {start} of the file (0x{content[start]:02x}) is not UTF-8; save it as UTF-8"
     )
 
 
-def _position(where: object, names: list[str], name: str, setting: str) -> int:
+def _position(where: str, names: list[str], name: str, setting: str) -> int:
     if names.count(name) > 1:
-        raise UserError(f"{where} has {names.count(name)} columns `{name}`; rename all but one")
+        raise UserError(f"{where} has {names.count(name)} columns `{brief(name)}`; rename all but one")
     if name not in names:
         near = difflib.get_close_matches(name.lower(), [known.strip().lower() for known in names], n=1)
         nearest = next((known for known in names if near and known.strip().lower() == near[0]), None)
-        hint = f"did you mean `{nearest}`? " if nearest is not None else ""
-        listed = ", ".join(f"`{known}`" for known in names)
-        raise UserError(f"{where} has no column `{name}`; {hint}It has {listed}. Set data.{setting} to one of them")
+        hint = f"did you mean `{brief(nearest)}`? " if nearest is not None else ""
+        raise UserError(
+            f"{where} has no column `{brief(name)}`; {hint}It has {_columns(names)}. Set data.{setting} to one of them"
+        )
     return names.index(name)
+
+
+def _columns(names: list[str]) -> str:
+    listed = ", ".join(f"`{brief(name, 80)}`" for name in names[:MOST_LISTED]) or "none"
+    return listed + (f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else "")
 
 
 def _missing(value: Any) -> bool:
@@ -181,14 +268,30 @@ def _missing(value: Any) -> bool:
 
 
 def _label_name(name: str, number: int, label: Any) -> str | None:
-    """A label as a word: 1 and 1.0 are one class, as files with a gap somewhere turn whole numbers into fractions."""
+    """The class that a label names; None where there is none."""
     if _missing(label) or (isinstance(label, str) and label.strip().lower() == "nan"):
         return None
-    if not isinstance(label, str | int | float):
-        raise UserError(f"{name}, row {number}: the label is {label!r}; give a word or a number")
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    return _characters(name, number, str(label).strip())
+    if not isinstance(label, str | int | float | Decimal) or (isinstance(label, float) and math.isinf(label)):
+        raise UserError(f"{name}, row {number}: the label is {brief(repr(label))}; give a word or a number")
+    return _class(_characters(name, number, _spelled(label)).strip())
+
+
+def _spelled(label: str | int | float | Decimal) -> str:
+    """A label as the file has it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+@lru_cache(maxsize=10_000)
+def _class(word: str) -> str:
+    """One name for the ways to write a number, or true and false."""
+    if word.lower() in ("true", "false"):
+        return word.lower()
+    if not NUMBER.fullmatch(word):
+        return word
+    value = EXACT.create_decimal(word).normalize(EXACT)
+    if not value:
+        return "0"
+    return f"{value:f}" if abs(value.adjusted()) <= PLAINEST else str(value)
 
 
 def _score(name: str, number: int, score: Any) -> str | None:
@@ -197,14 +300,17 @@ def _score(name: str, number: int, score: Any) -> str | None:
         return None
     try:
         value = float(score)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
-        raise UserError(f"{name}, row {number}: the score is {score!r}; give a number")
+        raise UserError(f"{name}, row {number}: the score is {brief(repr(score))}; give a number")
     return repr(value)
 
 
 def _text(name: str, number: int, value: Any) -> str | None:
+    if not _missing(value) and (isinstance(value, Number) or not isinstance(value, str)):
+        kind = "number" if isinstance(value, Number | int | float | Decimal) else type(value).__name__
+        raise UserError(f"{name}, row {number}: the text is {brief(value)} ({kind}); give a text")
     return None if _missing(value) else _characters(name, number, value)
 
 
@@ -216,9 +322,7 @@ MEANING: Mapping[str, Callable[[str, int, Any], str | None]] = {
 }
 
 
-def _characters(name: str, number: int, value: Any) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"{name}, row {number}: the text is {value!r} ({type(value).__name__}), not a text")
+def _characters(name: str, number: int, value: str) -> str:
     if not value.isascii() and SURROGATE.search(value):
         raise UserError(
             f"{name}, row {number}: holds half of a surrogate pair, which is no character; repair or remove it"
@@ -230,14 +334,3 @@ def _listed(numbers: list[int]) -> str:
     rest = len(numbers) - 5
     shown = ", ".join(str(number) for number in numbers[:5]) + (f" and {rest} more" if rest > 0 else "")
     return f"row {shown} has" if len(numbers) == 1 else f"rows {shown} have"
-
-
-def not_there(path: Path) -> str:
-    """That a file is missing, where it was sought, and what has nearly its name."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        return f"{path} is a folder; name a csv, tsv, jsonl or parquet file in it"
-    if not folder.is_dir():
-        return f"there is no file {path}: there is no folder {folder}"
-    near = difflib.get_close_matches(path.name, [other.name for other in folder.iterdir()], n=1)
-    return f"there is no file {path} in {folder}" + (f"; did you mean {near[0]}?" if near else "")

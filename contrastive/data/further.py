@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +148,7 @@ def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
         key = json.dumps([splits.same(text), splits.same(other)], ensure_ascii=False)
         pairs[key] = min((text, other), pairs.get(key, (text, other)))
         texts.append(key)
-    return Rows(rows.name, texts, rows.labels)
+    return replace(rows, texts=texts, partners=[])
 
 
 def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:

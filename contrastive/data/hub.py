@@ -7,7 +7,7 @@ from pathlib import Path
 from contrastive import locate
 from contrastive.data import files
 from contrastive.data.files import Columns, Rows
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 
 
 def read(source: str, split: str, columns: Columns) -> Rows:
@@ -24,11 +24,15 @@ def read(source: str, split: str, columns: Columns) -> Rows:
     parts = [
         files.read(path, columns) for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
     ]
+    spellings: dict[str, set[str]] = {}
+    for label, ways in (item for part in parts for item in part.spellings.items()):
+        spellings.setdefault(label, set()).update(ways)
     return Rows(
         f"{source}, split {split}",
         [text for part in parts for text in part.texts],
         [label for part in parts for label in part.labels],
         [partners for part in parts for partners in part.partners],
+        spellings,
     )
 
 
@@ -47,9 +51,9 @@ def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) ->
         chosen = [path for path in paths if worded[path]]
         meant = sorted({re.sub("[0-9]+", "", worded[path][-1]) for path in chosen})
         if len(meant) > 1:
-            raise UserError(f"{source}: the split `{split}` could be {' or '.join(meant)}; name one of them")
+            raise UserError(f"{source}: the split `{brief(split)}` could be {' or '.join(meant)}; name one of them")
     if not chosen:
-        raise UserError(f"{source} has no split `{split}`; its files are {', '.join(map(str, paths[:10]))}")
+        raise UserError(f"{source} has no split `{brief(split)}`; its files are {', '.join(map(str, paths[:10]))}")
     folders = sorted({path.parent.as_posix() for path in chosen})
     if len(folders) > 1:
         raise UserError(

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from contrastive.config import Data
 from contrastive.data.files import Rows
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 
 SPLITS = ("train", "validation", "test")
+MOST_LABELS = 20  # that an error names
+LISTED = 5  # classes, or ways to write one, that a note names
 UNKNOWN = "-1"  # what stands for the labels of test sets that are kept secret, as GLUE's
 
 
@@ -71,12 +73,30 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     drawn = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     parts = {name: {text: rest[text] for text in texts} for name, texts in drawn.items() if name not in parts} | parts
 
+    notes += _spelled_alike(pool, *own.values())
+
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
         splits["train"].partners.extend(partners[same(text)] for text in splits["train"].texts)
     return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes))
+
+
+def _spelled_alike(*sources: Rows) -> list[str]:
+    """What to say of labels that are one class and that the data writes in several ways, such as 1 and 1.0."""
+    spellings: dict[str, set[str]] = {}
+    for rows in sources:
+        for label, spelled in rows.spellings.items():
+            spellings.setdefault(label, set()).update(spelled)
+    merged = [
+        f"`{brief(label, 80)}` ({_listed(sorted(ways))})" for label, ways in sorted(spellings.items()) if len(ways) > 1
+    ]
+    return [f"{len(merged)} classes are written in several ways: {', '.join(merged[:LISTED])}"] if merged else []
+
+
+def _listed(ways: list[str]) -> str:
+    return ", ".join(f"`{brief(way, 80)}`" for way in ways[:LISTED]) + (" …" if len(ways) > LISTED else "")
 
 
 def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
@@ -136,13 +156,18 @@ def _enough(there: int, wanted: Mapping[str, int | None], pool: Rows, notes: lis
         )
 
 
+def _some(labels: list[str]) -> str:
+    rest = len(labels) - MOST_LABELS
+    return ", ".join(labels[:MOST_LABELS]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...]:
     """All labels in order, numbers by value, after making sure that training sees each of them."""
     counts = {split: Counter(part.values()) for split, part in parts.items()}
     labels = set().union(*counts.values())
     if len(labels) == 1:
         raise UserError(
-            f"{name}: all texts have the label `{labels.pop()}`; classes are compared, so give at least two"
+            f"{name}: all texts have the label `{brief(labels.pop())}`; classes are compared, so give at least two"
         )
     for split in ("test", "validation"):
         if set(counts[split]) == {UNKNOWN} and UNKNOWN not in counts["train"]:
@@ -151,14 +176,15 @@ def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...
                 "split that has them, such as `validation`"
             )
         unseen = [
-            f"`{label}` ({count} texts)"
+            f"`{brief(label, 80)}` ({count} texts)"
             for label, count in sorted(counts[split].items())
             if label not in counts["train"]
         ]
         if unseen:
             raise UserError(
-                f"{name}: {', '.join(unseen)} only in {split}, never in train, which has "
-                f"{', '.join(sorted(counts['train']))}. Correct the label, or take more training texts"
+                f"{name}: {_some(unseen)} only in {split}, never in train, which has "
+                f"{_some([brief(label, 80) for label in sorted(counts['train'])])}. Correct the label, or take more "
+                "training texts"
             )
     numeric = all(re.fullmatch("-?[0-9]{1,18}", label) for label in labels)
     return tuple(sorted(labels, key=(lambda label: (int(label), label)) if numeric else None))

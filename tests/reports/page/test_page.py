@@ -17,9 +17,9 @@ from tests import browser as browsers
 from tests.reports.figures import sample
 from tests.reports.page import sections as handed
 
-HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<!--", "\u2028 \\u003c & \"'")
+HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<!--", "\u202e\x1b[1m \\u003c & \"'")
 CLASSES = ("</script>", "<img src=http://127.0.0.1:9/x onerror=alert(3)>", "{{ 7 * 7 }}")
-LABELS = ("ce", "<b onclick=alert(4)>rdrop</b>", 'ce+"supcon"')
+LABELS = ("ce", "<b onclick=alert(4)>rdrop</b>", 'ce+"supcon"\x9b\u202e')
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +98,11 @@ def point(page: Page, canvas: int, number: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE) + 1))
-def test_a_point_tells_its_class_and_text_as_they_are(shown: Page, made: SimpleNamespace, number: int):
+def test_a_point_tells_its_class_and_text_as_a_reader_can_see_them(shown: Page, made: SimpleNamespace, number: int):
     shown.mouse.move(*point(shown, 0, number))
     text = list(made.results.texts.values())[number]
-    assert shown.locator("#told").text_content() == f"{CLASSES[number % 3]}: {text}"
+    seen = text.replace("\u202e", "\\u202e").replace("\x1b", "\\u001b")
+    assert shown.locator("#told").text_content() == f"{CLASSES[number % 3]}: {seen}"
     assert shown.locator("#told").is_visible()
     shown.mouse.move(1, 1)
     assert shown.locator("#told").is_hidden()
@@ -211,3 +212,8 @@ def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNa
 
 def outside_data(text: str) -> str:
     return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
+
+
+def test_nothing_of_the_page_turns_text_around_or_stays_unseen(made: SimpleNamespace):
+    text = made.path.read_text(encoding="utf-8")
+    assert "\\u202e" in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)

@@ -1,0 +1,86 @@
+"""Paths that people give: every setting that names one says the same of what cannot be there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from contrastive import data, locate, paths, zero
+from contrastive.config import Data
+from contrastive.data import further
+from contrastive.errors import UserError
+from contrastive.evaluation import Transfer
+
+NOBODY = "~nosuchuser/there/x.csv"
+NAMED = {
+    "data.source": lambda: data.load_splits(Data(source=f"file:{NOBODY}", test=1)),
+    "its digest": lambda: data.content_digest(Data(source=f"file:{NOBODY}", test=1)),
+    "data.test": lambda: data.content_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
+    "data.validation": lambda: data.content_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
+    "encoder.model and translators": lambda: locate.model_folder(f"file:{NOBODY}"),
+    "training.sharding": lambda: zero.settings(f"deepspeed:{NOBODY}"),
+    "transfer": lambda: further.content_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_home_of_nobody_is_a_clear_error_wherever_it_is_named(name):
+    with pytest.raises(UserError, match="there is no home ~nosuchuser on this machine; write the whole path"):
+        NAMED[name]()
+
+
+def test_a_home_is_found(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert paths.given("~/x.csv") == Path("/home/someone/x.csv")
+    monkeypatch.delenv("HOME")
+    assert paths.given("~root/x.csv").is_absolute()
+
+
+def test_only_this_module_looks_homes_up():
+    modules = (Path(__file__).parents[2] / "contrastive").rglob("*.py")
+    assert [path.name for path in modules if "expanduser" in path.read_text(encoding="utf-8")] == ["paths.py"]
+
+
+def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}")
+    os.mkfifo(tmp_path / "vocab.txt")
+    with pytest.raises(UserError, match="vocab.txt is a pipe"):
+        locate.content_digest(f"file:{tmp_path}", locate.MODEL_FILES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.safetensors.index.json", "{", "is no JSON object"),
+        ("model.safetensors.index.json", "[]", "is no JSON object"),
+        ("config.json", "{", "config.json is no JSON object"),
+        ("config.json", "{}", "does not say num_hidden_layers and hidden_size"),
+    ],
+)
+def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
+    from contrastive.config import Encoder
+
+    for each in ("config.json", "model.safetensors"):
+        (tmp_path / each).write_text("{}")
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        locate.shape(Encoder(model=f"file:{tmp_path}"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "there is no folder"),
+        ("file", "is a file, and a folder is needed"),
+        ("loop", "leads back to itself"),
+    ],
+)
+def test_a_model_that_is_no_folder(tmp_path, kind, message):
+    path = tmp_path / "model"
+    if kind == "file":
+        path.write_text("")
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    with pytest.raises(UserError, match=message):
+        locate.model_folder(f"file:{path}")

