@@ -40,10 +40,8 @@ def positions(config: dict[str, Any]) -> int | None:
 
 
 def folder_here(model: str) -> Path | None:
-    if model.startswith("hf:"):
-        return cached(model)
     try:
-        return locate.model_folder(model)
+        return cached(model) if model.startswith("hf:") else locate.model_folder(model)
     except UserError:  # said where the model is looked up
         return None
 

