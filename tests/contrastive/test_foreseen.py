@@ -64,7 +64,7 @@ def test_a_test_split_of_one_class_is_told(text):
 def test_too_few_texts_for_the_folds_are_told(text):
     (line,) = told(text("aaaaaaabbb")).warnings
     assert line.startswith(
-        "test has a class of 3 texts, and 5 folds need 5: svm will be left out; set evaluation.folds"
+        "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
     )
 
 
