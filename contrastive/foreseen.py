@@ -80,8 +80,8 @@ def left_out(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
             yield f"{split} has {sizes[0]} texts, all of one class: {lost} will be left out"
         elif len(sizes) > 1 and min(sizes) < evaluation.folds and (lost := chosen(folded, evaluation)):
             yield (
-                f"the smallest class of {split} has {min(sizes)}, and {evaluation.folds} folds need {evaluation.folds} texts: "
-                f"{lost} will be left out; set evaluation.folds lower, or give the split more texts"
+                f"the smallest class of {split} has {min(sizes)}, and {evaluation.folds} folds need {evaluation.folds} "
+                f"texts: {lost} will be left out; set evaluation.folds lower, or give the split more texts"
             )
 
 
