@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from contrastive import registry
+from contrastive.errors import brief_name
 from contrastive.evaluation import Evaluation
-from contrastive.settings import Name, Positive, Seed, Settings, Weights, known
+from contrastive.settings import Name, Positive, Seed, Settings, Weights, check_no_number, known
 from contrastive.speed import Speed
 
 
@@ -30,6 +31,12 @@ class Data(Settings):
     validation: Annotated[int, Field(ge=0)] | str = Field(0, description="number of texts, or a split or file")
     test: Positive | str = Field(description="number of texts, or the name of a split or file of its own")
     max_length: int = Field(128, ge=4, le=8192, description="tokens kept of a text, special tokens included")
+
+    @field_validator("validation", "test")
+    @classmethod
+    def _no_number_as_text(cls, value: int | str) -> int | str:
+        check_no_number(value)
+        return value
 
     @model_validator(mode="after")
     def _pairs(self) -> "Data":
@@ -147,12 +154,12 @@ class Objective(Settings):
     @classmethod
     def _known_loss(cls, value: str) -> str:
         for name in value.split("+"):
-            known("loss", name, registry.entries("contrastive.losses", "LOSSES"))
+            known("loss", brief_name(name), registry.entries("contrastive.losses", "LOSSES"))
         if {"ce", "rdrop"} <= set(value.split("+")):
             rest = "+".join(name for name in value.split("+") if name != "ce")
-            raise ValueError(f"rdrop already contains the cross-entropy; write `{rest}`")
+            raise ValueError(f"rdrop already contains the cross-entropy; write `{brief_name(rest)}`")
         if len(set(value.split("+"))) < len(value.split("+")):
-            raise ValueError(f"`{value}` names a loss twice")
+            raise ValueError(f"`{brief_name(value)}` names a loss twice")
         # one name for one sum: ce+… and …+mlm, what is between them by the alphabet
         return "+".join(sorted(value.split("+"), key=lambda name: (name not in ("ce", "rdrop"), name == "mlm", name)))
 
@@ -167,7 +174,7 @@ class Objective(Settings):
     @classmethod
     def _known_view(cls, value: str | None) -> str | None:
         if value is not None:
-            known("view", value, registry.entries("contrastive.views", "VIEWS"))
+            known("view", brief_name(value), registry.entries("contrastive.views", "VIEWS"))
         return value
 
     @model_validator(mode="after")
@@ -424,6 +431,7 @@ class Resources(Settings):
     gpus_per_cell: float = Field(
         1.0, ge=0, le=1, description="share of a GPU of a cell, or of each of its processes; .5 packs two, 0 needs none"
     )
+    most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is taken for a slip")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
     hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is begun again")
 

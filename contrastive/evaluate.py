@@ -32,19 +32,24 @@ def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int =
         np.load(folder / "embeddings.npz") as embeddings,
         np.load(folder / "predictions.npz") as predictions,
     ):
+        notes: dict[str, str] = {}
         with about(folder.name):
-            scores = dict(measured(embeddings, predictions, evaluation))
+            scores = dict(measured(embeddings, predictions, evaluation, notes))
         write_arrays(into / "picture.npz", picture(embeddings, evaluation))
         each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
         ids = {f"{split}.ids": embeddings[f"{split}.ids"] for split in evaluation.splits}
     write_arrays(into / "examples.npz", each | ids)
     named = [score.described() | {"name": name} for name, score in scores.items()]
     key = evaluation_key(evaluation)
-    store.write_json(into / "scores.json", {"version": EVALUATION_VERSION, "key": key, "scores": named})
+    found = {"version": EVALUATION_VERSION, "key": key, "scores": named}
+    store.write_json(into / "scores.json", found | ({"notes": notes} if notes else {}))
 
 
-def measured(embeddings: Arrays, predictions: Arrays, evaluation: Evaluation) -> Iterator[tuple[str, Score]]:
-    """Name and score, row by row: first of the vectors that trained as they are."""
+def measured(
+    embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, notes: dict[str, str]
+) -> Iterator[tuple[str, Score]]:
+    """Name and score, row by row: first of the vectors that trained as they are. `notes` get what was left out: the
+    row, split and metric, and why."""
     for split in evaluation.splits:
         if split not in embeddings:
             raise UserError(
@@ -53,17 +58,24 @@ def measured(embeddings: Arrays, predictions: Arrays, evaluation: Evaluation) ->
     for other in ("", *evaluation.vectors):
         for how in ("", *evaluation.post):
             row = "".join(f"{part}/" for part in (other, how) if part)
+            left_out: dict[str, str] = {}
             with about(row.rstrip("/")):
                 change = fitted(how, embeddings, other)
                 found = [
-                    *of_splits(embeddings, predictions if not row else {}, evaluation, other, change),
+                    *of_splits(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
                     *of_transfer(embeddings, evaluation, other, change),
                 ]
+            notes |= {f"{row}{name}": why for name, why in left_out.items()}
             yield from ((f"{row}{name}", score) for name, score in found)
 
 
 def of_splits(
-    embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, other: str, change: Change
+    embeddings: Arrays,
+    predictions: Arrays,
+    evaluation: Evaluation,
+    other: str,
+    change: Change,
+    notes: dict[str, str],
 ) -> Iterator[tuple[str, Score]]:
     for split in evaluation.splits:
         with about(split):
@@ -74,8 +86,10 @@ def of_splits(
             inputs = Inputs(
                 change(vectors), labels, inputs.logits, evaluation.folds, None if twice is None else both(change, twice)
             )
-            for score in metrics.measure(evaluation.metrics, inputs):
+            left_out: dict[str, str] = {}
+            for score in metrics.measure(evaluation.metrics, inputs, left_out):
                 yield f"{split}.{score.name}", score
+            notes |= {f"{split}.{name}": why for name, why in left_out.items()}
 
 
 def of_transfer(embeddings: Arrays, evaluation: Evaluation, other: str, change: Change) -> Iterator[tuple[str, Score]]:

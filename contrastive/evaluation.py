@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from contrastive import registry
-from contrastive.settings import Name, Positive, Settings, known
+from contrastive.errors import brief_name
+from contrastive.settings import Name, Positive, Settings, check_no_number, known
 
 Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^(whiten|whiten:[1-9][0-9]{0,5}|standardise|flow)$")]
@@ -32,6 +33,12 @@ class Transfer(Settings):
     metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
         None, description="what the task is known for; left out: GLUE's for GLUE's tasks, else accuracy or spearman"
     )
+
+    @field_validator("test")
+    @classmethod
+    def _no_number_as_text(cls, value: int | str | None) -> int | str | None:
+        check_no_number(value)
+        return value
 
     @model_validator(mode="after")
     def _fitting(self) -> "Transfer":
@@ -93,5 +100,5 @@ class Evaluation(Settings):
     def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         there = registry.entries("contrastive.metrics", "METRICS")
         if unknown := [name for name in value if name not in there]:
-            known("metric", "`, `".join(unknown), there)
+            known("metric", "`, `".join(map(brief_name, unknown[:5])), there)
         return value

@@ -2,20 +2,20 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from contrastive import grid, paths, registry, schema, zero
+from contrastive import grid, paths, positions, registry, schema, zero
 from contrastive.config import PARTS, SETTINGS, Encoder, Experiment, Objective, Scratch, Section, Training, misfit
-from contrastive.document import Document, Problem, read
-from contrastive.errors import UserError, brief
+from contrastive.document import LONGEST, Document, Problem, read
+from contrastive.errors import UserError, brief, brief_name
 from contrastive.evaluation import Evaluation
-from contrastive.explain import MISSING, Finding, Place, explained, nearest, shown, unknown_in_cells
-from contrastive.locate import SCRATCH_POSITIONS, TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder
+from contrastive.explain import MISSING, Finding, Place, explained, listed, nearest, shown, unknown_in_cells
+from contrastive.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
@@ -59,7 +59,8 @@ def load(path: Path | str) -> Experiment:
     try:
         if not os.path.isdir(path) and os.path.lexists(path):
             paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
-        content = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            content = file.read(4 * LONGEST + 1)  # bytes of a character: what is larger is not read whole
     except UserError as error:
         raise ExperimentError([Problem(name, 0, str(error).removeprefix(f"{brief(path)} "))]) from None
     except FileNotFoundError:
@@ -86,7 +87,7 @@ def parse(text: str, name: str = "experiment") -> Experiment:
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     experiment, findings = _experiment(document.data)
     findings += _outside_cells(experiment, findings)
-    findings += _in_cells(experiment, findings)
+    findings += list(_too_many(experiment)) or _in_cells(experiment, findings)
     problems = document.problems + [_problem(document, name, *finding) for finding in findings]
     if problems:
         raise ExperimentError(sorted(set(problems)))
@@ -103,8 +104,7 @@ def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
         except ValidationError as error:
             found = list(explained(error, Experiment, data))
             findings += [item for item in found if attempt == 0 or not item[1].startswith(MISSING)]
-            for place, _ in found:
-                data = _repaired(data, _replaceable(place))
+            data = _repaired(data, dict.fromkeys(_replaceable(place) for place, _ in found))
     raise AssertionError(f"no repair for {findings}")
 
 
@@ -140,8 +140,7 @@ def _axis(place: Place, name: str, values: tuple[Any, ...]) -> Iterator[Finding]
         yield place, "an empty axis; give it a value or leave it out"
     for position, value in enumerate(values):
         yield from _value((*place, position), name, value)
-        if any(_same(value, earlier) for earlier in values[:position]):
-            yield (*place, position), f"{shown(value)} is given twice"
+    yield from (((*place, position), f"{shown(values[position])} is given twice") for position in _repeated(values))
 
 
 def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
@@ -169,7 +168,7 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
-            yield f"no data of a package `{package}`" + nearest(package, packages)
+            yield f"no data of a package `{brief_name(package)}`" + nearest(package, packages)
 
 
 def _missing(model: str) -> Iterator[str]:
@@ -192,24 +191,23 @@ def _unusable(sharding: str | None) -> Iterator[str]:
 
 def _outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
     """What no single value shows: repeated seeds and titles, and tables of what is not there."""
-    for position, seed in enumerate(experiment.seeds):
-        if seed in experiment.seeds[:position]:
-            yield ("seeds", position), f"{seed} is given twice"
+    for position in _repeated(experiment.seeds):
+        yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
     if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
         yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
     yield from _evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
         values = getattr(experiment.evaluation, name)
-        for position, value in enumerate(values):
-            if value in values[:position]:
-                yield ("evaluation", name, position), f"`{value}` is given twice"
+        for position in _repeated(values):
+            yield ("evaluation", name, position), f"`{values[position]}` is given twice"
     titles = [section.title for section in experiment.sections]
+    for number in _repeated(titles):
+        if titles[number] != PLACEHOLDERS["title"]:
+            yield ("sections", number, "title"), f"another section has the title {shown(titles[number])} too"
     evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
+    there = evaluated(experiment.evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
-        place: Place = ("sections", number)
-        if section.title != PLACEHOLDERS["title"] and section.title in titles[:number]:
-            yield (*place, "title"), f"another section has the title {shown(section.title)} too"
-        yield from _table(place, section, experiment.evaluation if evaluation_is_sound else None)
+        yield from _table(("sections", number), section, experiment.evaluation, there)
 
 
 def _evaluation(experiment: Experiment) -> Iterator[Finding]:
@@ -231,9 +229,9 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
             except UserError as error:
                 yield (*place, "post", position), str(error)
     names = [transfer.name for transfer in evaluation.transfer]
+    for position in _repeated(names):
+        yield (*place, "transfer", position, "name"), f"other further data has the name {names[position]} too"
     for position, transfer in enumerate(evaluation.transfer):
-        if transfer.name in names[:position]:
-            yield (*place, "transfer", position, "name"), f"other further data has the name {transfer.name} too"
         yield from (((*place, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
 
@@ -250,23 +248,40 @@ def evaluated(evaluation: Evaluation) -> list[str]:
     return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
 
 
-def _table(place: Place, section: Section, evaluation: Evaluation | None) -> Iterator[Finding]:
+def _table(place: Place, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
+    """What a table shows that is not there; `there` are the names of the scores, where these are known."""
     table, place = section.show.table, (*place, "show", "table")
     axes = grid.axis_names(section)
     for side in ("rows", "columns"):
         name = getattr(table, side)
         if name is not None and name not in axes:
-            yield (*place, side), f"`{name}` is not an axis of this section" + nearest(name, axes)
+            yield (*place, side), f"`{brief_name(name)}` is not an axis of this section" + nearest(name, axes)
     if table.columns is not None and table.columns == table.rows:
-        yield (*place, "columns"), f"`{table.columns}` names the rows already"
-    if evaluation is None:
+        yield (*place, "columns"), f"`{brief_name(table.columns)}` names the rows already"
+    if there is None:
         return
-    there = evaluated(evaluation)
     if section.show.transfer and not evaluation.transfer:
         yield (*place[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
+    known = set(there) if len(table.values) > 1 else there
     for position, value in enumerate(table.values):
-        if value not in there:
-            yield (*place, "values", position), f"`{value}` is not evaluated" + nearest(value, there)
+        if value not in known:
+            yield (*place, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest(value, there)
+
+
+def _too_many(experiment: Experiment) -> Iterator[Finding]:
+    """More cells than anybody means to train. They are counted, since to make them would take hours and all memory."""
+    counts = [grid.count(section) for section in experiment.sections]
+    cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
+    if cells <= most:
+        return
+    number = counts.index(max(counts))
+    parts = [f"{name} {len(values)}" for name, values in experiment.sections[number].axes.items()]
+    parts += [f"include {length}"] if (length := len(experiment.sections[number].include)) else []
+    yield (
+        ("sections", number),
+        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells, before `exclude`, and at most "
+        f"{most} are taken; the most are here: {listed(parts)} values. Give fewer, or raise resources.most_cells",
+    )
 
 
 def _in_cells(experiment: Experiment, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -318,9 +333,10 @@ def _refusals(builder: grid.Builder, overlay: grid.Overlay) -> Iterator[str]:
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
         yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
+    most = positions.longest(encoder.model)
+    if most is not None and longest > most:
+        yield f"data.max_length is {longest}, and {encoder.model} takes at most {most} tokens: lower data.max_length"
     if encoder.model.startswith("scratch:"):
-        if longest > SCRATCH_POSITIONS:
-            yield f"data.max_length is {longest}, and {encoder.model} takes at most {SCRATCH_POSITIONS} tokens"
         blocks = (encoder.scratch or Scratch()).layers
         wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
         if max(wanted) >= blocks:
@@ -377,28 +393,50 @@ def _replaceable(place: Place) -> Place:
     return place
 
 
-def _repaired(data: Any, place: Place, holder: str = "") -> Any:
-    """The data without what is at `place`, or with something that will do."""
-    name, rest = place[0], place[1:]
+def _repaired(data: Any, places: Iterable[Place], holder: str = "") -> Any:
+    """The data without what is at `places`, or with something that will do."""
+    rests: dict[str | int, list[Place]] = {}
+    for place in places:
+        rests.setdefault(place[0], []).append(place[1:])
     if isinstance(data, tuple):
-        assert isinstance(name, int)
-        usable = PLACEHOLDERS["sections"][0] if holder == "sections" else {}
-        return (*data[:name], _repaired(data[name], rest) if rest else usable, *data[name + 1 :])
-    if not isinstance(data, dict) or (rest and name not in data):
+        usable, items = PLACEHOLDERS["sections"][0] if holder == "sections" else {}, list(data)
+        for position, inner in rests.items():
+            assert isinstance(position, int)
+            items[position] = usable if () in inner else _repaired(items[position], inner)
+        return tuple(items)
+    if not isinstance(data, dict):
         return data  # another repair took it
-    if rest:
-        return data | {name: _repaired(data[name], rest, str(name))}
-    if name in data:
-        return {key: value for key, value in data.items() if key != name}
-    return data | {name: PLACEHOLDERS[name]} if name in PLACEHOLDERS else data  # taken with another item of its list
+    found = dict(data)
+    for name, inner in rests.items():
+        if () not in inner:
+            found |= {name: _repaired(data[name], inner, str(name))} if name in data else {}
+        elif name in data:
+            del found[name]
+        elif name in PLACEHOLDERS:
+            found[name] = PLACEHOLDERS[name]
+    return found
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+def _repeated(values: Sequence[Any]) -> Iterator[int]:
+    """The positions of the values that stand before already."""
+    seen = set()
+    for position, value in enumerate(values):
+        if (key := _key(value)) in seen:
+            yield position
+        seen.add(key)
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that say the same: 1 and 1.0 do, 1 and true do not."""
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    if isinstance(value, Mapping):
+        return frozenset((name, _key(inner)) for name, inner in value.items())
+    return isinstance(value, bool), value
 
 
 def _problem(document: Document, name: str, place: Place, message: str) -> Problem:
-    setting = ".".join(str(part) for part in place if isinstance(part, str))
+    setting = ".".join(brief_name(part) for part in place if isinstance(part, str))
     return Problem(name, document.line(place), f"{setting}: {message}" if setting else message)
 
 

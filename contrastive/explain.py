@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,13 +11,14 @@ from pydantic.fields import FieldInfo
 
 from contrastive import schema
 from contrastive.config import SETTINGS, Section
-from contrastive.errors import brief
+from contrastive.errors import LONGEST_NAME, brief, brief_name
 
 Place = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
 Finding = tuple[Place, str]
 
 LONGEST = 80  # characters of a value that a message repeats
 MISSING = "is missing"
+MOST_NAMES = 60  # that a message lists
 EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -140,12 +141,17 @@ def _nearest_registered(name: str, value: Any) -> str:
 
 
 def nearest(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
-    names = list(names)
-    parts = [known for known in names if len(str(name)) > 2 and str(name) in known]
-    near = difflib.get_close_matches(str(name), names, 1) or parts
+    names, word = list(names), str(name)[:LONGEST_NAME]
+    parts = [known for known in names if len(word) > 2 and word in known]
+    near = difflib.get_close_matches(word, names, 1) or parts
     if near:
-        return f"; did you mean `{near[0]}`?"
-    return otherwise if otherwise is not None else f"; there are {', '.join(names)}" if names else "; it has none"
+        return f"; did you mean `{brief_name(near[0])}`?"
+    return otherwise if otherwise is not None else f"; there are {listed(names)}" if names else "; it has none"
+
+
+def listed(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(map(brief_name, names[:MOST_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def shown(value: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -62,6 +63,12 @@ def expand(experiment: Experiment) -> Grid:
     builder = Builder(experiment)
     sections = tuple(GridSection(section, _rows(section, builder)) for section in experiment.sections)
     return Grid(experiment, sections, tuple(cell for cells in builder.cells.values() for cell in cells))
+
+
+def count(section: Section) -> int:
+    """Combinations of a section before any is left out or found to be equal to another, without making them."""
+    axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
+    return axes + len(section.include)
 
 
 def check_value(setting: str, value: Any) -> Any:
@@ -125,12 +132,13 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
     """
     base = _checked(section.base)
     excludes = [_checked(exclude) for exclude in section.exclude]
+    by_names = _by_names(excludes)
     values = [[check_value(name, value) for value in section.axes[name]] for name in section.axes]
     found: list[Overlay] = []
     matched: set[int] = set()
     for combination in product(*values) if section.axes or not section.include else ():
         overlay = base | dict(zip(section.axes, combination, strict=True))
-        matching = [number for number, exclude in enumerate(excludes) if _matches(exclude, overlay, settings)]
+        matching = _matching(by_names, overlay, settings)
         matched.update(matching)
         if not matching:
             found.append(overlay)
@@ -304,5 +312,21 @@ def _checked(settings: Mapping[str, Any]) -> Overlay:
     return {name: check_value(name, value) for name, value in settings.items()}
 
 
-def _matches(exclude: Overlay, overlay: Overlay, settings: Overlay) -> bool:
-    return all((overlay[name] if name in overlay else settings[name]) == value for name, value in exclude.items())
+Excludes = dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]]  # names → values → positions of the excludes
+
+
+def _by_names(excludes: list[Overlay]) -> Excludes:
+    """Excludes that can be looked up: a thousand of them cost a combination no more than one."""
+    found: Excludes = {}
+    for number, exclude in enumerate(excludes):
+        names = tuple(sorted(exclude))
+        found.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
+    return found
+
+
+def _matching(excludes: Excludes, overlay: Overlay, settings: Overlay) -> list[int]:
+    """The positions of the excludes that match a combination."""
+    found: list[int] = []
+    for names, by_values in excludes.items():
+        found += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
+    return found

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from functools import cache
 from typing import Any
 
 from contrastive import registry
@@ -19,6 +20,7 @@ def names(setting: str) -> tuple[str, ...]:
     return tuple(registry.entries(*REGISTRIES[setting]))
 
 
+@cache
 def score_names(metric: str) -> tuple[str, ...]:
     """Names of the scores that a metric computes, from `Score("x", …)`, `proportion` and `average` in its file."""
     entry = registry.entries(*REGISTRIES["metrics"])[metric]

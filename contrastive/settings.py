@@ -1,9 +1,12 @@
 """What every part of an experiment's schema is made of."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from contrastive.errors import brief_name
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -15,6 +18,15 @@ class Settings(BaseModel):
     """Base of every part of the schema: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def check_no_number(value: Any) -> None:
+    """That what names a split or file is not a number of texts written in a way that YAML takes for text."""
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
+        raise ValueError(
+            f"`{brief_name(value)}` is text, and would be the name of a split; write a number of texts as 1000 or "
+            "1_000, without quotes"
+        )
 
 
 def known(kind: str, name: str, table: Mapping[str, Any]) -> None:

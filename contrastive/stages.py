@@ -26,15 +26,12 @@ from contrastive.errors import UserError
 from contrastive.evaluation import Evaluation
 from contrastive.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
 from contrastive.launch import JobFailed, Machines, launch
-from contrastive.metrics.types import too_few
 from contrastive.passes import Passes
 from contrastive.sharding import Shared
 from contrastive.speed import Speed
 from contrastive.status import up_to_date
 from contrastive.train import Diverged, training
 from contrastive.wanted import Wanted, cell_of, lacking, wanted_by
-
-FOLDED = {"svm", "logistic", "knn"}  # metrics in cross-validation
 
 
 def prepare(cell: Cell) -> Path:
@@ -48,11 +45,6 @@ def prepare_further(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wante
         locate.check_block(cell.encoder, vectors)
     for how in evaluation.post:
         locate.check_width(cell.encoder, how)
-    counts = store.read_json(prepared / "meta.json")["class_counts"]
-    for split in evaluation.splits if FOLDED & set(evaluation.metrics) else ():
-        few = min((count for count in counts[split].values() if count), default=evaluation.folds)
-        if few < evaluation.folds:
-            raise UserError(f"{split}: {too_few(evaluation.folds, few)}")
     for transfer in evaluation.transfer:
         further.check(transfer, further.open(further.prepare(transfer, prepared, store.home())).classes)
     return wanted_by(evaluation, prepared.name)

@@ -1,5 +1,6 @@
 """The flow `ablation-grid`: one experiment file → cells → training → evaluation → MLflow → report."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from contrastive.status import Status
 from flows import around
 from flows.backlog import catch_up
 from flows.events import grid_ended
-from flows.plan import at, fitted, stores, threads
+from flows.plan import at, fitted, foreseen, stores, threads
 from flows.progress import Progress
 from reports.text import plain
 from tasks import engines
@@ -45,6 +46,8 @@ from tasks.train import Group
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
 Share = Annotated[float, Field(ge=0, le=1)]
+
+logger = logging.getLogger(__name__)
 
 Ended: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
 supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)  # no more than `Engine.width` have a cell
@@ -77,6 +80,7 @@ def ablation_grid(
     """
     store.check_home()
     plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
+    tell_foreseen(plan, gpus_per_cell, engine)
     name, resources = plan.experiment.name, plan.experiment.resources
     if gpus_per_cell is not None:
         resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
@@ -102,6 +106,14 @@ def ablation_grid(
     if failed:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
+
+
+def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
+    """Raise where nothing can work, before anything trains; else say what will be missing."""
+    found = foreseen(plan, gpus_per_cell, engine)
+    found.refuse()
+    for warning in found.warnings:
+        logger.warning(warning)
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:

@@ -40,16 +40,18 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.plan import as_dict, make, show
+    from flows.plan import as_dict, foreseen, make, show
     from flows.plan import calibrate as measure
 
     planned = make(experiment)
     if calibrate:
         measure(planned)
+    found = foreseen(planned)
     if as_json:
-        say(json.dumps(as_dict(planned), ensure_ascii=False, indent=1))
+        say(json.dumps(as_dict(planned, found), ensure_ascii=False, indent=1))
     else:
-        show(planned)
+        show(planned, found)
+    found.refuse()
 
 
 @app.command()
@@ -64,9 +66,9 @@ def run(
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
-    from flows.plan import check
+    from flows.plan import foreseen, make
 
-    check(experiment)
+    foreseen(make(experiment), gpus_per_cell, engine.value).refuse()
     from flows import orphans, temporary
 
     temporary.before_import()

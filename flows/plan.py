@@ -7,9 +7,10 @@ from typing import Any
 
 from contrastive import calibration, estimate, experiment, prefixes
 from contrastive import plan as plans
-from contrastive.config import Cell, Experiment
+from contrastive.config import Cell, Experiment, Resources
 from contrastive.data import tokens
 from contrastive.estimate import Fit
+from contrastive.foreseen import Foreseen, foresee
 from contrastive.grid import expand
 from contrastive.groups import groups
 from contrastive.makespan import Part, makespan
@@ -19,6 +20,7 @@ from contrastive.store import home
 from contrastive.wanted import embedded
 from flows import around
 from flows.terminal import say
+from tasks.engines import EngineName
 from tasks.engines.local import Places, places, room
 
 
@@ -29,6 +31,27 @@ def load(path: Path) -> Experiment:
 def check(path: Path) -> None:
     """Find every mistake of the file before anything heavy is imported."""
     expand(load(path))
+
+
+def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> Foreseen:
+    """What is known to go wrong; `gpus_per_cell` is what the command asks for. Of the devices of a cluster it is not
+    known here what they are."""
+    resources = plan.experiment.resources
+    given = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+    on_gpu = engine == "ray" or places(given, threads(plan)).on_gpu
+    return foresee(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
+
+
+def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> Foreseen:
+    """A share of a GPU that was asked for by name, where there is none: a command means this machine, a file any."""
+    share = gpus_per_cell if gpus_per_cell is not None else resources.gpus_per_cell
+    if on_gpu or not share:
+        return Foreseen((), ())
+    if gpus_per_cell is not None:
+        return Foreseen((f"--gpus-per-cell is {share:g}, and there is no GPU here: leave it out, or give 0",), ())
+    if "gpus_per_cell" not in resources.model_fields_set:
+        return Foreseen((), ())
+    return Foreseen((), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",))
 
 
 def make(path: Path) -> Plan:
@@ -142,7 +165,7 @@ def busy(part: Part, on_gpu: bool) -> float:
     return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
 
 
-def as_dict(plan: Plan) -> dict[str, Any]:
+def as_dict(plan: Plan, found: Foreseen) -> dict[str, Any]:
     fit = fitted(plan.experiment, at(plan))
     todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
@@ -150,6 +173,8 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
         "estimated_seconds": estimate.seconds(to_train(plan), fit),
         "predicted": asdict(predict(plan)),
+        "warnings": [*found.warnings],
+        "errors": [*found.errors],
         "cells": [
             {"id": status.id, "name": plan.name(status.cell), "action": status.action, "why": status.why}
             | (
@@ -162,7 +187,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def show(plan: Plan) -> None:
+def show(plan: Plan, found: Foreseen) -> None:
     told = [f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()]
     say("\n".join(told))
     counts = Counter(status.action for status in plan.statuses.values())
@@ -171,7 +196,7 @@ def show(plan: Plan) -> None:
     )
     say(f"{len(plan.statuses)} cells: {listed}")
     if plan.to_do:
-        for line in lines(predict(plan)):
+        for line in (*lines(predict(plan)), *(f"warning: {warning}" for warning in found.warnings)):
             say(line)
 
 

@@ -69,6 +69,8 @@ def show(beginning: str) -> None:
             error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
             unit = f"  {score['unit']}" if score.get("unit") else ""
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}{unit}")
+        for name, why in scores.get("notes", {}).items():
+            say(f"  {name:28} left out: {why}")
     if provenance := content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
 

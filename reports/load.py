@@ -42,6 +42,7 @@ class Results:
     experiment_id: str = ""
     uri: str = ""
     artifacts: Artifacts | None = None
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → what was left out → why
 
     def each(self, cell: str, score: str) -> np.ndarray | None:
         """What each text adds to a score of a cell, read when it is asked for."""
@@ -135,7 +136,8 @@ def load(experiment: str, uri: str) -> Results:
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
     wanted = {cell for section in grid["sections"] for row in section["rows"] for cell in row["cells"]}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
-    scores = {cell: scores_of(artifacts, run) for cell, run in chosen.items()}
+    documents = {cell: measured_of(artifacts, run) for cell, run in chosen.items()}
+    scores = {cell: found.get("scores", []) for cell, found in documents.items()}
     return Results(
         grid,
         pd.DataFrame([describe(artifacts, cell, run) for cell, run in chosen.items()], columns=CELLS).set_index("cell"),
@@ -149,6 +151,7 @@ def load(experiment: str, uri: str) -> Results:
         found.experiment_id,
         uri,
         artifacts,
+        {cell: notes for cell, found in documents.items() if (notes := found.get("notes"))},
     )
 
 
@@ -198,10 +201,10 @@ def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]
     return found
 
 
-def scores_of(artifacts: Artifacts, run: Held) -> list[dict[str, Any]]:
-    """What is known of each score of a finished cell."""
+def measured_of(artifacts: Artifacts, run: Held) -> dict[str, Any]:
+    """What is known of the scores of a finished cell, and why some were left out."""
     finished = run.tags.get("ablate.status") == "finished"
-    return document(artifacts, run, "scores.json").get("scores", []) if finished else []
+    return document(artifacts, run, "scores.json") if finished else {}
 
 
 def cells_of(grid: dict[str, Any], shown: str) -> Iterable[str]:

@@ -3,8 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from contrastive.errors import UserError
-from contrastive.metrics.types import Inputs, Score, average
+from contrastive.metrics.types import Inputs, NotMeasurable, Score, average
 
 
 def alignment(inputs: Inputs) -> list[Score]:
@@ -17,8 +16,9 @@ def alignment(inputs: Inputs) -> list[Score]:
     _, own, sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
     pairs = sizes * (sizes - 1) / 2
     if not pairs.any():
-        raise UserError(f"each of the {len(own)} texts is of a class of its own: there are no positives; "
-                        "give the split more texts")  # fmt: skip
+        raise NotMeasurable(
+            f"each of the {len(own)} texts is of a class of its own: there are no positives; give the split more texts"
+        )
     apart = 0.0
     for number, size in enumerate(sizes):
         members = vectors[own == number]

@@ -20,6 +20,7 @@ def kmeans(inputs: Inputs) -> list[Score]:
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
+    inputs.check_classes()
     classes, truth = np.unique(inputs.labels, return_inverse=True)
     count = len(truth)
     found = clusters(inputs.embeddings, len(classes))

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from contrastive import parallel
-from contrastive.errors import UserError
-from contrastive.metrics.types import Inputs, Score
+from contrastive.metrics.types import Inputs, NotMeasurable, Score
 
 RIGHT_ANGLE = 2.0  # |u − v|² of normalised vectors whose cosine is 0
 BYTES = 2**24  # of a block of distances: more rows multiply little faster, and leave the processor's cache
@@ -36,7 +35,6 @@ class Measure(Protocol):
 
 def look_at_all(measures: Sequence[Measure], inputs: Inputs) -> None:
     """Show each measure all pairs of texts, in blocks whose size no thread decides."""
-    check(inputs)
     texts = Texts(inputs.embeddings)
 
     def show(rows: slice) -> None:
@@ -50,7 +48,7 @@ def look_at_all(measures: Sequence[Measure], inputs: Inputs) -> None:
 
 def check(inputs: Inputs) -> None:
     if len(inputs.embeddings) < 2:
-        raise UserError("one text has no other to be compared with: give the split more texts")
+        raise NotMeasurable("one text has no other to be compared with: give the split more texts")
 
 
 class Texts:

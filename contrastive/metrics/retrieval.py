@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool
 
-from contrastive.errors import UserError
 from contrastive.metrics.pairs import Block
-from contrastive.metrics.types import Inputs, Score, average, proportion
+from contrastive.metrics.types import Inputs, NotMeasurable, Score, average, proportion
 
 LAST_BITS = 2**12 - 1  # of a float64: by them equal distances differ, as their sums are ordered
 SURE = 1000  # times what float64 may be off by: beyond it the order of distances is that of the texts
@@ -23,12 +22,15 @@ class Retrieval:
     """
 
     def __init__(self, inputs: Inputs) -> None:
+        inputs.check_classes()
         _, self.own, sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
         self.others = sizes[self.own] - 1
         self.asks = self.others > 0
         if not self.asks.any():
-            raise UserError(f"each of the {len(self.own)} texts is of a class of its own: there is none to retrieve; "
-                            "give the split more texts")  # fmt: skip
+            raise NotMeasurable(
+                f"each of the {len(self.own)} texts is of a class of its own: there is none to retrieve; give the "
+                "split more texts"
+            )
         self.first, self.precision = np.full((2, len(self.own)), np.nan, np.float32)
 
     def look(self, block: Block) -> None:

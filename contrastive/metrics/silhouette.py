@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from contrastive.errors import UserError
 from contrastive.metrics.pairs import Block
 from contrastive.metrics.types import Inputs, Score, average
 
@@ -15,10 +14,8 @@ class Silhouette:
     """
 
     def __init__(self, inputs: Inputs) -> None:
-        classes, self.own, self.sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
-        if len(classes) < 2:
-            raise UserError(f"all {len(self.own)} texts are of one class, which has no silhouette: "
-                            "give the split more texts")  # fmt: skip
+        inputs.check_classes()
+        _, self.own, self.sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
         self.order = np.argsort(self.own, kind="stable")
         self.begins = np.cumsum(self.sizes) - self.sizes
         self.values = np.empty(len(self.own), np.float32)

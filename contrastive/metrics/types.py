@@ -8,6 +8,13 @@ from jaxtyping import Bool, Float, Integer
 
 from contrastive.errors import UserError
 
+OF_CLASSES = ("svm", "logistic", "knn", "kmeans", "silhouette", "retrieval")  # metrics that tell classes apart
+FOLDED = ("svm", "logistic", "knn")  # those in cross-validation
+
+
+class NotMeasurable(UserError):
+    """These texts cannot have this score, whatever their vectors are; they may have others."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -34,13 +41,18 @@ class Inputs:
                 raise UserError(f"{bad} of {len(numbers)} {name} hold NaN or infinity: the training diverged")
 
     def check_folds(self) -> None:
-        counts = np.unique(self.labels, return_counts=True)[1]
-        if len(counts) < 2:
-            raise UserError(f"all {len(self.labels)} texts are of one class, which nothing can be separated from: "
-                            "give the split more texts")  # fmt: skip
-        smallest = int(counts.min())
+        self.check_classes()
+        smallest = int(np.unique(self.labels, return_counts=True)[1].min())
         if smallest < self.folds:
-            raise UserError(too_few(self.folds, smallest))
+            raise NotMeasurable(too_few(self.folds, smallest))
+
+    def check_classes(self) -> None:
+        if len(np.unique(self.labels)) < 2:
+            raise NotMeasurable(one_class(len(self.labels)))
+
+
+def one_class(count: int) -> str:
+    return f"all {count} texts are of one class, which can be told from no other: give the split texts of others"
 
 
 def too_few(folds: int, smallest: int) -> str:

@@ -29,12 +29,23 @@ def unmeasured(section: dict[str, Any], results: Results, cells: list[Shown]) ->
         held = values_of(results, finished, value)
         without = [cell for cell in finished if cell.cell not in held]
         if without:
-            place = where(without)
+            place, why = where(without), left_out(without, value, results)
             yield Guard(
                 "missing score",
-                Words(f"{place.en}: finished, without {value}", f"{place.zh}：已完成，但没有 {value}"),
+                Words(
+                    f"{place.en}: finished, without {value}" + (f": {why}" if why else ""),
+                    f"{place.zh}：已完成，但没有 {value}" + (f"：{why}" if why else ""),
+                ),
                 True,
             )
+
+
+def left_out(cells: list[Shown], value: str, results: Results) -> str:
+    """Why the texts of a score's split could not have all scores, as the evaluation noted it."""
+    split = value.rpartition(".")[0]
+    notes = (results.notes.get(cell.cell, {}).items() for cell in cells)
+    reasons = {why: None for some in notes for name, why in some if name.rpartition(".")[0] == split}
+    return "; ".join(reasons)
 
 
 def unequal_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:

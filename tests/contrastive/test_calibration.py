@@ -33,7 +33,7 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     assert (after.slots, after.calibrated, after.finished, after.lengths_known) == (1, 8, 0, True)
     assert 0 < after.device_seconds <= after.wall_seconds < 600
     assert 200 * 2**20 < after.memory_bytes < 2 * 2**30
-    said = plans.as_dict(small)
+    said = plans.as_dict(small, plans.foreseen(small))
     assert said["predicted"]["wall_seconds"] == pytest.approx(after.wall_seconds)
     assert all(cell["rests_on"] == "calibration" and cell["predicted"]["seconds"] > 0 for cell in said["cells"])
     known = Fit().calibration(small.to_do[0].cell)

