@@ -30,8 +30,12 @@ from reports.words import LANGUAGES, Language, Words
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
+    """The report from MLflow to the disk; returns its README.md."""
+    return publish(load(experiment, uri), output)
+
+
+def publish(results: Results, output: Path) -> Path:
     """Writes the report into a new folder and puts it in the place of the old one; returns its README.md."""
-    results = load(experiment, uri)
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
@@ -86,7 +90,7 @@ def put(fresh: Path, output: Path) -> None:
 def render(
     results: Results,
     sections: list[dict[str, Any]],
-    overview: list[figures.Figure],
+    overview: list[figures.Figure | figures.LeftOut],
     notes: list[Words],
     above: list[Words],
     below: list[Words],

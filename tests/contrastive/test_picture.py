@@ -114,7 +114,7 @@ def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
 def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
-    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, eight together have not."""
+    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not eight together."""
     assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(8)]) > 0.6
 
 
