@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reports import export, figures, page, tables
+from reports import export, figures, page, sifted, tables
 from reports.across import across
 from reports.axes import explained, level_means
 from reports.compare import Comparisons, compare
@@ -67,7 +67,8 @@ def write(results: Results, folder: Path) -> None:
         | {"tested": [unmarked(line) for line in section["tested"]]}
         for section in sections
     ]
-    page.write(results, shown, folder, notes, [unmarked(line) for line in above], below)
+    read = [*(unmarked(line) for line in above), *sifted.sentences(results)]
+    page.write(results, shown, folder, notes, read, below)
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -112,7 +113,7 @@ def render(
         sections=sections,
         overview=overview,
         reading=above,
-        class_counts=class_counts(results),
+        class_counts=[*class_counts(results), *sifted.tables(results)],
         footer=below,
     )
 

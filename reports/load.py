@@ -203,9 +203,10 @@ def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]
 
 def picture(path: Path) -> dict[str, Any]:
     """The arrays of a picture; without points, and with the reason, where they show nothing or cannot be read."""
+    arrays: dict[str, Any]
     try:
         with np.load(path) as file:
-            arrays = {"reason": ""} | dict(file)
+            arrays = {"reason": "", **file}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
         arrays = {"x": np.zeros((0, 2)), "reason": f"{path.name} cannot be read", "method": "picture"}
