@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
-from reports.figures.attempt import LeftOut, attempt
 from reports.figures.canvas import Figure
+from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
 from reports.words import Words
 

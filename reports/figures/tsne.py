@@ -121,7 +121,7 @@ def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: np.ndarr
 
 def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
     """Of the classes that the panels show; none where they show several data sets."""
-    known = (results.cells.loc[row["cells"][0], "provenance"] for row in rows)
+    known = (results.entries.get(row["cells"][0], {}).get("provenance") for row in rows)
     found = {tuple(provenance["class_counts"].get("test", ())) for provenance in known if provenance}
     return list(found.pop()) if len(found) == 1 else []
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.figures import PLACES
-from reports.figures.attempt import LeftOut, attempt
+from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
