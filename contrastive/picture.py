@@ -13,6 +13,10 @@ from contrastive.evaluation import Evaluation
 PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
 FEWEST = 4  # texts, for a perplexity of 1
 COLLAPSED = 1e-6  # spread over size: what float32 rounds to nothing
+# Texts from which t-SNE begins with exaggerated attraction. A text of fewer is a near neighbour of most others: pulled
+# twelvefold they fall onto one point (spread 1e-36 of 10 texts), and do not come apart again, or become NaN.
+EXAGGERATED = 100
+ONE_POINT = 1e-3  # spread of coordinates that begin with 1e-4, in which t-SNE's own unit is 1
 ROWS = 256  # texts compared at a time
 MANY = 10_000  # points from which the forces are interpolated on a grid
 NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
@@ -23,20 +27,26 @@ def picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, 
     split = "test" if "test" in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
-    vectors = embeddings[split][chosen]
-    reason = why_not(vectors, NAMES[evaluation.picture])
+    coordinates, reason = drawn(embeddings[split][chosen], evaluation.picture)
     if reason:
-        chosen, coordinates = chosen[:0], np.zeros((0, 2), np.float32)
-    else:
-        coordinates = {"tsne": tsne, "umap": umap}[evaluation.picture](scaled(vectors))
-    method = np.array(NAMES[evaluation.picture])
+        chosen = chosen[:0]
     return {
         "x": coordinates,
         "labels": labels[chosen],
         "ids": ids[chosen],
         "reason": np.array(reason),
-        "method": method,
+        "method": np.array(NAMES[evaluation.picture]),
     }
+
+
+def drawn(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
+    """The coordinates, or none and why."""
+    nothing = np.zeros((0, 2), np.float32)
+    if reason := why_not(vectors, NAMES[kind]):
+        return nothing, reason
+    coordinates = {"tsne": tsne, "umap": umap}[kind](scaled(vectors))
+    reason = why_lost(coordinates, NAMES[kind])
+    return (nothing, reason) if reason else (coordinates, "")
 
 
 def why_not(vectors: Float[np.ndarray, "n d"], method: str) -> str:
@@ -45,8 +55,20 @@ def why_not(vectors: Float[np.ndarray, "n d"], method: str) -> str:
     if texts < FEWEST or dimensions < 2:
         return f"{method} needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"
     exact = vectors.astype(np.float64)
+    if not np.isfinite(exact).all():
+        return f"the embeddings of these {texts} texts are not all finite numbers"
     if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
         return f"the embeddings of all {texts} texts are the same: they have collapsed"
+    return ""
+
+
+def why_lost(coordinates: Float[np.ndarray, "n 2"], method: str) -> str:
+    """Why these coordinates are no picture, or nothing: of texts that are all equally far apart t-SNE makes a point."""
+    texts = len(coordinates)
+    if not np.isfinite(coordinates).all():
+        return f"{method} gave coordinates that are not finite numbers, of {texts} texts"
+    if coordinates.std(0).max() <= ONE_POINT:
+        return f"{method} put all {texts} texts onto one point: they are equally far from each other"
     return ""
 
 
@@ -70,7 +92,8 @@ def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     start = initialization.pca(vectors, random_state=0)
     method = "fft" if len(vectors) > MANY else "bh"
     points = TSNEEmbedding(start, affinities, negative_gradient_method=method, random_state=0, n_jobs=threads)
-    points.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
+    if len(vectors) >= EXAGGERATED:
+        points.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
     points.optimize(500, momentum=0.8, inplace=True)
     return np.asarray(points, np.float32)
 

@@ -10,6 +10,7 @@ from contrastive import store
 from contrastive.config import Cell, Data, Experiment
 from contrastive.grid import Grid, cell_name, expand, short
 from contrastive.identity import evaluation_key
+from contrastive.sifted import sifted
 from contrastive.status import Status, statuses, up_to_date
 
 
@@ -115,6 +116,7 @@ def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
             for part in plan.grid.sections
         ],
         "references": references,
+        "data": sifted(names, plan.statuses, plan.experiment.evaluation.transfer),
         "failed": {name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         "stale_kept": list(plan.kept),
     }

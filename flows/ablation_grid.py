@@ -40,7 +40,7 @@ from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import folder, prefix, references
 from tasks.record import ready
-from tasks.render import render
+from tasks.render import ReportFailed, render
 from tasks.tracking import TrackingFailed, sync
 from tasks.train import Group
 
@@ -97,7 +97,7 @@ def ablation_grid(
     try:
         sync(plan, plans.document(plan, scores))  # the cells that were reused, too
         report = render(name)
-    except TrackingFailed:
+    except (TrackingFailed, ReportFailed):
         grid_ended(name, len(plan.statuses), len(failed), None)
         raise
     create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))

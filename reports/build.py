@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reports import export, figures, page, tables
+from reports import export, figures, page, sifted, tables
 from reports.across import across
 from reports.axes import explained, level_means
 from reports.compare import Comparisons, compare
@@ -30,8 +30,12 @@ from reports.words import LANGUAGES, Language, Words
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
+    """The report from MLflow to the disk; returns its README.md."""
+    return publish(load(experiment, uri), output)
+
+
+def publish(results: Results, output: Path) -> Path:
     """Writes the report into a new folder and puts it in the place of the old one; returns its README.md."""
-    results = load(experiment, uri)
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
@@ -63,7 +67,8 @@ def write(results: Results, folder: Path) -> None:
         | {"tested": [unmarked(line) for line in section["tested"]]}
         for section in sections
     ]
-    page.write(results, shown, folder, notes, [unmarked(line) for line in above], below)
+    read = [*(unmarked(line) for line in above), *sifted.sentences(results)]
+    page.write(results, shown, folder, notes, read, below)
 
 
 def put(fresh: Path, output: Path) -> None:
@@ -86,7 +91,7 @@ def put(fresh: Path, output: Path) -> None:
 def render(
     results: Results,
     sections: list[dict[str, Any]],
-    overview: list[figures.Figure],
+    overview: list[figures.Figure | figures.LeftOut],
     notes: list[Words],
     above: list[Words],
     below: list[Words],
@@ -108,7 +113,7 @@ def render(
         sections=sections,
         overview=overview,
         reading=above,
-        class_counts=class_counts(results),
+        class_counts=[*class_counts(results), *sifted.tables(results)],
         footer=below,
     )
 

@@ -1,6 +1,7 @@
 """Everything a report needs, read from MLflow and from nowhere else."""
 
 import json
+import logging
 import re
 import zipfile
 from collections.abc import Iterable
@@ -17,9 +18,12 @@ from contrastive.errors import UserError
 from reports import runs
 from reports.runs import Artifacts, Held
 
+logger = logging.getLogger(__name__)
+
 CELLS = ["cell", "name", "status", "error", "provenance", "run_id", "place", "params", "evaluation"]
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
+ONE_POINT = 1e-3  # spread of coordinates in which nothing can be seen: t-SNE's own unit is 1, and it begins at 1e-4
 LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
@@ -196,9 +200,27 @@ def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]
     found = {}
     for cell in sorted(firsts & chosen.keys()):
         if (path := file(artifacts, chosen[cell], "picture.npz")) is not None:
-            with np.load(path) as arrays:
-                found[cell] = dict(arrays)
+            found[cell] = picture(path)
     return found
+
+
+def picture(path: Path) -> dict[str, Any]:
+    """The arrays of a picture; without points, and with the reason, where they show nothing or cannot be read."""
+    arrays: dict[str, Any]
+    try:
+        with np.load(path) as file:
+            arrays = {"reason": "", **file}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        logger.warning("%s cannot be read: %s", path, error)
+        arrays = {"x": np.zeros((0, 2)), "reason": f"{path.name} cannot be read", "method": "picture"}
+    places, reason = arrays["x"], arrays["reason"]
+    if not np.isfinite(places).all():
+        reason = "its coordinates are not finite numbers"
+    elif len(places) and places.std(0).max() <= ONE_POINT:
+        reason = f"all {len(places)} texts lie on one point"
+    if str(reason):
+        return arrays | {"x": places[:0], "labels": np.zeros(0, int), "ids": np.zeros(0, np.uint64), "reason": reason}
+    return arrays
 
 
 def measured_of(artifacts: Artifacts, run: Held) -> dict[str, Any]:

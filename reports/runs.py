@@ -28,6 +28,10 @@ TERMS = ("gradient_norm.", "excess.")  # what the curves of single terms begin w
 POINTS = ["run_id", "key", "step", "value"]
 
 
+class NotFetched(Exception):
+    """MLflow did not give a file of a run, also late, while the report is being built."""
+
+
 @dataclass(frozen=True)
 class Held:
     """A run as far as a report reads it."""
@@ -155,6 +159,12 @@ class Artifacts:
         if place.startswith("file://"):
             here = f"{folder_of(place)}/{name}"
             return Path(here) if os.path.exists(here) else None
+        try:
+            return self.fetched(run_id, name)
+        except Exception as error:  # whatever a tracking server or a store of files may raise
+            raise NotFetched(str(error) or type(error).__name__) from error
+
+    def fetched(self, run_id: str, name: str) -> Path | None:
         if run_id not in self.names:
             self.names[run_id] = {item.path for item in self.client.list_artifacts(run_id)}
         if name not in self.names[run_id]:

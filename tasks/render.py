@@ -1,14 +1,27 @@
 """Prefect task: the report of an experiment, built from MLflow alone."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from reports.build import build
+from contrastive.errors import UserError
+from reports.build import publish
+from reports.load import load
+from reports.runs import NotFetched
 from tasks.address import tracking_uri
+from tasks.secrets import masked
 from tasks.tracking import in_words
+
+logger = logging.getLogger(__name__)
+
+
+class ReportFailed(UserError):
+    """The results were read, and no report came of them."""
 
 
 @task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
@@ -20,4 +33,21 @@ def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
     output = store.home() / "reports" / "output" / experiment
     with in_words():
-        return build(experiment, tracking_uri(store.home()), output)
+        results = load(experiment, tracking_uri(store.home()))
+    with in_words(NotFetched), in_own_words(experiment):
+        return publish(results, output)
+
+
+@contextmanager
+def in_own_words(experiment: str) -> Iterator[None]:
+    """Errors of building, told as such; files that MLflow did not give are not among them."""
+    try:
+        yield
+    except (UserError, NotFetched):
+        raise
+    except Exception as error:
+        logger.exception("The report of %s could not be built.", experiment)
+        raise ReportFailed(
+            f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "
+            "MLflow and the run folders hold all results: `ablate report` builds it once this is mended"
+        ) from error

@@ -57,12 +57,13 @@ class TrackingFailed(UserError):
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
+    """Errors as MLflow's, told in words: all, or those of one kind alone."""
     try:
         yield
     except UserError:
         raise
-    except Exception as error:  # whatever a tracking server, a database or an address may raise
+    except blamed as error:  # whatever a tracking server, a database or an address may raise
         said = masked(str(error)).strip().partition("\n")[0]
         place = masked(tracking_uri(store.home()))
         raise TrackingFailed(

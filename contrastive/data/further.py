@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from contrastive import identity, locate, store, tokenizer
 from contrastive.config import Data
 from contrastive.data import splits, tokens
 from contrastive.data.files import Rows
-from contrastive.data.splits import Split
+from contrastive.data.splits import Sifted, Split, Splits
 from contrastive.data.tokens import TokenSplit
 from contrastive.errors import UserError
 from contrastive.evaluation import Transfer
@@ -101,44 +101,49 @@ def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
     meta = store.read_json(prepared / "meta.json")
     fast = tokenizer.read("the prepared tokens", prepared / "tokenizer")
     notes: list[str] = []
+    sifted: Mapping[str, Sifted] = {}
     scores: list[float] = []
     subsets: list[str] = []
     classes: tuple[str, ...] = ()
     if transfer.score is None:
-        classes, sides, notes = _labelled(transfer)
+        divided, sides = _labelled(transfer)
+        classes, notes, sifted = divided.labels, list(divided.notes), divided.sifted
     else:
         sides, scores, subsets = _scored(transfer)
         np.save(folder / "scores.npy", np.array(scores, np.float64))
+    wordless = {}
     for name, split in sides.items():
-        notes += tokens.write(folder, name, split, fast, meta["max_length"])
+        wordless[name] = tokens.write(folder, name, split, fast, meta["max_length"])
         if transfer.other is not None:
             others = Split([other for (other,) in split.partners], split.labels)
-            notes += tokens.write(folder, f"{name}.{OTHER}", others, fast, meta["max_length"])
+            wordless[f"{name}.{OTHER}"] = tokens.write(folder, f"{name}.{OTHER}", others, fast, meta["max_length"])
     made = {
         "sides": list(sides),
         "partners": [] if transfer.other is None else [OTHER],
         "classes": classes,
         "scored": transfer.score is not None,
         "subsets": subsets,
-        "notes": notes,
+        "sifted": {name: asdict(one) for name, one in sifted.items()},
+        "wordless": wordless,
+        "notes": [*notes, *tokens.told(wordless)],
     }
     store.write_json(folder / "meta.json", made)
 
 
-def _labelled(transfer: Transfer) -> tuple[tuple[str, ...], dict[str, Split], list[str]]:
+def _labelled(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
     data = Data(
         source=transfer.source, text=transfer.text, label=transfer.label, train=transfer.train, test=transfer.test
     )
     if transfer.other is None:
         divided = datasets.load_splits(data)
-        return divided.labels, {"train": divided.train, "test": divided.test}, list(divided.notes)
+        return divided, {"train": divided.train, "test": divided.test}
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
     pool = datasets.read(transfer.source, columns)
     own = {name: datasets.read(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
     pairs: dict[str, tuple[str, str]] = {}
     divided = splits.divide(_as_one(pool, pairs), {name: _as_one(rows, pairs) for name, rows in own.items()}, data)
     sides = {"train": divided.train, "test": divided.test}
-    return divided.labels, {name: _as_two(split, pairs) for name, split in sides.items()}, list(divided.notes)
+    return divided, {name: _as_two(split, pairs) for name, split in sides.items()}
 
 
 def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from contrastive.config import Data
 from contrastive.data.files import Rows
@@ -31,14 +31,30 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Sifted:
+    """What became of the rows of a source, or of a split of its own: those dropped, by reason, and the rest is kept."""
+
+    rows: int
+    repeated: int = 0
+    contradicting: int = 0  # texts that bear several labels
+    held_out: int = 0  # also in another split, which keeps them
+    partner_held_out: int = 0  # their positive or negative is in another split
+
+    @property
+    def kept(self) -> int:
+        return self.rows - self.repeated - self.contradicting - self.held_out - self.partner_held_out
+
+
+@dataclass(frozen=True)
 class Splits:
-    """No text is in two splits, or twice in one. `notes` say what was dropped."""
+    """No text is in two splits, or twice in one. `notes` say what was dropped, `sifted` how much, by where it was."""
 
     labels: tuple[str, ...]
     train: Split
     validation: Split
     test: Split
     notes: tuple[str, ...]
+    sifted: Mapping[str, Sifted] = field(default_factory=dict)  # `source`, and `validation` and `test` of their own
 
     def named(self) -> dict[str, Split]:
         return {name: getattr(self, name) for name in SPLITS}
@@ -51,12 +67,13 @@ class Splits:
 def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     """Splits of `pool`; `own` holds the rows of a test or validation split that the source names."""
     notes: list[str] = []
-    parts = {name: _distinct(own[name], name, notes) for name in ("test", "validation") if name in own}
+    sifted: dict[str, Sifted] = {}
+    parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
     if {"test", "validation"} <= parts.keys():
-        _keep_apart(parts["validation"], parts["test"], "validation", "test", notes)
-    rest = _distinct(pool, "source", notes)
+        _keep_apart(parts["validation"], parts["test"], "validation", "test", notes, sifted)
+    rest = _distinct(pool, "source", notes, sifted)
     for name, part in parts.items():
-        _keep_apart(rest, part, "source", name, notes)
+        _keep_apart(rest, part, "source", name, notes, sifted)
 
     order = sorted(rest, key=lambda text: hashlib.sha256(same(text).encode()).digest())
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
@@ -67,6 +84,7 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     partners = _partners(pool)
     kept = [text for text in order[test + validation :] if not held_out & {same(p) for p in partners[same(text)]}]
     if removed := len(order) - test - validation - len(kept):
+        sifted["source"] = replace(sifted["source"], partner_held_out=removed)
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
         _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = kept[-data.train :] if data.train is not None else kept
@@ -80,7 +98,7 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
         splits["train"].partners.extend(partners[same(text)] for text in splits["train"].texts)
-    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes))
+    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted)
 
 
 def _spelled_alike(*sources: Rows) -> list[str]:
@@ -99,7 +117,7 @@ def _listed(ways: list[str]) -> str:
     return ", ".join(f"`{brief(way, 80)}`" for way in ways[:LISTED]) + (" …" if len(ways) > LISTED else "")
 
 
-def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
+def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> dict[str, str]:
     """Text → label, each text once; a text that bears several labels is dropped, since none of them can be trusted.
 
     Of texts that differ in white space alone the first in alphabetical order stays, wherever it stood.
@@ -113,6 +131,7 @@ def _distinct(rows: Rows, role: str, notes: list[str]) -> dict[str, str]:
         if found.setdefault(key, label) != label:
             contradicting.add(key)
     repeated = len(rows.texts) - len(found)
+    sifted[role] = Sifted(len(rows.texts), repeated, len(contradicting))
     notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
@@ -135,12 +154,15 @@ def same(text: str) -> str:
     return " ".join(text.split())
 
 
-def _keep_apart(texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str]) -> None:
+def _keep_apart(
+    texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str], sifted: dict[str, Sifted]
+) -> None:
     there = {same(other) for other in others}
     shared = [text for text in texts if same(text) in there]
     for text in shared:
         del texts[text]
     if shared:
+        sifted[name] = replace(sifted[name], held_out=sifted[name].held_out + len(shared))
         notes.append(f"{len(shared)} texts of {other} removed from {name}")
 
 

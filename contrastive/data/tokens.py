@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,9 +131,7 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
         )
-    notes = list(splits.notes)
-    for name, split in splits.named().items():
-        notes += write(folder, name, split, fast, data.max_length)
+    wordless = {name: write(folder, name, split, fast, data.max_length) for name, split in splits.named().items()}
     for number, partner in enumerate(data.partners()):
         others = Split([partners[number] for partners in splits.train.partners], splits.train.labels)
         write(folder, f"train.{partner}", others, fast, data.max_length)
@@ -147,7 +145,9 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         "vocab_size": len(fast),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
-        "notes": notes,
+        "sifted": {name: asdict(sifted) for name, sifted in splits.sifted.items()},
+        "wordless": wordless,
+        "notes": [*splits.notes, *told(wordless)],
     }
     store.write_json(folder / "meta.json", meta)
 
@@ -157,12 +157,15 @@ def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
-def write(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> list[str]:
-    """Leaves the tokens of a split, and gives notes about them."""
+def write(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
+    """Leaves the tokens of a split, and gives the number of texts without any of their own."""
     ids, offsets = _tokenised(fast, split.texts, max_length)
     _save(folder, name, split, ids, offsets)
-    bare = _without_words(ids, offsets, special_ids(fast))
-    return [f"{name}: {bare} texts without any token of their own"] if bare else []
+    return _without_words(ids, offsets, special_ids(fast))
+
+
+def told(wordless: dict[str, int]) -> list[str]:
+    return [f"{name}: {count} texts without any token of their own" for name, count in wordless.items() if count]
 
 
 def _tokenised(

@@ -41,6 +41,7 @@ FOOTERS = re.compile(
     r"|\d+ cells; .*|\d+ 个单元；.*)\*"
 )
 FIGURE = re.compile(r"!\[(?P<alt>.*)\]\(figures/[a-z0-9-]+\.(?:png|svg)\)")
+LEFT_OUT = re.compile(r"> \*\*(?:No picture|无图)\*\* [\w -]+(?:: |：)(`+)(?!`)(?:(?!\1).)+\1")  # an error, quoted
 SUMMARY = re.compile(r"<details><summary>(.*)</summary>")
 CONCLUSIONS, OVERVIEW, NOTHING = "What can be concluded", "The whole grid", "Nothing was compared."
 
@@ -175,6 +176,8 @@ class Document:
                 continue
             if line.startswith(note):
                 yield from worded(line, line.removeprefix(note), self.names)
+            elif figures and LEFT_OUT.fullmatch(line):
+                continue
             elif figures and (found := FIGURE.fullmatch(line)):
                 yield from worded(line, found["alt"], self.names)
             elif footers and (found := FOOTERS.fullmatch(line)):

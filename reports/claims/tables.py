@@ -20,7 +20,7 @@ MEAN = r"-?\d+\.\d{4}(?: ± \d+\.\d{4})?"
 OVER = r"-?\d+\.\d{4} \(-?\d+\.\d{4}–-?\d+\.\d{4}\)"
 LISTED = ("Configuration", "配置")
 ACROSS = ("Over all data sets", "跨全部数据集")
-COUNTS = re.compile(r"Split( of .+)?|划分(（.+）)?")
+COUNTS = re.compile(r"(?:Split|Rows)( of .+)?|(?:划分|行数)(（.+）)?")
 Rows = list[list[str]]
 
 
@@ -76,7 +76,7 @@ def parsed(block: str) -> Rows:
 
 
 def class_counts(rows: Rows) -> Iterator[str]:
-    """How many texts each class has in each split, with their sum."""
+    """How many texts each class has in each split, or what became of rows, with their sum."""
     said = "; ".join(" | ".join(row) for row in rows)
     head, body = rows[0], rows[2:]
     if not head or not COUNTS.fullmatch(head[0]) or head[-1] not in ("all", "合计"):

@@ -5,27 +5,44 @@ from typing import Any
 
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
+from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
+from reports.words import Words
 
-__all__ = ["Figure", "draw", "overview"]
+__all__ = ["Figure", "LeftOut", "draw", "overview"]
+
+FOREST = Words("differences to the baseline", "相对于基线的差值")
+HEAT = Words("heat map", "热图")
+PAIRS = Words("matrix of all pairs", "两两比较矩阵")
+PLACES = Words("picture of the embeddings", "嵌入图")
+SPECTRA = Words("singular values of the embeddings", "嵌入的奇异值")
+CURVES = Words("training curves", "训练曲线")
+GRADIENTS = Words("gradient norms of the terms", "各损失项的梯度范数")
+COSTS = Words("score against cost", "得分与成本")
+SEARCH = Words("score against configurations tried", "得分与尝试的配置数")
 
 
-def draw(section: dict[str, Any], comparisons: Any, results: Results, folder: Path, name: str) -> list[Figure]:
+def draw(
+    section: dict[str, Any], comparisons: Any, results: Results, folder: Path, name: str
+) -> list[Figure | LeftOut]:
     """The pictures of a section, in the order of reading; one without data is not drawn."""
     path, show = folder / "figures" / name, section["show"]
     drawn = [
-        forest.draw(comparisons, path),
-        heat.draw(section, comparisons, results, path),
-        pairs.draw(section, comparisons, path),
+        attempt(FOREST, lambda: forest.draw(comparisons, path)),
+        attempt(HEAT, lambda: heat.draw(section, comparisons, results, path)),
+        attempt(PAIRS, lambda: pairs.draw(section, comparisons, path)),
     ]
     if show["tsne"]:
-        drawn += [tsne.draw(section, results, path), spectra.draw(section, results, path)]
+        drawn.append(attempt(PLACES, lambda: tsne.draw(section, results, path)))
+        drawn.append(attempt(SPECTRA, lambda: spectra.draw(section, results, path)))
     if show["curves"]:
-        drawn += [curves.draw(section, results, path), curves.draw_terms(section, results, path)]
+        drawn.append(attempt(CURVES, lambda: curves.draw(section, results, path)))
+        drawn.append(attempt(GRADIENTS, lambda: curves.draw_terms(section, results, path)))
     return [figure for figure in drawn if figure is not None]
 
 
-def overview(results: Results, folder: Path) -> list[Figure]:
+def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
     """What the whole grid shows: score against cost, and score against the configurations tried."""
     path = folder / "figures" / "overview"
-    return [figure for figure in (costs.draw(results, path), search.draw(results, path)) if figure is not None]
+    drawn = (attempt(COSTS, lambda: costs.draw(results, path)), attempt(SEARCH, lambda: search.draw(results, path)))
+    return [figure for figure in drawn if figure is not None]

@@ -64,9 +64,13 @@ def canvas(height: float, width: float = WIDTH) -> Any:
 
 
 def save(drawn: Any, path: Path, alt: Words) -> Figure:
-    """Written without a date or a version in it."""
+    """Written without a date or a version in it; whole, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None})
+    try:
+        drawn.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None})
+    except Exception:
+        path.unlink(missing_ok=True)
+        raise
     return Figure(f"{path.parent.name}/{path.name}", alt)
 
 

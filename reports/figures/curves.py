@@ -34,6 +34,7 @@ def draw_terms(section: dict[str, Any], results: Results, path: Path) -> Figure 
     known, rows = of_section(section, results), list(range(len(section["rows"])))
     keys = sorted(key for key in known["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, known) for key in keys]
+    panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
     if not panels:
         return None
     names = [panel.title for panel in panels]

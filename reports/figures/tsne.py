@@ -25,6 +25,7 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
     first = first_of(rows, results)
     places = {id(row): turned(results.tsne[row["cells"][0]], first) for row in rows}
     reach = 1.05 * np.max([np.abs(x).max(0) for x in places.values() if len(x)] or [[1.0, 1.0]], axis=0)
+    reach = np.maximum(reach, 0.05 * reach.max())  # texts on one line have a height, too
     tall = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # a panel's height over its width, as the points need it
     names = class_names(rows, results)
     labels = [row["label"] for row in section["rows"]]
@@ -110,7 +111,7 @@ def mark(label: int) -> str:
 def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: np.ndarray) -> None:
     axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), aspect="equal")
     if len(places) == 0:  # too few texts, or collapsed embeddings
-        axis.text(0, 0, wrapped(str(arrays["reason"]), 24, 6), ha="center", va="center")
+        axis.text(0, 0, wrapped(f"no picture: {arrays['reason']}", 24, 6), ha="center", va="center")
     labels = np.asarray(arrays["labels"])
     for marker in dict.fromkeys(map(mark, labels.tolist())):
         chosen = np.array([mark(label) == marker for label in labels.tolist()])
@@ -120,8 +121,8 @@ def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: np.ndarr
 
 def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
     """Of the classes that the panels show; none where they show several data sets."""
-    known = (results.cells.loc[row["cells"][0], "provenance"] for row in rows)
-    found = {tuple(provenance["class_counts"]["test"]) for provenance in known if provenance}
+    known = (results.entries.get(row["cells"][0], {}).get("provenance") for row in rows)
+    found = {tuple(provenance["class_counts"].get("test", ())) for provenance in known if provenance}
     return list(found.pop()) if len(found) == 1 else []
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from reports import sifted
 from reports.guards.shown import Guard, listed
 from reports.load import Results
 from reports.words import Words
+
+MUCH = 0.05  # of the rows
 
 
 def stale(results: Results) -> Iterator[Guard]:
@@ -45,8 +48,31 @@ def devices(results: Results) -> Iterator[Guard]:
         )
 
 
+def dropped(results: Results) -> Iterator[Guard]:
+    """Data sets of which so much was dropped that a reader would take them for something else."""
+    for part, of, counts in sifted.parts(results):
+        if sifted.dropped(counts) > MUCH * counts["rows"]:
+            yield Guard("dropped", sifted.sentence(part, of, counts), False)
+
+
+def wordless(results: Results) -> Iterator[Guard]:
+    """Texts of which the tokenizer leaves nothing: all of them have one embedding."""
+    for data in sifted.known(results):
+        of = sifted.named(data)
+        if found := {part: count for part, count in data["wordless"].items() if count}:
+            parts = listed([f"{part} {count}" for part, count in found.items()])
+            yield Guard(
+                "wordless",
+                Words(
+                    f"The tokenizer leaves nothing of some texts{of.en}: {parts.en}.",
+                    f"分词后没有任何词元的文本{of.zh}：{parts.zh}。",
+                ),
+                False,
+            )
+
+
 def distinct(results: Results, read: Callable[[dict[str, Any]], str]) -> list[str]:
     return sorted({read(provenance) for provenance in results.cells["provenance"] if provenance})
 
 
-CHECKS = (stale, commits, devices)
+CHECKS = (stale, dropped, wordless, commits, devices)

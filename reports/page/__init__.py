@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from contrastive.errors import printable
+from reports.figures import PLACES
+from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
@@ -52,7 +55,8 @@ def render(
         finalize=seen,
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    pictures = [points.of_section(section.get("rows", []), results) for section in sections]
+    attempted = [attempt(PLACES, partial(points.of_section, section.get("rows", []), results)) for section in sections]
+    pictures = [None if isinstance(picture, LeftOut) else picture for picture in attempted]
     shown = points.texts(pictures, results)
     return templates.get_template("page.html.j2").render(
         experiment=results.grid["experiment"],
@@ -60,8 +64,10 @@ def render(
         reading=reading,
         footer=footer,
         sections=[
-            section | {"picture": picture, "images": images(section["figures"], folder, picture is not None)}
-            for section, picture in zip(sections, pictures, strict=True)
+            section
+            | {"picture": picture, "images": images(section["figures"], folder, picture is not None)}
+            | {"left_out": [one for one in (*section["figures"], other) if isinstance(one, LeftOut)]}
+            for section, picture, other in zip(sections, pictures, attempted, strict=True)
         ],
         link=Links(results).to,
         style=Markup(style),
@@ -73,7 +79,8 @@ def render(
 
 def images(figures: list[Any], folder: Path, live: bool) -> list[dict[str, Any]]:
     """The figures as addresses that hold them; a grid of pictures is left to the one that answers to the pointer."""
-    kept = [figure for figure in figures if not (live and figure.path.endswith("-tsne.png"))]
+    known = [figure for figure in figures if not isinstance(figure, LeftOut)]
+    kept = [figure for figure in known if not (live and figure.path.endswith("-tsne.png"))]
     return [{"address": address(folder / figure.path), "alt": figure.alt} for figure in kept]
 
 

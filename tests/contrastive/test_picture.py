@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE, trustworthiness
 
@@ -81,6 +83,65 @@ def test_the_nearest_others_by_hand():
 @pytest.mark.parametrize("texts", [4, 7, 31])
 def test_few_texts_have_a_picture(texts):
     assert picture(stored(texts), Evaluation())["x"].shape == (texts, 2)
+
+
+KINDS = ("clouds", "noise", "wide", "line")
+
+
+def few(kind: str, texts: int, seed: int):
+    """Texts of two classes, or of none."""
+    random, labels = np.random.default_rng(seed), np.arange(texts) % 2
+    size = {"clouds": 12, "noise": 3, "wide": 384, "line": 32}[kind]
+    vectors = random.normal(size=(texts, size))
+    if kind == "clouds":
+        vectors[:, :2] += 12 * np.eye(2)[labels]
+    if kind == "line":
+        vectors = 0.1 * vectors + np.linspace(0, 9, texts)[:, None] * random.normal(size=size)
+    return vectors.astype(np.float32), labels
+
+
+@given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
+    vectors, labels = few(kind, texts, seed)
+    points = tsne(scaled(vectors))
+    assert np.isfinite(points).all() and points.std(0).max() > 0.1
+    assert len(np.unique(points, axis=0)) == texts
+    if kind == "clouds":
+        assert apart(points, labels)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
+def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
+    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not eight together."""
+    assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(8)]) > 0.6
+
+
+def test_umap_of_few_texts_is_a_picture():
+    for kind, texts in (("clouds", 4), ("noise", 5), ("wide", 10), ("line", 30)):
+        vectors = scaled(few(kind, texts, 0)[0])
+        points = umap(vectors)
+        assert np.isfinite(points).all() and len(np.unique(points, axis=0)) == texts and points.std(0).max() > 0.1
+
+
+def faithful(draw, vectors) -> float:
+    near = max(1, min(5, len(vectors) // 3))
+    return trustworthiness(vectors, draw(scaled(vectors)), n_neighbors=near)
+
+
+def test_texts_equally_far_apart_have_no_picture_and_it_says_why():
+    given = stored(40) | {"test": np.eye(40, dtype=np.float32)}
+    found = picture(given, Evaluation())
+    assert found["x"].shape == (0, 2) and len(found["ids"]) == 0
+    assert "put all 40 texts onto one point" in str(found["reason"])
+
+
+def test_embeddings_that_are_no_numbers_have_no_picture():
+    given = stored(40)
+    given["test"][3, 2] = np.nan
+    found = picture(given, Evaluation(splits=("validation",)))
+    assert found["x"].shape == (0, 2) and "not all finite" in str(found["reason"])
 
 
 @pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5), (9, 1)])

@@ -2,11 +2,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contrastive import store
 from contrastive.errors import UserError
 from reports.build import build
+from reports.claims import Numbers, check
+from reports.words import LANGUAGES, Language
 from tasks import tracking
 from tests.recorded import cell_folder, failed_folder, grid
 
@@ -187,3 +190,53 @@ def test_one_number_that_stands_there_twice_is_said_to_be_one(unit: str, said: b
     document["sections"][0]["show"]["table"]["values"] = ["test.ari", "test.nmi"]
     text = build("small", record(home, document, names), home / "out").read_text()
     assert ("They are one number, not two." in text) == said
+
+
+def pictured(cell: str, **changed: Any) -> None:
+    """Another picture of a cell."""
+    path = store.run_folder(cell) / "picture.npz"
+    with np.load(path) as arrays:
+        known = dict(arrays)
+    np.savez(path, **(known | changed))
+    store.mark(store.run_folder(cell), "DONE")
+
+
+@pytest.mark.parametrize(
+    ("places", "said"), [(np.zeros((40, 2)), "lie on one point"), (np.full((40, 2), np.nan), "not finite numbers")]
+)
+@pytest.mark.parametrize("which", [("c1s0",), ("c0s0", "c1s0")])
+def test_a_picture_that_shows_nothing_is_said_to_be_none(which: tuple[str, ...], places: Any, said: str, home: Path):
+    names = cells()
+    for name in which:
+        pictured(name, x=places)
+    output = build("small", record(home, grid(), names), home / "out").parent
+    assert (output / "figures" / "recipes-tsne.png").exists()
+    page = (output / "index.html").read_text()
+    assert page.count("No picture: ") == len(which) and said in page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
+    language: Language, home: Path, caplog: pytest.LogCaptureFixture
+):
+    names = cells()
+    pictured("c1s0", labels=np.zeros(3, int))  # of 40 texts
+    folder = build("small", record(home, grid(), names), home / "out").parent
+    text = (folder / {"en": "README.md", "zh": "README.zh.md"}[language]).read_text()
+    said = {
+        "en": "\n> **No picture** picture of the embeddings: `IndexError: ",
+        "zh": "\n> **无图** 嵌入图：`IndexError: ",
+    }
+    assert said[language] in text and "recipes-forest.svg" in text and "recipes-curves.png" in text
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["recipes-curves.png", "recipes-forest.svg"]
+    assert "No picture" in (folder / "index.html").read_text()
+    assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
+    assert check(text, Numbers.read(folder), language) == []
+
+
+def test_a_damaged_picture_is_said_to_be_one(home: Path):
+    names = cells()
+    (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
+    store.mark(store.run_folder("c1s0"), "DONE")
+    page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
+    assert "picture.npz cannot be read" in page

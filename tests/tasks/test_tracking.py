@@ -13,8 +13,9 @@ from contrastive import experiment, store
 from contrastive import plan as plans
 from contrastive.errors import UserError
 from contrastive.identity import evaluation_key
+from reports.runs import Artifacts, NotFetched
 from tasks import tracking
-from tasks.render import build_report
+from tasks.render import ReportFailed, build_report
 from tests.recorded import cell_folder, failed_folder, grid
 
 
@@ -199,6 +200,23 @@ def test_a_locked_database_ends_a_report_in_words(home: Path, monkeypatch: pytes
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(tracking.TrackingFailed, match="locked"):
             build_report("small")
+
+
+def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
+    client = tracking.open_tracker(home)
+    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    tracking.record_grid(client, "small", grid())
+    (home / "reports").write_text("a file in the place of the folder")
+    with pytest.raises(ReportFailed, match="the report of small could not be built: (File|NotADir)") as raised:
+        build_report("small")
+    assert "MLflow at" not in str(raised.value)
+
+
+def test_a_file_that_mlflow_does_not_give_is_told_as_such(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    artifacts = Artifacts(MlflowClient(tracking_uri="http://127.0.0.1:1"))
+    with pytest.raises(tracking.TrackingFailed, match="MLflow at .* could not be used"), tracking.in_words(NotFetched):
+        artifacts.path("a run", "mlflow-artifacts:/1/a", "examples.npz")
 
 
 def measured(folder: Path, key: str, accuracy: float) -> None:

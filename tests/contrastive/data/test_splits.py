@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contrastive.config import Data
 from contrastive.data.files import Rows
-from contrastive.data.splits import divide
+from contrastive.data.splits import Sifted, divide
 from contrastive.errors import UserError
 
 POOL = Rows("pool.csv", [f"text {i}" for i in range(100)], ["pos" if i % 2 else "neg" for i in range(100)])
@@ -152,3 +152,30 @@ def test_of_a_text_with_several_pairs_the_first_in_the_alphabet_stays_whatever_t
         rows = Rows("pool.csv", texts[::step], [*POOL.labels, "pos", "pos"][::step], partners[::step])
         train = divide(rows, {}, settings(test=1, positive="p")).train
         assert train.partners[train.texts.index("text  1")] == ("a",)
+
+
+def test_every_row_is_kept_or_dropped_for_one_reason():
+    """30 contradicting texts, each twice, 30 repeated rows, and 60 once: 180 rows, of which 88 stay."""
+    texts = [f"text {i}" for i in range(120)]
+    once = list(zip(texts, ["pos" if i % 2 else "neg" for i in range(120)], strict=True))
+    rows = [*once, *once[60:90], *((text, "neg" if label == "pos" else "pos") for text, label in once[:30])]
+    pool = Rows("pool.csv", [text for text, _ in rows], [label for _, label in rows])
+    own = {
+        "test": Rows("test.csv", ["text 30", "text 31", "new", "new"], ["neg", "pos", "neg", "neg"]),
+        "validation": Rows("validation.csv", ["text 30", "other", "another"], ["neg", "pos", "neg"]),
+    }
+    splits = divide(pool, own, settings(test="test.csv", validation="validation.csv"))
+    assert splits.sifted == {
+        "test": Sifted(4, repeated=1),
+        "validation": Sifted(3, held_out=1),
+        "source": Sifted(180, repeated=60, contradicting=30, held_out=2),
+    }
+    assert {name: found.kept for name, found in splits.sifted.items()} == {"test": 3, "validation": 2, "source": 88}
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (88, 2, 3)
+
+
+def test_a_partner_that_is_held_out_is_counted():
+    partners = [(f"text {(i + 1) % 100}", f"not {i}") for i in range(100)]
+    rows = Rows("pool.csv", POOL.texts, POOL.labels, partners)
+    splits = divide(rows, {}, settings(test=20, validation=10, positive="p", negative="n"))
+    assert splits.sifted["source"].kept == len(splits.train) + 30 and splits.sifted["source"].partner_held_out > 5

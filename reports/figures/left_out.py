@@ -1,0 +1,29 @@
+"""No picture may cost a report: one that cannot be drawn is left out, and its place says why."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from reports.words import Words
+
+logger = logging.getLogger(__name__)
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What stands in the place of a picture that could not be drawn."""
+
+    kind: Words
+    reason: str
+
+
+def attempt(kind: Words, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+    """The picture, or why there is none; the log has the whole error."""
+    try:
+        return draw()
+    except Exception as error:
+        logger.warning("The report goes without one picture (%s).", kind.en, exc_info=error)
+        said = error.strerror if isinstance(error, OSError) else str(error)  # which would name a path of this machine
+        return LeftOut(kind, f"{type(error).__name__}: {said or 'no more is known'}")

@@ -1,0 +1,72 @@
+"""How many rows of each data set were kept, and how many were dropped, and why: beside the counts of the classes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from reports.load import Results
+from reports.text import markdown, plain
+from reports.words import Words
+
+# Why rows are dropped, by their names in grid.json
+REASONS = {
+    "repeated": Words("repeated", "重复"),
+    "contradicting": Words("with contradicting labels", "标签矛盾"),
+    "held_out": Words("in a held-out split", "属于留出部分"),
+    "partner_held_out": Words("with a partner in a held-out split", "配对文本属于留出部分"),
+}
+
+
+def known(results: Results) -> list[dict[str, Any]]:
+    """The data sets whose rows were counted: grids of before that have none."""
+    return [one for one in results.grid.get("data", ()) if one["sifted"]]
+
+
+def named(data: dict[str, Any]) -> Words:
+    """` of tweets`; nothing where there is one data set."""
+    name = data["name"]
+    if data["transfer"]:
+        return Words(f" of transfer {name}", f"（迁移数据 {name}）")
+    return Words(f" of {name}", f"（{name}）") if name else Words("", "")
+
+
+def dropped(counts: dict[str, int]) -> int:
+    return sum(counts[reason] for reason in REASONS)
+
+
+def tables(results: Results) -> list[Words]:
+    """A table for each data set, a line for what it was read from; its numbers add up to all rows."""
+    found = []
+    for data in known(results):
+        of = named(data)
+        lines = [
+            [part, *(str(counts[reason]) for reason in REASONS), str(counts["rows"] - dropped(counts)),
+             str(counts["rows"])]
+            for part, counts in data["sifted"].items()
+        ]  # fmt: skip
+        english = [plain("Rows" + of.en), *(reason.en for reason in REASONS.values()), "kept", "all"]
+        chinese = [plain("行数" + of.zh), *(reason.zh for reason in REASONS.values()), "保留", "合计"]
+        found.append(Words(markdown([english, *lines]), markdown([chinese, *lines])))
+    return found
+
+
+def sentences(results: Results) -> list[Words]:
+    """The same in a sentence for each source, for the page."""
+    return [sentence(part, of, counts) for part, of, counts in parts(results)]
+
+
+def parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
+    for data in known(results):
+        for part, counts in data["sifted"].items():
+            yield part, named(data), counts
+
+
+def sentence(part: str, of: Words, counts: dict[str, int]) -> Words:
+    """`Of 180 rows (source of tweets), 90 were dropped: 60 repeated, 30 with contradicting labels.`"""
+    why = {reason: counts[name] for name, reason in REASONS.items() if counts[name]}
+    english = ", ".join(f"{count} {reason.en}" for reason, count in why.items())
+    chinese = "、".join(f"{reason.zh} {count}" for reason, count in why.items())
+    count = dropped(counts)
+    return Words(
+        f"Of {counts['rows']} rows ({part}{of.en}), {count} were dropped{f': {english}' if english else ''}.",
+        f"{part}{of.zh}的 {counts['rows']} 行中有 {count} 行被删除{f'：{chinese}' if chinese else ''}。",
+    )

@@ -1,0 +1,154 @@
+"""Whatever single cells hold, a report is built, and says only what its numbers say."""
+
+import math
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contrastive.config import Experiment
+from reports.build import write
+from reports.claims import Numbers, check
+from reports.load import MEASURED, Results
+from reports.words import Language
+from tests.fuzz.conftest import Rounds
+from tests.recorded import SETTINGS
+from tests.reports.figures import sample
+
+FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}
+LARGEST = 1.7976931348623157e308  # what MLflow's databases make of infinity
+VALUES = (0.7, 0.7, 0.71, 0.0, 1.0, -0.0, 1e-12, math.nan, 1e308, LARGEST, -LARGEST, -3.0, 1.0001)
+NAMES = ("ce", "a|b", "<img src=x>", "**bold**", "差评", "", " ", "NA", "1", "a" * 200, "`x`", "$\\a$", "x\ny", "🙂")
+
+
+def grid(chance: random.Random) -> Results:
+    """One to three sections of few rows over few seeds, in a list or a pivot, all of it measured."""
+    seeds = tuple(range(chance.choice((1, 1, 2, 3))))
+    titles = chance.sample(("Recipes", "K × α", "a|b <i>", "视角", "`x`"), chance.randint(1, 3))
+    sections = [section(title, number, seeds, chance) for number, title in enumerate(titles)]
+    classes = tuple(chance.sample([name for name in NAMES if name.strip()], chance.randint(1, 4)))
+    results = sample.results(*sections, classes=classes)
+    parts = [{"title": title} for title in titles]
+    results.grid["experiment"] = Experiment(name="small", seeds=seeds, sections=parts, **SETTINGS).model_dump(
+        mode="json"
+    )
+    results.cells["params"] = [{} for _ in range(len(results.cells))]
+    results.cells["evaluation"] = ""
+    for known in results.cells["provenance"]:
+        known |= {"packages": {"python": "3"}, "commit": "abc", "peak_memory_mib": 9}
+    return results
+
+
+def section(title: str, number: int, seeds: tuple[int, ...], chance: random.Random) -> dict[str, Any]:
+    names = list(dict.fromkeys(chance.choices(NAMES, k=chance.randint(1, 5))))
+    pivot = len(names) > 1 and chance.random() < 0.3
+    rows = []
+    for place, name in enumerate(names):
+        axes = {"k": str(place % 2), "alpha": str(place // 2)} if pivot and place else {}
+        row = sample.row(10 * number + place, name, axes, seeds, loss=name)
+        rows.append(row | {"baseline": place == 0, "against": 0 if place else None})
+    made = sample.section(title, rows, chance.choice((sample.VALUES, sample.VALUES[:1])))
+    if pivot:
+        made["show"]["table"] |= {"rows": "k", "columns": "alpha"}
+    return made
+
+
+def spoiled(results: Results, chance: random.Random) -> Results:
+    """With scores, statuses, files, pictures and curves that no test has thought of."""
+    scores = results.scores.copy()
+    for cell in scores.index:
+        for name in scores.columns:
+            if chance.random() < 0.15:
+                scores.loc[cell, name] = chance.choice(VALUES)
+    if chance.random() < 0.1:
+        scores = scores.drop(columns=scores.columns[0])
+    for cell in results.cells.index:
+        if chance.random() < 0.1:
+            results.cells.at[cell, "status"] = chance.choice(("failed", "diverged", "unfinished", "running"))
+            scores.loc[cell] = math.nan
+        if chance.random() < 0.1:
+            results.cells.at[cell, "provenance"] = {}
+        elif chance.random() < 0.2:
+            odd_counts(results.cells.at[cell, "provenance"], chance)
+    for cell in list(results.tsne):
+        spoil_picture(results.tsne, cell, chance)
+    lost = chance.sample(list(scores.index), chance.choice((0, 0, 0, 1, len(scores))) if len(scores) else 0)
+    cells = results.cells.drop(index=[cell for cell in lost if chance.random() < 0.5])
+    curves = results.curves.copy()
+    if chance.random() < 0.3:
+        curves.loc[curves.index[:: chance.randint(1, 9)], "value"] = chance.choice(VALUES)
+    if chance.random() < 0.1:
+        curves = curves[:0]
+    told = [
+        (
+            cell,
+            name,
+            float(scores.loc[cell, name]),
+            True,
+            20 * len(results.cells.at[cell, "provenance"].get("class_counts", {}).get("test", "abc")),
+            "",
+            None,
+        )
+        for cell in scores.index
+        for name in scores.columns
+        if cell in cells.index and chance.random() < 0.95
+    ]
+    changed = {"scores": scores.drop(index=lost), "cells": cells, "curves": curves}
+    return Odd(**vars(results) | changed | {"measured": pd.DataFrame(told, columns=MEASURED)}, chance=chance)
+
+
+def odd_counts(provenance: dict[str, Any], chance: random.Random) -> None:
+    classes = list(provenance["class_counts"]["train"])
+    provenance["class_counts"] = chance.choice(
+        ({}, {"train": dict.fromkeys(classes, 1)}, {split: dict.fromkeys(classes, 0) for split in ("train", "test")})
+    )
+    provenance["wall_seconds"] = chance.choice((0.0, 1e9))
+
+
+def spoil_picture(pictures: dict[str, Any], cell: str, chance: random.Random) -> None:
+    if chance.random() < 0.8:
+        return
+    known = pictures[cell]
+    changed = chance.choice(
+        (None, {"x": known["x"] * 0}, {"x": known["x"] * np.nan}, {"x": known["x"] * [1, 0]},
+         {"labels": known["labels"][:3]},
+         {name: known[name][:1] for name in ("x", "labels", "ids")}, {"ids": known["ids"] * 0},
+         {"reason": "none", **{name: known[name][:0] for name in ("x", "labels", "ids")}})
+    )  # fmt: skip
+    if changed is None:
+        del pictures[cell]
+    else:
+        pictures[cell] = known | changed
+
+
+class Odd(Results):
+    """Spectra that are empty, zero or no numbers."""
+
+    def __init__(self, *, chance: random.Random, **known: Any) -> None:
+        super().__init__(**known)
+        self.__dict__["spectrum"] = chance.choice(([], [0.0], [0.0, 0.0], [math.nan], [0.5, 0.3, 0.2], None))
+
+    def each(self, cell: str, score: str) -> np.ndarray | None:
+        known = self.__dict__["spectrum"] if score == "test.top_singular_share" else None
+        return None if known is None else np.array(known)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scores as large as 1e308
+def test_one_odd_cell_never_costs_the_report(rounds: Rounds):
+    for number, chance in rounds(4):
+        results = spoiled(grid(chance), chance)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                write(results, Path(folder))
+                found = {name: said(Path(folder), name) for name in FILES}
+            except Exception as error:
+                raise AssertionError(f"round {number} has no report") from error
+        assert not any(found.values()), f"round {number}: {found}"
+
+
+def said(folder: Path, language: Language) -> list[str]:
+    return check((folder / FILES[language]).read_text(encoding="utf-8"), Numbers.read(folder), language)

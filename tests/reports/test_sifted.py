@@ -1,0 +1,86 @@
+"""What was dropped of the rows stands beside the counts of the classes, and on top where it is much."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from contrastive import experiment
+from contrastive import plan as plans
+from contrastive.data import further, tokens
+from reports.build import build, write
+from reports.claims import Numbers, check
+from reports.words import LANGUAGES, Language
+from tasks import tracking
+from tests.reports.made import made
+
+FILES = {"en": "README.md", "zh": "README.zh.md"}
+
+
+def counts(rows: int, **dropped: int) -> dict[str, int]:
+    none = {"repeated": 0, "contradicting": 0, "held_out": 0, "partner_held_out": 0}
+    return {"rows": rows} | none | dropped
+
+
+def report(folder: Path, **data: Any) -> dict[str, str]:
+    _, results = made({"ce": {"test.accuracy": [0.7, 0.71]}, "rdrop": {"test.accuracy": [0.72, 0.7]}})
+    results.grid["data"] = [{"name": "", "transfer": False, "wordless": {}} | data]
+    write(results, folder)
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".md", ".html")}
+
+
+def test_kept_and_dropped_stand_beside_the_classes(tmp_path: Path):
+    said = report(tmp_path, sifted={"source": counts(180, repeated=60, contradicting=30)})
+    assert "| source | 60 | 30 | 0 | 0 | 90 | 180 |" in said["README.md"].split("## ")[1]
+    assert "| source | 60 | 30 | 0 | 0 | 90 | 180 |" in said["README.zh.md"].split("## ")[1]
+    assert "Of 180 rows (source), 90 were dropped: 60 repeated, 30 with contradicting labels." in said["index.html"]
+    assert "source的 180 行中有 90 行被删除：重复 60、标签矛盾 30。" in said["index.html"]
+
+
+@pytest.mark.parametrize(("repeated", "warned"), [(5, False), (6, True)])
+def test_more_than_five_per_cent_is_said_on_top(repeated: int, warned: bool, tmp_path: Path):
+    said = report(tmp_path, sifted={"source": counts(100, repeated=repeated)})
+    assert ("> **Note** Of 100 rows (source)" in said["README.md"]) == warned
+    assert ("> **注意** source的 100 行中" in said["README.zh.md"]) == warned
+
+
+def test_texts_without_a_token_are_said_on_top(tmp_path: Path):
+    said = report(tmp_path, sifted={"source": counts(100)}, wordless={"train": 3, "test": 0})
+    assert "> **Note** The tokenizer leaves nothing of some texts: train 3." in said["README.md"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_count_that_does_not_add_up_is_found(language: Language, tmp_path: Path):
+    text = report(tmp_path, name="a|b", transfer=True, sifted={"source": counts(180, repeated=60)})[FILES[language]]
+    assert check(text, Numbers.read(tmp_path), language) == []
+    assert check(text.replace("| source | 60 |", "| source | 6 |"), Numbers.read(tmp_path), language)
+
+
+def test_counts_come_from_the_tokens_to_the_report(home: Path):
+    """Also those of further data, which has a name of its own."""
+    texts = [f"text number {i % 60}" for i in range(90)]
+    pd.DataFrame({"text": texts, "label": [["good", "bad"][i % 2] for i in range(90)]}).to_csv(
+        home / "texts.csv", index=False
+    )
+    settings = {
+        "name": "small",
+        "data": {"source": f"file:{home}/texts.csv", "test": 20, "max_length": 16},
+        "encoder": {"model": "scratch:bert"},
+        "seeds": [0],
+        "sections": [{"title": "Lengths", "axes": {"max_length": [8, 16]}}],
+        "evaluation": {"transfer": [{"name": "others", "source": f"file:{home}/texts.csv", "train": 20, "test": 20}]},
+    }
+    (home / "small.yaml").write_text(yaml.safe_dump(settings))
+    plan = plans.make(experiment.load(home / "small.yaml"))
+    assert plans.document(plan, [])["data"] == []  # nothing was prepared yet
+    for cell in plan.statuses:
+        prepared = tokens.prepare(cell.data, cell.encoder, home)
+        further.prepare(plan.experiment.evaluation.transfer[0], prepared, home)
+    tracking.sync(plan, plans.document(plan, []))
+    text = build("small", tracking.tracking_uri(home), home / "out").read_text()
+    assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2
+    assert "| Rows of transfer others | repeated |" in text and "| Rows | repeated |" in text
+    assert text.count("> **Note** Of 90 rows (source") == 2
