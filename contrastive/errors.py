@@ -14,20 +14,18 @@ class UserError(ValueError):
 
 def printable(text: str) -> str:
     """A text of several lines of which nothing commands a terminal. What does stands as JSON has it, `\\u001b`."""
-    return UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found[0]), text)
+    return UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)
 
 
 def brief(value: object, longest: int = LONGEST) -> str:
     """A value as a message may repeat it: on one line, and of a long one the beginning and the end."""
     text, half = str(value), longest // 2
-    shown = text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
-    return shown if shown.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in shown)
+    return UNSEEN.sub(_escaped, text if len(text) <= longest else f"{text[:half]}…{text[-half:]}")
 
 
 def brief_name(name: object) -> str:
     return brief(name, LONGEST_NAME)
 
 
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

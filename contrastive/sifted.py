@@ -35,4 +35,4 @@ def counted(digest: str) -> Iterator[dict[str, Any]]:
     folder: Path = store.home() / "cache" / "tokens" / digest
     if store.finished(folder):
         meta = store.read_json(folder / "meta.json")
-        yield {"sifted": meta["sifted"], "wordless": meta["wordless"]}
+        yield {name: meta[name] for name in ("sifted", "wordless", "merged")}

@@ -102,12 +102,13 @@ def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
     fast = tokenizer.read("the prepared tokens", prepared / "tokenizer")
     notes: list[str] = []
     sifted: Mapping[str, Sifted] = {}
+    merged: Mapping[str, list[str]] = {}
     scores: list[float] = []
     subsets: list[str] = []
     classes: tuple[str, ...] = ()
     if transfer.score is None:
         divided, sides = _labelled(transfer)
-        classes, notes, sifted = divided.labels, list(divided.notes), divided.sifted
+        classes, notes, sifted, merged = divided.labels, list(divided.notes), divided.sifted, divided.merged
     else:
         sides, scores, subsets = _scored(transfer)
         np.save(folder / "scores.npy", np.array(scores, np.float64))
@@ -125,6 +126,7 @@ def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
         "subsets": subsets,
         "sifted": {name: asdict(one) for name, one in sifted.items()},
         "wordless": wordless,
+        "merged": merged,
         "notes": [*notes, *tokens.told(wordless)],
     }
     store.write_json(folder / "meta.json", made)

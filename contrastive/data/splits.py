@@ -47,7 +47,8 @@ class Sifted:
 
 @dataclass(frozen=True)
 class Splits:
-    """No text is in two splits, or twice in one. `notes` say what was dropped, `sifted` how much, by where it was."""
+    """No text is in two splits, or twice in one. `notes` say what was dropped, `sifted` how much, by where it was;
+    `merged` are the classes that the data writes in several ways, such as 1 and 1.0, with these."""
 
     labels: tuple[str, ...]
     train: Split
@@ -55,6 +56,7 @@ class Splits:
     test: Split
     notes: tuple[str, ...]
     sifted: Mapping[str, Sifted] = field(default_factory=dict)  # `source`, and `validation` and `test` of their own
+    merged: Mapping[str, list[str]] = field(default_factory=dict)
 
     def named(self) -> dict[str, Split]:
         return {name: getattr(self, name) for name in SPLITS}
@@ -91,30 +93,25 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     drawn = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     parts = {name: {text: rest[text] for text in texts} for name, texts in drawn.items() if name not in parts} | parts
 
-    notes += _spelled_alike(pool, *own.values())
-
+    if merged := _merged(pool, *own.values()):
+        shown = (f"`{label}` ({', '.join(f'`{way}`' for way in ways)})" for label, ways in merged.items())
+        notes.append(f"classes that are written in several ways: {', '.join(shown)}")
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
         splits["train"].partners.extend(partners[same(text)] for text in splits["train"].texts)
-    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted)
+    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
 
 
-def _spelled_alike(*sources: Rows) -> list[str]:
-    """What to say of labels that are one class and that the data writes in several ways, such as 1 and 1.0."""
+def _merged(*sources: Rows) -> dict[str, list[str]]:
+    """Labels that are one class and that the data writes in several ways, with these; the first few of each."""
     spellings: dict[str, set[str]] = {}
     for rows in sources:
         for label, spelled in rows.spellings.items():
             spellings.setdefault(label, set()).update(spelled)
-    merged = [
-        f"`{brief(label, 80)}` ({_listed(sorted(ways))})" for label, ways in sorted(spellings.items()) if len(ways) > 1
-    ]
-    return [f"{len(merged)} classes are written in several ways: {', '.join(merged[:LISTED])}"] if merged else []
-
-
-def _listed(ways: list[str]) -> str:
-    return ", ".join(f"`{brief(way, 80)}`" for way in ways[:LISTED]) + (" …" if len(ways) > LISTED else "")
+    several = [(label, sorted(ways)) for label, ways in sorted(spellings.items()) if len(ways) > 1]
+    return {brief(label, 80): [brief(way, 80) for way in ways[:LISTED]] for label, ways in several[:LISTED]}
 
 
 def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> dict[str, str]:

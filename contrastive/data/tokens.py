@@ -147,6 +147,7 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         "class_counts": splits.class_counts(),
         "sifted": {name: asdict(sifted) for name, sifted in splits.sifted.items()},
         "wordless": wordless,
+        "merged": splits.merged,
         "notes": [*splits.notes, *told(wordless)],
     }
     store.write_json(folder / "meta.json", meta)

@@ -6,6 +6,7 @@ from typing import Any
 from reports import sifted
 from reports.guards.shown import Guard, listed
 from reports.load import Results
+from reports.text import plain
 from reports.words import Words
 
 MUCH = 0.05  # of the rows
@@ -71,8 +72,25 @@ def wordless(results: Results) -> Iterator[Guard]:
             )
 
 
+def merged(results: Results) -> Iterator[Guard]:
+    """Labels that differ in how they are written alone."""
+    for data in sifted.known(results):
+        of, ways = sifted.named(data), data["merged"].values()
+        if ways:
+            english = "; ".join(" and ".join(map(plain, some)) for some in ways)
+            chinese = "；".join("、".join(map(plain, some)) for some in ways)
+            yield Guard(
+                "merged",
+                Words(
+                    f"Labels{of.en} that were taken for one class: {english}.",
+                    f"以下标签{of.zh}写法不同，视为同一类别：{chinese}。",
+                ),
+                False,
+            )
+
+
 def distinct(results: Results, read: Callable[[dict[str, Any]], str]) -> list[str]:
     return sorted({read(provenance) for provenance in results.cells["provenance"] if provenance})
 
 
-CHECKS = (stale, dropped, wordless, commits, devices)
+CHECKS = (stale, dropped, wordless, merged, commits, devices)

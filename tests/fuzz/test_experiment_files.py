@@ -13,7 +13,7 @@ from contrastive import grid, registry
 from contrastive.config import Experiment
 from contrastive.document import LONGEST_MESSAGE
 from contrastive.document import read as read_document
-from contrastive.errors import UserError
+from contrastive.errors import UserError, brief
 from contrastive.experiment import ExperimentError, parse
 from contrastive.identity import canonical_json, cell_id, identities
 from tests.fuzz.conftest import Rounds
@@ -132,7 +132,7 @@ def check(text: str) -> str:
     except ExperimentError as error:
         assert error.problems
         for problem in error.problems:
-            assert problem.line >= 1 and problem.message.isprintable(), problem
+            assert problem.line >= 1 and brief(problem.message, 2000) == problem.message, problem
             assert len(problem.message) <= LONGEST_MESSAGE + 10, problem
         return "refused"
     finally:

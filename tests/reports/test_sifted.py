@@ -27,7 +27,7 @@ def counts(rows: int, **dropped: int) -> dict[str, int]:
 
 def report(folder: Path, **data: Any) -> dict[str, str]:
     _, results = made({"ce": {"test.accuracy": [0.7, 0.71]}, "rdrop": {"test.accuracy": [0.72, 0.7]}})
-    results.grid["data"] = [{"name": "", "transfer": False, "wordless": {}} | data]
+    results.grid["data"] = [{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data]
     write(results, folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".md", ".html")}
 
@@ -50,6 +50,13 @@ def test_more_than_five_per_cent_is_said_on_top(repeated: int, warned: bool, tmp
 def test_texts_without_a_token_are_said_on_top(tmp_path: Path):
     said = report(tmp_path, sifted={"source": counts(100)}, wordless={"train": 3, "test": 0})
     assert "> **Note** The tokenizer leaves nothing of some texts: train 3." in said["README.md"]
+
+
+def test_labels_that_are_one_class_are_said_on_top(tmp_path: Path):
+    merged = {"1": ["1", "1.0"], "true": ["True", "true"]}
+    said = report(tmp_path, sifted={"source": counts(100)}, merged=merged)
+    assert "> **Note** Labels that were taken for one class: 1 and 1.0; True and true." in said["README.md"]
+    assert "> **注意** 以下标签写法不同，视为同一类别：1、1.0；True、true。" in said["README.zh.md"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

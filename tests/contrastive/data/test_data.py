@@ -154,6 +154,8 @@ def test_labels_that_are_one_class_are_told(tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]))
     splits = data.load_splits(Data(source=f"file:{tmp_path}/pool.csv", test=f"{tmp_path}/test.csv"))
     assert splits.labels == ("1", "2", "true")
-    assert splits.notes[-1] == "2 classes are written in several ways: `1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
+    assert (
+        splits.notes[-1] == "classes that are written in several ways: `1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
+    )
     splits = data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5))
     assert not [note for note in splits.notes if "several ways" in note]
