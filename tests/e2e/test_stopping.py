@@ -102,7 +102,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
     began = time.monotonic()
     os.killpg(process.pid, number)  # as a terminal and Prefect do
     _, said = process.communicate(timeout=300)
-    assert time.monotonic() - began < 30 and process.returncode == code and "Traceback" not in said
+    assert time.monotonic() - began < 120 and process.returncode == code and "Traceback" not in said
     assert "stopping: cells at work write a checkpoint" in said
     assert number == signal.SIGTERM or said.endswith("ablate: stopped; the same command goes on from here\n")
     assert left_running(home) == []
@@ -123,7 +123,7 @@ def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path
     began = time.monotonic()
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=300)
-    assert time.monotonic() - began < 10 and process.returncode == 130
+    assert time.monotonic() - began < 20 and process.returncode == 130
     assert left_running(home) == [] and mlflow_states(home, monkeypatch) == {"KILLED"}
 
 

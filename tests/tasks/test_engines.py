@@ -135,7 +135,7 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
         for one in asked:
             with pytest.raises(Stopped):
                 one.result(timeout=300)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 45  # the work alone would take 60
     assert not multiprocessing.active_children()
 
 

