@@ -236,7 +236,8 @@ def test_four_times_the_cells_take_four_times_as_long():
     """
     alphas = [round(0.01 * step, 2) for step in range(1, 101)]
     sections = [
-        f"  - {{title: T, base: {{loss: ce+supcon, view: topk_tokens}}, axes: {{k: {list(range(1, most))}, alpha: {alphas}}}}}"
+        f"  - {{title: T, base: {{loss: ce+supcon, view: topk_tokens}}, "
+        f"axes: {{k: {list(range(1, most))}, alpha: {alphas}}}}}"
         for most in (26, 101)
     ]
     code = (
