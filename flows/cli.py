@@ -113,25 +113,45 @@ def cell(
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     from contrastive.plan import document
+    from contrastive.store import home
     from flows.plan import make
     from tasks.prepare import known_references
+    from tasks.settle import settle
     from tasks.tracking import sync as bring_up
 
     planned = make(experiment)
+    settle(home())
     typer.echo(bring_up(planned, document(planned, known_references(planned))))
 
 
 @app.command()
-def audit(experiment: ExperimentFile) -> None:
+def audit(
+    experiment: ExperimentFile,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="set back what is damaged, to be run again, and bring MLflow up to the rest")
+    ] = False,
+) -> None:
     """Prove that the run folders are whole and that MLflow agrees with them."""
+    from contrastive.store import home
     from flows.plan import make
+    from tasks.mend import mend_tracking, set_back
+    from tasks.settle import settle
     from tasks.tracking import audit as differences
 
-    found = differences(make(experiment))
+    planned = make(experiment)
+    if mend:
+        for line in set_back(planned):
+            typer.echo(f"set back: {line}")
+        typer.echo(mend_tracking(planned))
+    settle(home())
+    found = differences(planned)
     for line in found:
         typer.echo(line)
     if found:
-        fail(f"{len(found)} differences; `ablate run` mends run folders, `ablate sync` mends MLflow", 1)
+        done = (
+            "`ablate run` does the rest" if mend else "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
+        )
+        fail(f"{len(found)} differences; {done}", 1)
     typer.echo("run folders are whole, and MLflow agrees with them")
 
 
@@ -225,6 +245,7 @@ def fail(message: str, code: int = 2) -> None:
 
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
+    from contrastive import store
     from contrastive.errors import UserError
     from tasks.secrets import masked
 
@@ -237,8 +258,7 @@ def main() -> None:
             _message("stopped; the same command goes on from here")
         raise
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        sys.exit(_message(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere"))
+        sys.exit(_message(store.explain(error)))
 
 
 def _message(text: str, code: int = 2) -> int:
