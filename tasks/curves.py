@@ -39,7 +39,7 @@ class CurveWriter:
                 self._send([json.loads(line) for line in new])
             except Exception as error:
                 self.broken = True
-                logger.info("curves of %s wait until it is recorded: %s", self.name, said(error))
+                logger.warning("curves of %s wait until it is recorded: %s", self.name, said(error))
         return self.attempt, self.read
 
     def _new_lines(self, log: Path) -> list[bytes]:

@@ -6,6 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
+from tasks.settle import settle
 from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker, record_cell
 
 logger = logging.getLogger(__name__)
@@ -18,11 +19,15 @@ def record(name: str, cell_id: str, experiment: str, sections: list[str], key: s
 
 
 def ready(experiment: str) -> None:
-    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it."""
+    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
+
+    And end the runs that an earlier flow left open when it was killed.
+    """
     try:
         client = open_tracker(store.home())
         with in_words(), store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
+        settle(store.home())
     except Exception as error:  # whatever a tracking server may raise
         logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
 

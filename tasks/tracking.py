@@ -76,7 +76,7 @@ def said(error: Exception) -> str:
     """What an error of MLflow means, in one line."""
     if "database or disk is full" in str(error):  # SQLite's words
         error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))
-    if isinstance(error, OSError) and error.errno in store.FULL:
+    if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
         return store.explain(error)
     place, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
     first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
