@@ -113,7 +113,7 @@ def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home:
 
 def test_a_database_that_is_damaged_stops_no_command_for_long(home: Path, ablate_in: Ablate):
     os.truncate(home / "mlflow.db", 300_000)
-    assert "ablate audit EXPERIMENT --mend" in ablate_in(home, "report", SMOKE).stderr
+    assert "is damaged: `ablate sync EXPERIMENT` sets it aside" in ablate_in(home, "report", SMOKE).stderr
     done = ablate_in(home, "run", SMOKE)
     assert done.returncode == 0 and "was damaged, and lies at" in done.stderr.replace("\n", " ")
     assert list(home.glob("mlflow.db.damaged-*")) and ablate_in(home, "audit", SMOKE).returncode == 0

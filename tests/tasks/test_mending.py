@@ -17,6 +17,7 @@ from contrastive.errors import UserError
 from contrastive.identity import evaluation_key
 from contrastive.plan import Plan
 from tasks import database, mend, settle, tracking
+from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
 
@@ -93,6 +94,8 @@ def test_a_damaged_database_is_set_aside_and_made_again(
     shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
     monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
     harm(place / "mlflow.db")
+    with pytest.raises(tracking.TrackingFailed, match="is damaged: `ablate sync EXPERIMENT` sets it aside"):
+        build_report(plan.experiment.name)
     tracking.sync(plan, plans.document(plan, []))
     assert tracking.audit(plan) == []
     assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
