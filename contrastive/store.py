@@ -115,7 +115,8 @@ def _digest(path: str, size: int, changed: int) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` among all processes; the system frees it when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(path, ignore_errors=True)  # a folder in its place, never a file: nobody could hold a lock on it
+    if path.is_dir():  # nobody could hold a lock on it
+        shutil.rmtree(path, ignore_errors=True)  # never a file, should another process have been faster
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
