@@ -52,7 +52,7 @@ def explain(error: OSError) -> str:
     there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
     if error.errno in MISPLACED and (there.is_symlink() or there.is_file() or error.errno == errno.EISDIR):
         what = "a file" if there.is_file() else "a folder" if there.is_dir() else "a link that leads nowhere"
-        return f"{there} is {what}, which cannot be used here: move it away, and give the same command again"
+        return f"{there} is {what}, which cannot be used here: move it away, or set ABLATE_HOME elsewhere, and go on"
     return f"{path}: {error.strerror or error}"
 
 
