@@ -48,8 +48,16 @@ def read(path: Path) -> Calibration | None:
     """None where there is none, or an unreadable one."""
     try:
         found = store.read_json(path)
-        return Calibration(**found | {"rates": cost.Work(*found["rates"])})
-    except (OSError, ValueError, KeyError, TypeError):
+        rates, seconds = map(float, found["rates"]), found["evaluation"].items()
+        return Calibration(
+            str(found["made"]),
+            cost.Work(*rates),
+            float(found["boot"]),
+            int(found["base"]),
+            float(found["batch"]),
+            {key: float(value) for key, value in seconds},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -9,6 +9,7 @@ waits, so that clocks may jump or disagree.
 import os
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -168,6 +169,32 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
         if permit.revoked():
             raise permit.Stopped
         time.sleep(min(1.0, LEASE / BEATS))
+
+
+def held(run: Path) -> bool:
+    """Whether somebody works on a cell, as far as one look tells: by the clock of the store, which may jump.
+
+    Good enough to say so to people; who wants to take a claim over has to wait.
+    """
+    claim = _read(run)
+    if not claim or _gone(claim):
+        return False
+    with tempfile.NamedTemporaryFile(dir=run, prefix=".now.") as now:
+        return os.stat(now.name).st_mtime - os.stat(run / "claim.json").st_mtime < LEASE
+
+
+def set_back(run: Path) -> str:
+    """Take its marker from each stage whose files are not the ones it left, to be done again; why, or nothing."""
+    if not run.is_dir():
+        return ""
+    with store.locked(run / ".claim"):
+        wrong = {marker: store.damage(run, marker, thorough=True) for marker in ("DONE", "TRAINED")}
+        found = [marker for marker, why in wrong.items() if why and os.path.lexists(run / marker)]
+        if not found or held(run):
+            return ""
+        for marker in found:
+            store.remove(run / marker)
+    return str(wrong[found[-1]])
 
 
 def _lost(run: Path, claim: dict[str, Any]) -> None:

@@ -164,9 +164,10 @@ def texts(cell: Cell) -> Texts:
     folder = store.home() / "cache" / "tokens"
     try:
         folder = folder / tokens.digest(cell.data, cell.encoder)
-        found = {name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in ("train", "validation", "test")}
-        return Texts(found, True)
-    except (OSError, ValueError):  # not prepared, or the data cannot be found, which is said elsewhere
+        if store.finished(folder):
+            offsets = {name: np.load(folder / f"{name}.offsets.npy") for name in ("train", "validation", "test")}
+            return Texts({name: np.diff(each) for name, each in offsets.items()}, True)
+    except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is said elsewhere
         pass
     counts = {name: getattr(cell.data, name) for name in ("train", "validation", "test")}
     return Texts(

@@ -228,10 +228,10 @@ def finished(latest: int) -> Iterator[Seen]:
             yield Seen(
                 Cell.model_validate(config["cell"]),
                 speed.get("kernels", "plain"),
-                speed.get("together", 1),
+                int(speed.get("together", 1)),
                 speed.get("reuse", "none") != "none",
                 float(known["wall_seconds"]),
-                known.get("peak_memory_bytes"),
+                int(known.get("peak_memory_bytes") or 0) or None,
                 *_evaluation_of(folder),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

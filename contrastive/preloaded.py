@@ -9,6 +9,8 @@ import gc
 import importlib
 import os
 import signal
+import sys
+from types import TracebackType
 
 for number in (signal.SIGINT, signal.SIGTERM):  # a terminal and Prefect send them to the whole group
     signal.signal(number, signal.SIG_IGN)
@@ -25,6 +27,14 @@ for module in (
 ):
     importlib.import_module(module)
 
+
+def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Nothing of a worker that was born after its flow had ended: what the two shared is gone."""
+    if not isinstance(error, FileNotFoundError | EOFError | ConnectionError):
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = say
 atexit.register(os._exit, 0)  # whoever waits for the last of a run's processes waits for no tidying up
 gc.collect()
 gc.freeze()  # else a collection writes to memory that all share

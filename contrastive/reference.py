@@ -5,23 +5,32 @@ from pathlib import Path
 from typing import Any
 
 from contrastive import store
+from contrastive.data import tokens as token_store
+from contrastive.errors import UserError
 from contrastive.identity import code_digest
 
 NAME = "TF-IDF + logistic regression"
 
 
 def cached(tokens: Path, home: Path) -> Path:
-    return home / "cache" / "references" / f"{tokens.name}-{code_digest(('contrastive.reference',))}.json"
+    return home / "cache" / "references" / f"{tokens.name}-{code_digest(('contrastive.reference',))}"
 
 
 def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
     """Scores on each held-out split that is not empty, computed once for prepared data."""
-    path = cached(tokens, home)
-    if not path.exists():
+
+    def make(folder: Path) -> None:
         scores = measure(tokens)
-        store.write_json(path, [{"name": NAME, "scores": scores}] if scores else [])
-    found: list[dict[str, Any]] = store.read_json(path)
-    return found
+        store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
+
+    token_store.once(cached(tokens, home), make)
+    return known(tokens, home)
+
+
+def known(tokens: Path, home: Path) -> list[dict[str, Any]]:
+    """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
+    folder = cached(tokens, home)
+    return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 
 def measure(tokens: Path) -> dict[str, float]:
@@ -60,6 +69,9 @@ def learns(vectorizer: Any, texts: list[str]) -> bool:
 
 
 def read(tokens: Path, split: str) -> tuple[list[str], list[int]]:
-    lines = (tokens / f"texts.{split}.jsonl").read_text(encoding="utf-8").split("\n")
-    rows = [json.loads(line) for line in lines if line]
-    return [row["text"] for row in rows], [row["label"] for row in rows]
+    path = tokens / f"texts.{split}.jsonl"
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        return [row["text"] for row in rows], [row["label"] for row in rows]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: `ablate audit EXPERIMENT --mend` has it made again") from error

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from contrastive.errors import UserError
+
 PACKAGE_ROOT = Path(__file__).parent.parent
 
 
@@ -42,7 +44,11 @@ def module_file(module: str) -> Path | None:
 def parse(module: str) -> ast.Module:
     path = module_file(module)
     assert path is not None, f"{module} is not a module of this project"
-    return ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        line = f", line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
+        raise UserError(f"{path}{line}: this is no Python; mend it, and give the same command again") from error
 
 
 @cache

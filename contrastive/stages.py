@@ -1,6 +1,5 @@
 """The stages of a cell as plain functions on its run folder; each can be called alone, none repeats finished work."""
 
-import errno
 import math
 import os
 import shutil
@@ -258,8 +257,9 @@ def fail(folder: Path, error: BaseException) -> dict[str, Any]:
         with store.locked(folder / ".claim"):
             if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
                 store.write_json(folder / "FAILED.json", told)
-    except OSError as full:
-        told["error"] += f" (and the reason could not be kept: {full})"
+    except OSError as refused:
+        if store.explain(refused) not in told["error"]:
+            told["error"] += f" (and the reason could not be kept: {store.explain(refused)})"
     return told
 
 
@@ -287,10 +287,8 @@ def kind(error: BaseException) -> str:
 
 
 def explain(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"the disk is full: could not write {error.filename or 'a file'} below {store.home()}"
-    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return f"not allowed to write {error.filename or 'a file'}: choose another place with ABLATE_HOME"
+    if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
+        return store.explain(error)
     if isinstance(error, UserError | GradientPathError | Diverged | permit.Stopped):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -43,7 +43,15 @@ def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
 
 def up_to_date(folder: Path, key: str) -> bool:
     """Whether the folder is finished, and was measured with these settings and today's code."""
-    return store.finished(folder) and store.read_json(folder / "scores.json").get("key") == key
+    return store.finished(folder) and key_of(folder) == key
+
+
+def key_of(folder: Path) -> str:
+    """Of the settings by which a cell was measured; empty where scores.json does not say."""
+    try:
+        return str(store.read_json(folder / "scores.json")["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: set[str], older: "Older") -> Status:
@@ -76,12 +84,12 @@ class Older:
         for folder in folders:
             try:
                 config = store.read_json(folder / "config.json")
-            except (OSError, ValueError):
+                files, fields = dict(config["files"]), dict(flat(config["identity"]))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
             if store.damage(folder, "TRAINED") is not None:
                 continue
-            self.files[folder.name] = config["files"]
-            fields = dict(flat(config["identity"]))
+            self.files[folder.name] = files
             for field, value in fields.items():
                 self.near[without(fields, field)] = (folder.name, field, value)
             self.near[canonical_json(fields)] = (folder.name, "", None)

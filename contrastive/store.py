@@ -4,6 +4,7 @@
 do not agree with its marker is not finished: the stage runs again.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -21,6 +22,10 @@ from contrastive.errors import UserError
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "claim.json", "attempt.json", "resume")
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENOENT)
+
 
 def home() -> Path:
     """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
@@ -34,9 +39,31 @@ def check_home() -> None:
         write_atomic(home() / ".writable", "")
         (home() / ".writable").unlink()
     except OSError as error:
-        raise UserError(
-            f"cannot write to {home()} ({error.strerror}): make room, give access, or set ABLATE_HOME to another place"
-        ) from error
+        raise UserError(f"cannot write to {home()}: {explain(error)}") from error
+
+
+def explain(error: OSError) -> str:
+    """What the system refused, and what to do about it."""
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home()
+    if error.errno in FULL:
+        return f"the disk is full: could not write {path}; {what_is_free(path)}"
+    if error.errno in FORBIDDEN:
+        return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
+    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    if error.errno in MISPLACED and (there.is_symlink() or there.is_file() or error.errno == errno.EISDIR):
+        what = "a file" if there.is_file() else "a folder" if there.is_dir() else "a link that leads nowhere"
+        return f"{there} is {what}, which cannot be used here: move it away, or set ABLATE_HOME elsewhere, and go on"
+    return f"{path}: {error.strerror or error}"
+
+
+def what_is_free(path: Path) -> str:
+    """How much room the disk of a path has left, and what to do about it."""
+    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    mount = next(place for place in (there, *there.parents) if os.path.ismount(place))
+    return (
+        f"the disk at {mount} has {shutil.disk_usage(there).free / 2**20:.1f} MiB left: make room there, or set "
+        "ABLATE_HOME to a place on another disk; nothing is lost, the same command goes on"
+    )
 
 
 def run_folder(cell_id: str) -> Path:
@@ -53,6 +80,8 @@ def write_atomic(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
+        if path.is_dir():  # no file of ours is a folder: somebody has damaged the store
+            remove(path)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -64,7 +93,10 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): `ablate audit EXPERIMENT --mend` has it made again") from error
 
 
 def digest_file(path: Path) -> str:
@@ -83,6 +115,8 @@ def _digest(path: str, size: int, changed: int) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` among all processes; the system frees it when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():  # nobody could hold a lock on it
+        shutil.rmtree(path, ignore_errors=True)  # never a file, should another process have been faster
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -139,8 +173,12 @@ def damage(folder: Path, marker: str, *, thorough: bool = False) -> str | None:
                 return f"{name} was changed"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"{marker} is not readable"
+    except OSError as error:
+        if error.errno not in FORBIDDEN + MISPLACED:  # else the disk fails, which may pass
+            raise
+        return f"{Path(error.filename).name} is not readable"
     return None
 
 

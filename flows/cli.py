@@ -117,25 +117,45 @@ def cell(
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     from contrastive.plan import document
+    from contrastive.store import home
     from flows.plan import make
     from tasks.prepare import known_references
+    from tasks.settle import settle
     from tasks.tracking import sync as bring_up
 
     planned = make(experiment)
+    settle(home())
     say(bring_up(planned, document(planned, known_references(planned))))
 
 
 @app.command()
-def audit(experiment: ExperimentFile) -> None:
+def audit(
+    experiment: ExperimentFile,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="set back what is damaged, to be run again, and bring MLflow up to the rest")
+    ] = False,
+) -> None:
     """Prove that the run folders are whole and that MLflow agrees with them."""
+    from contrastive.store import home
     from flows.plan import make
+    from tasks.mend import mend_tracking, set_back
+    from tasks.settle import settle
     from tasks.tracking import audit as differences
 
-    found = differences(make(experiment))
+    planned = make(experiment)
+    if mend:
+        for line in set_back(planned):
+            say(f"set back: {line}")
+        say(mend_tracking(planned))
+    settle(home())
+    found = differences(planned)
     for line in found:
         say(line)
     if found:
-        fail(f"{len(found)} differences; `ablate run` mends run folders, `ablate sync` mends MLflow", 1)
+        done = (
+            "`ablate run` does the rest" if mend else "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
+        )
+        fail(f"{len(found)} differences; {done}", 1)
     say("run folders are whole, and MLflow agrees with them")
 
 
@@ -232,6 +252,7 @@ def fail(message: str, code: int = 2) -> None:
 
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
+    from contrastive import store
     from contrastive.errors import UserError
 
     try:
@@ -244,6 +265,5 @@ def main() -> None:
             complain("stopped; the same command goes on from here")
         raise
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        complain(f"{place}{error.strerror or error}; make room or give access, or set ABLATE_HOME elsewhere")
+        complain(store.explain(error))
         sys.exit(2)

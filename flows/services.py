@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import FrameType
@@ -21,6 +22,7 @@ from flows.supervise import CHECKOUT, Services, program, services, wait_for
 from flows.terminal import say
 from flows.zombies import POOL, give_up_cut_off_runs, watch_for_zombies
 from tasks.address import is_database, tracking_uri
+from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
 
 
@@ -38,6 +40,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
         with services(home, environment(home, host, f"{prefect}/api")) as started:
             server = started.start("prefect-server", *prefect_server(host, port))
+            set_aside_if_damaged(home)
             if tracking:
                 ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
             wait_for(f"{prefect}/api/health", server)
@@ -48,6 +51,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
             if tracking:
                 wait_for(f"{tracking}/health", ui)
+            settle(started.environment, home / "logs" / "settle.log")
             note(f"Prefect at {prefect}")
             shown = tracking or f"{masked(store)} (MLFLOW_TRACKING_URI; not served from here)"
             say(
@@ -101,6 +105,13 @@ def deploy(environment: dict[str, str], log: Path) -> None:
             raise UserError(f"`prefect {' '.join(arguments)}` failed in {CHECKOUT}; its log is {log}")
 
 
+def settle(environment: dict[str, str], log: Path) -> None:
+    """End the runs of MLflow that still say RUNNING of cells on which nobody works any more."""
+    with open(log, "ab") as output:
+        command = [sys.executable, "-m", "tasks.settle"]
+        subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+
 def keep_going(started: Services, api: str) -> NoReturn:
     """Start again what dies. The flow runs of a dead worker end with it, and are Crashed before it is back."""
     while True:
@@ -114,6 +125,8 @@ def keep_going(started: Services, api: str) -> NoReturn:
                 if owns_prefect():
                     give_up_cut_off_runs(api)
             started.again(service)
+            if service.name == "prefect-worker":
+                settle(started.environment, service.log.with_name("settle.log"))
         time.sleep(0.5)
 
 

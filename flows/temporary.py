@@ -14,11 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from contrastive.errors import UserError
-from contrastive.store import check_home, home
+from contrastive.store import check_home, home, what_is_free
 from flows import prefect_server, watcher
 from flows.ports import LOOPBACK, answers, any_free_port, url
 
 PATIENCE = 120.0  # seconds until it must answer; the first start makes a database
+FULL = ("database or disk is full", "No space left on device")  # as SQLite and the system say it
 
 
 def before_import() -> None:
@@ -76,5 +77,8 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     while not answers(url):
         if process.poll() is not None or time.monotonic() > deadline:
             said = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
+            if any(words in said for words in FULL):
+                place = Path(os.environ.get("PREFECT_HOME", folder()))
+                raise UserError(f"Prefect's server could not write its database in {place}; {what_is_free(place)}")
             raise UserError(f"Prefect's server did not begin to answer at {url}: {said}")
         time.sleep(0.1)

@@ -6,6 +6,7 @@ Run as a program, told process groups on its input, a line each time the set cha
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -57,6 +58,9 @@ def main(beginning: str) -> None:
     for line in sys.stdin:
         groups = [int(word) for word in line.split()]
     stop(beginning, groups)
+    # no run of MLflow may say RUNNING of what has just ended; in a process of its own, for this one is to be gone soon
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen([sys.executable, "-m", "tasks.settle"], start_new_session=True, **quiet)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from typing import Any
 from mlflow import MlflowClient
 
 from contrastive import claim, store
-from tasks.secrets import masked
-from tasks.tracking import find_run, fresh_run, log_curves, open_tracker, params_of
+from tasks.tracking import find_run, fresh_run, log_curves, open_tracker, params_of, said
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ class CurveWriter:
                 self._send([json.loads(line) for line in new])
             except Exception as error:
                 self.broken = True
-                logger.warning("curves of %s wait for `ablate sync`: %s", self.name, masked(str(error)))
+                logger.warning("curves of %s wait until it is recorded: %s", self.name, said(error))
         return self.attempt, self.read
 
     def _new_lines(self, log: Path) -> list[bytes]:

@@ -71,7 +71,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
     for place in data_folders(plan).values():
-        if store.finished(place) and not tfidf.cached(place, store.home()).exists():
+        if store.finished(place) and not store.finished(tfidf.cached(place, store.home())):
             try:
                 reference(place, engine)
             except WorkerLost as error:
@@ -81,8 +81,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
     """The references as far as they have been computed, each with the name of its data."""
-    cached = {name: tfidf.cached(place, store.home()) for name, place in data_folders(plan).items()}
-    known = {name: store.read_json(path) for name, path in cached.items() if path.exists()}
+    known = {name: tfidf.known(place, store.home()) for name, place in data_folders(plan).items()}
     return [reference | {"data": name} for name, found in known.items() for reference in found]
 
 

@@ -6,7 +6,8 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive import store
-from tasks.tracking import RECORDED, experiment_id, find_run, open_tracker, record_cell
+from tasks.settle import settle
+from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker, record_cell
 
 logger = logging.getLogger(__name__)
 
@@ -18,11 +19,15 @@ def record(name: str, cell_id: str, experiment: str, sections: list[str], key: s
 
 
 def ready(experiment: str) -> None:
-    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it."""
+    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
+
+    And end the runs that an earlier flow left open when it was killed.
+    """
     try:
         client = open_tracker(store.home())
-        with store.locked(store.home() / "locks" / "mlflow"):
+        with in_words(), store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
+        settle(store.home())
     except Exception as error:  # whatever a tracking server may raise
         logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
 
@@ -31,7 +36,7 @@ def close(cell_id: str, experiment: str) -> None:
     """Say of the run of a cell that was stopped that it no longer runs."""
     try:
         client = open_tracker(store.home())
-        with store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
+        with in_words(), store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
             run = find_run(client, experiment, "ablate.cell", cell_id)
             if run is not None and run.info.status == "RUNNING":
                 client.set_tag(run.info.run_id, RECORDED, "")  # whatever was noted before, it is not complete

@@ -14,8 +14,9 @@ from reports.build import publish
 from reports.load import load
 from reports.runs import NotFetched
 from tasks.address import tracking_uri
+from tasks.database import file_of, whole
 from tasks.secrets import masked
-from tasks.tracking import in_words
+from tasks.tracking import TrackingFailed, in_words
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,12 @@ def render(experiment: str) -> Path:
 def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
     output = store.home() / "reports" / "output" / experiment
+    database = file_of(store.home())
+    if database is not None and database.exists() and not whole(database):  # MLflow would try for minutes
+        raise TrackingFailed(
+            f"MLflow's database {database} is damaged: `ablate sync EXPERIMENT` sets it aside, and makes a new one "
+            "from the run folders"
+        )
     with in_words():
         results = load(experiment, tracking_uri(store.home()))
     with in_words(NotFetched), in_own_words(experiment):
@@ -46,6 +53,8 @@ def in_own_words(experiment: str) -> Iterator[None]:
     except (UserError, NotFetched):
         raise
     except Exception as error:
+        if isinstance(error, OSError):
+            raise ReportFailed(store.explain(error)) from None
         logger.exception("The report of %s could not be built.", experiment)
         raise ReportFailed(
             f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "

@@ -4,6 +4,7 @@ The run folders are the truth. Recording is idempotent, and a failure of trackin
 missing or disagrees is mended by `sync` and found by `audit`.
 """
 
+import errno
 import json
 import logging
 import math
@@ -25,14 +26,18 @@ from contrastive.excerpt import excerpts
 from contrastive.identity import evaluation_key
 from contrastive.plan import Plan, settings_by_name
 from contrastive.status import up_to_date
-from reports.runs import all_runs
+from reports.runs import Artifacts, all_runs
 from tasks.address import is_database, tracking_uri
+from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
 
 logger = logging.getLogger(__name__)
+# MLflow logs each error of a database with its traceback, and then raises it: it is said once, in words
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 BATCH = 1000  # metrics a call; the most that MLflow takes
 LARGEST_WEIGHTS = 64 * 2**20
+WEIGHTS = "checkpoint/weights.safetensors"
 ARTIFACTS = (
     "config.json",
     "scores.json",
@@ -47,6 +52,7 @@ RECORDED = "ablate.recorded"
 EVALUATION = "ablate.evaluation"
 MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
 NOT_A_CURVE = ("step", "epoch")
+ADVICE = "(raised as a result of Query-invoked autoflush"  # of SQLAlchemy, to programmers, before the error itself
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
 _open: dict[str, MlflowClient] = {}  # address → who speaks to it
@@ -64,12 +70,21 @@ def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
     except UserError:
         raise
     except blamed as error:  # whatever a tracking server, a database or an address may raise
-        said = masked(str(error)).strip().partition("\n")[0]
-        place = masked(tracking_uri(store.home()))
-        raise TrackingFailed(
-            f"MLflow at {place} could not be used: {said or type(error).__name__}; results are safe in their "
-            "run folders: the same command goes on from them, and so do `ablate sync` and `ablate report`"
-        ) from None
+        raise TrackingFailed(said(error)) from None
+
+
+def said(error: Exception) -> str:
+    """What an error of MLflow means, in one line."""
+    if "database or disk is full" in str(error):  # SQLite's words
+        error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))
+    if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
+        return store.explain(error)
+    place, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
+    first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
+    return (
+        f"MLflow at {place} could not be used: {first}; results are safe in their run folders: the same command goes "
+        "on from them; `ablate audit EXPERIMENT --mend` replaces what MLflow holds where it is damaged"
+    )
 
 
 def open_tracker(home: Path) -> MlflowClient:
@@ -78,6 +93,7 @@ def open_tracker(home: Path) -> MlflowClient:
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
     with in_words(), store.locked(home / "locks" / "mlflow"):
+        set_aside_if_damaged(home)
         return _open.setdefault(uri, MlflowClient(tracking_uri=uri))
 
 
@@ -153,7 +169,7 @@ def complete_run(
 
     A run that says RUNNING is not complete, whatever its tags say: its end is what is sent last.
     """
-    rows, latest = lines(claim.at_work(folder)), claim.at_work(folder)
+    rows = lines(claim.at_work(folder))
     params: list[Param] = []
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
     if run is None or foreign_scores(run, scores) or not is_prefix(client, run.info.run_id, rows):
@@ -162,16 +178,20 @@ def complete_run(
     else:
         run_id = run.info.run_id
         sent = len(client.get_metric_history(run_id, "loss"))
-    for name in (name for name in ARTIFACTS if measured or name not in store.EVALUATED):
-        path = (latest if name == "config.json" else folder) / name
-        if path.exists():
-            client.log_artifact(run_id, str(path))
-    weights = folder / "checkpoint" / "weights.safetensors"
-    if weights.exists() and weights.stat().st_size < LARGEST_WEIGHTS:
-        client.log_artifact(run_id, str(weights), "checkpoint")
+    for name, path in artifacts_of(folder, measured).items():
+        client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
     values = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
     log_curves(client, run_id, rows[sent:], values, params, [RunTag(key, value) for key, value in tags.items()])
     return run_id
+
+
+def artifacts_of(folder: Path, measured: bool) -> dict[str, Path]:
+    """The files of a cell that MLflow keeps, by their names there."""
+    found = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
+    found["config.json"] = claim.at_work(folder) / "config.json"
+    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
+        found[WEIGHTS] = weights
+    return {name: path for name, path in found.items() if path.exists()}
 
 
 def foreign_scores(run: Run, scores: list[dict[str, Any]]) -> list[str]:
@@ -185,10 +205,28 @@ def fresh_run(
 ) -> str:
     """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
     while old is not None:
-        client.delete_run(old.info.run_id)
+        remove_runs(client, [old])
         old = find_run(client, experiment, "ablate.cell", folder.name)
     tags = tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
     return str(client.create_run(experiment_id(client, experiment), run_name=name, tags=tags).info.run_id)
+
+
+def remove_runs(client: MlflowClient, runs: list[Run]) -> None:
+    """In the trash nothing can be told of a run any more: one that says RUNNING would say so for ever."""
+    for run in runs:
+        if run.info.status == "RUNNING":
+            client.set_terminated(run.info.run_id, "KILLED")
+        client.delete_run(run.info.run_id)
+
+
+def all_of_cells(client: MlflowClient, experiment: str) -> dict[str, list[Run]]:
+    """Cell → its runs, of which there should be one."""
+    found: dict[str, list[Run]] = {}
+    with in_words():
+        for run in all_runs(client, experiment_id(client, experiment)):
+            if "ablate.cell" in run.data.tags:
+                found.setdefault(run.data.tags["ablate.cell"], []).append(run)
+    return found
 
 
 def params_of(folder: Path) -> list[Param]:
@@ -237,7 +275,10 @@ def lines(folder: Path) -> list[dict[str, Any]]:
         text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.split("\n")[:-1]]
+    try:
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+    except ValueError as error:
+        raise UserError(f"{folder / 'metrics.jsonl'} is damaged: `ablate audit EXPERIMENT --mend`") from error
 
 
 def name_of(folder: Path) -> str:
@@ -339,3 +380,17 @@ def differences(client: MlflowClient, run: Run, folder: Path, key: str = "") -> 
             held = run.data.metrics.get(score["name"])
             if held != score["value"]:
                 yield f"{score['name']} is {score['value']}, and MLflow holds {held}"
+    if {param.key: param.value for param in params_of(folder)} != run.data.params:
+        yield "the settings in MLflow are not those of config.json"
+    yield from different_artifacts(client, run, artifacts_of(folder, status == "finished"))
+
+
+def different_artifacts(client: MlflowClient, run: Run, wanted: Mapping[str, Path]) -> Iterator[str]:
+    """Files that MLflow lacks, or holds with other bytes than the folder."""
+    artifacts = Artifacts(client)
+    for name, path in wanted.items():
+        held = artifacts.path(run.info.run_id, run.info.artifact_uri or "", name)
+        if held is None:
+            yield f"MLflow lacks {name}"
+        elif not held.is_file() or store.digest_file(held) != store.digest_file(path):
+            yield f"{name} in MLflow is not that of the folder"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,7 +79,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
         if not store.finished(folder):
             unfinished = folder.with_suffix(".unfinished")
             for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
-                shutil.rmtree(rest, ignore_errors=True)
+                store.remove(rest)
             unfinished.mkdir(parents=True)
             make(unfinished)
             store.mark(unfinished, "DONE")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive import store
+from contrastive import calibration, store
 from contrastive.errors import UserError
 from contrastive.estimate import Fit
 from contrastive.makespan import Part
@@ -67,3 +67,14 @@ def test_a_calibration_that_cannot_be_made_says_why(small: plans.Plan, monkeypat
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with pytest.raises(UserError, match="the calibration failed"):
         plans.calibrate(small)
+
+
+@pytest.mark.parametrize("name", ["rates", "boot", "base", "batch", "evaluation"])
+def test_a_calibration_of_another_shape_is_none(name: str, tmp_path: Path):
+    whole = {"made": "today", "rates": [1.0] * 5, "boot": 1.0, "base": 1, "batch": 1.0, "evaluation": {"key": 1.0}}
+    path = tmp_path / "some.json"
+    store.write_json(path, whole)
+    assert calibration.read(path) is not None
+    for wrong in ("text", None, ["text"] * 5, {"key": []}):
+        store.write_json(path, whole | {name: wrong})
+        assert calibration.read(path) is None, wrong

@@ -187,3 +187,33 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
         work.publish("TRAINED")
     assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
+
+
+def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
+    assert not claim.held(run)
+    with claim.attempt(run, "train", lambda: False):
+        assert claim.held(run)
+        store.write_json(run / "claim.json", claim._here() | {"number": 1, "host": "elsewhere"})
+        assert claim.held(run), "it beats on another machine"
+        past = time.time() - 2 * claim.LEASE
+        os.utime(run / "claim.json", (past, past))
+        assert not claim.held(run), "it has not beaten for a lease"
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    store.write_json(run / "claim.json", claim._here() | {"number": 2, "pid": dead.pid})
+    assert not claim.held(run)
+
+
+def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):
+    with claim.attempt(run, "train", lambda: False) as work:
+        (work.folder / "weights").write_text("whole")
+        work.publish("TRAINED")
+    assert claim.set_back(run) == "" and trained(run) == "whole"
+    before = (run / "weights").stat()
+    (run / "weights").write_text("harms")
+    os.utime(run / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
+    store._digest.cache_clear()
+    with claim.attempt(run, "evaluate", lambda: False):
+        assert claim.set_back(run) == "", "somebody works on it"
+    assert claim.set_back(run) == "weights was changed"
+    assert not (run / "TRAINED").exists()

@@ -386,3 +386,8 @@ def test_evaluation_key_follows_settings_and_metrics():
     assert identities.evaluation_key(Evaluation(folds=5)) == plain
     assert identities.evaluation_key(Evaluation(folds=4)) != plain
     assert identities.evaluation_key(Evaluation(metrics=("accuracy",))) != plain
+
+
+def test_code_that_is_no_python_is_named_with_its_line(module):
+    with pytest.raises(UserError, match=r"first.py, line 2: .*mend it"):
+        module(first="x = 1\nthis is no Python\n")

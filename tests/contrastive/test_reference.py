@@ -66,7 +66,7 @@ def test_it_is_computed_once_for_prepared_data(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     first = reference.tfidf(folder, tmp_path)
     path = reference.cached(folder, tmp_path)
-    assert path.is_relative_to(tmp_path / "cache" / "references") and store.read_json(path) == first
+    assert path.is_relative_to(tmp_path / "cache" / "references") and reference.known(folder, tmp_path) == first
     for split in ("train", "validation", "test"):
         (folder / f"texts.{split}.jsonl").unlink()
     assert reference.tfidf(folder, tmp_path) == first
@@ -92,3 +92,45 @@ def test_without_anything_to_count_there_is_no_reference(tmp_path):
         rows = [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)]  # no word, no character twice
         (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert reference.tfidf(folder, tmp_path) == []
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def garbage(path):
+    path.write_bytes(b"\xff\x00" * 40)
+
+
+def another_shape(path):
+    path.write_text('{"name": 3}')
+
+
+def another_number(path):
+    path.write_text(path.read_text().replace("1.0", "0.5"))
+
+
+def a_folder(path):
+    path.unlink()
+    (path / "something").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("harm", [truncated, emptied, garbage, another_shape, another_number, a_folder])
+def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    first = reference.tfidf(folder, tmp_path)
+    for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]:
+        harm(path)
+    assert reference.known(folder, tmp_path) == []
+    assert reference.tfidf(folder, tmp_path) == first
+
+
+def test_a_file_in_the_place_of_its_folder_is_replaced(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    place = reference.cached(folder, tmp_path)
+    store.write_atomic(place, "of somebody")
+    assert reference.tfidf(folder, tmp_path) == reference.known(folder, tmp_path) != []

@@ -1,11 +1,13 @@
 """What is to be done for a cell, and why: reuse, measure again, run, or run again as something has changed."""
 
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from contrastive import stages, store
+from contrastive import cost, stages, store
 from contrastive.asked import Asked
 from contrastive.config import Cell, Data, Encoder, Objective, Training
 from contrastive.evaluation import Evaluation
@@ -35,8 +37,6 @@ def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import shutil
-
     copy = tmp_path / "home"
     shutil.copytree(finished, copy)
     monkeypatch.setenv("ABLATE_HOME", str(copy))
@@ -120,6 +120,27 @@ def test_damaged_scores_are_only_measured_again(home: Path, source: str):
     folder = folder_of(make(source))
     (folder / "scores.json").write_text("{")
     assert only(make(source)).action == "evaluate"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"scores": []}'])
+def test_scores_damaged_behind_the_clock_are_measured_again(content: str, home: Path, source: str):
+    path = folder_of(make(source)) / "scores.json"
+    before = path.stat()
+    path.write_text(content.ljust(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert only(make(source)).action == "evaluate"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": 1, "identity": []}'])
+def test_a_damaged_run_outside_of_the_grid_stops_no_plan(content: str, home: Path, source: str):
+    (folder_of(make(source)) / "config.json").write_text(content)
+    assert only(make(source, seed=7)).action == "run"
+
+
+def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
+    for path in home.glob("cache/tokens/*/*.offsets.npy"):
+        path.write_bytes(b"")
+    assert not cost.texts(make(source)).known
 
 
 def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):

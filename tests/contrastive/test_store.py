@@ -1,13 +1,17 @@
 """Run folders: what is not whole is not finished."""
 
+import errno
 import multiprocessing
 import os
+import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from contrastive import store
+from contrastive.errors import UserError
 
 
 @pytest.fixture
@@ -103,3 +107,54 @@ def _kill_later(pid: int, seconds: float) -> None:
 def test_a_harmed_failure_says_that_it_is_not_readable(content: str, tmp_path: Path):
     (tmp_path / "FAILED.json").write_text(content)
     assert store.failure(tmp_path) == {"kind": "infrastructure", "error": "FAILED.json is not readable"}
+
+
+def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
+    (tmp_path / "scores.json").write_text('{"scores": [')
+    with pytest.raises(UserError, match=r"scores.json is damaged .*`ablate audit EXPERIMENT --mend`"):
+        store.read_json(tmp_path / "scores.json")
+
+
+def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
+    for name in ("around.json", "lock"):
+        (tmp_path / name / "something").mkdir(parents=True)
+    store.write_json(tmp_path / "around.json", {"seconds": 1})
+    assert store.read_json(tmp_path / "around.json") == {"seconds": 1}
+    with store.locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").is_file()
+
+
+def plain_file(path: Path) -> None:
+    path.write_text("of somebody")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+@pytest.mark.parametrize("harm", [plain_file, loop, dangling])
+def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(harm: Callable[[Path], None], tmp_path: Path):
+    harm(tmp_path / "runs")
+    assert not store.finished(tmp_path / "runs" / "abc")
+    with pytest.raises(OSError) as refused:
+        store.write_json(tmp_path / "runs" / "abc" / "DONE", {})
+    what = "a file" if harm is plain_file else "a link that leads nowhere"
+    assert store.explain(refused.value).startswith(
+        f"{tmp_path}/runs is {what}, which cannot be used here: move it away"
+    )
+
+
+def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):
+    said = store.explain(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights")))
+    assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; the disk at /")
+    assert re.search(r"has \d+\.\d MiB left: make room there, or set ABLATE_HOME .* the same command goes on", said)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_no_whole_one(folder: Path):
+    (folder / "DONE").chmod(0)
+    assert store.damage(folder, "DONE") == "DONE is not readable"

@@ -1,6 +1,11 @@
 """Bad input: a clear error, no traceback (`ablate_in` looks), and nothing lost."""
 
+import os
 import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -131,6 +136,44 @@ def test_a_full_disk_loses_nothing(home: Path, ablate_in: Ablate, tmp_path: Path
     assert done.returncode == 1 and "the disk is full" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
     assert ablate_in(home, "run", path).returncode == 0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place]).returncode:
+        pytest.skip("only root may mount a disk, and not in every container")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(
+    finished: Path, disk: Path, ablate_in: Ablate, tmp_path: Path
+):
+    home = shutil.copytree(finished, disk / "home", copy_function=shutil.copy2)
+    path = written(tmp_path / "other.yaml", ("name: smoke", "name: other"))
+    with suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
+        while filler.write(b"0" * 4096):
+            pass
+    for command in ("run", "sync"):
+        done = ablate_in(home, command, path)
+        assert done.returncode == 2 and "disk is full" in done.stderr and "sqlalche" not in done.stderr
+        (said,) = [line for line in done.stderr.splitlines() if line.startswith("ablate: ")]
+        assert f"{disk} has " in said and "MiB left: make room there" in said and "the same command goes on" in said
+    (disk / "filler").unlink()
+    assert ablate_in(home, "run", path).returncode == 0
+    assert ablate_in(home, "audit", path).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["runs", "cache", "locks", "permits"])
+def test_a_file_in_the_place_of_a_folder_is_named(place: str, ablate_in: Ablate, tmp_path: Path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / place).write_text("of somebody")
+    done = ablate_in(home, "run", SMOKE)
+    assert f"{home}/{place} is a file, which cannot be used here: move it away" in done.stderr.replace("\n", "")
 
 
 def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate, tmp_path: Path):

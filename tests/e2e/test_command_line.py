@@ -1,6 +1,7 @@
 """The command line as a user meets it."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -95,6 +96,27 @@ def test_a_truncated_file_is_found_and_recomputed(home: Path, ablate_in: Ablate)
     assert ablate_in(home, "audit", SMOKE).returncode == 1
     assert ablate_in(home, "run", SMOKE).returncode == 0
     assert store.finished(victim.parent)
+
+
+def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home: Path, ablate_in: Ablate):
+    victim = next(home.glob("runs/*/predictions.npz"))
+    whole, before = victim.read_bytes(), victim.stat()
+    victim.write_bytes(bytes([*whole[:99], whole[99] ^ 1, *whole[100:]]))
+    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert json.loads(ablate_in(home, "plan", SMOKE, "--json").stdout)["counts"] == {"reuse": 8}
+    assert "`ablate audit EXPERIMENT --mend`, then `ablate run`" in ablate_in(home, "audit", SMOKE).stderr
+    mended = ablate_in(home, "audit", SMOKE, "--mend")
+    assert mended.returncode == 1 and "set back: " in mended.stdout and "`ablate run` does the rest" in mended.stderr
+    assert ablate_in(home, "run", SMOKE).returncode == 0
+    assert victim.read_bytes() == whole and ablate_in(home, "audit", SMOKE).returncode == 0
+
+
+def test_a_database_that_is_damaged_stops_no_command_for_long(home: Path, ablate_in: Ablate):
+    os.truncate(home / "mlflow.db", 300_000)
+    assert "is damaged: `ablate sync EXPERIMENT` sets it aside" in ablate_in(home, "report", SMOKE).stderr
+    done = ablate_in(home, "run", SMOKE)
+    assert done.returncode == 0 and "was damaged, and lies at" in done.stderr.replace("\n", " ")
+    assert list(home.glob("mlflow.db.damaged-*")) and ablate_in(home, "audit", SMOKE).returncode == 0
 
 
 def test_other_metrics_measure_again_and_train_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):

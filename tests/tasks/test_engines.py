@@ -209,3 +209,29 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
     while time.monotonic() < deadline and Path(f"/proc/{worker}").exists():
         time.sleep(0.1)
     assert not Path(f"/proc/{worker}").exists()
+
+
+ENDED_EARLY = """
+import signal, sys, threading
+from tasks.engines.slot import Slot
+
+def main():
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+    slot = Slot({})
+    threading.Timer(0.5, signal.raise_signal, [signal.SIGTERM]).start()
+    try:
+        slot.run(int)
+    finally:
+        slot.close()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_worker_that_is_born_after_its_flow_has_ended_says_nothing(tmp_path: Path):
+    """The flow is asked to end while workers import: what is to fork them does so only then."""
+    script = tmp_path / "flow.py"
+    script.write_text(ENDED_EARLY)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 143 and "Traceback" not in done.stderr

@@ -1,0 +1,67 @@
+"""MLflow's own SQLite file, where it is damaged: set aside, for all that it held of cells is in their run folders."""
+
+import logging
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tasks.address import tracking_uri
+
+logger = logging.getLogger(__name__)
+
+FILES = ("-journal", "-wal", "-shm", "")  # what SQLite keeps beside a database belongs to it; the database goes last
+
+
+def file_of(home: Path) -> Path | None:
+    """The database of this home; None where MLflow's store is another one, for which somebody else answers."""
+    path = home / "mlflow.db"
+    return path if tracking_uri(home) == f"sqlite:///{path}" else None
+
+
+def set_aside_if_damaged(home: Path, *, thorough: bool = False) -> Path | None:
+    """Where a damaged database now lies; None where it is whole, or there is none."""
+    path = file_of(home)
+    if path is None or not os.path.lexists(path) or whole(path, thorough=thorough):
+        return None
+    return set_aside(path)
+
+
+def set_aside(path: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y-%m-%d-%H%M%S')}")
+    for ending in FILES:
+        if os.path.lexists(f"{path}{ending}"):
+            os.replace(f"{path}{ending}", f"{aside}{ending}")
+    logger.warning(
+        "MLflow's database %s was damaged, and lies at %s now. A new one gets the cells of this experiment from their "
+        "run folders; `ablate sync EXPERIMENT` brings those of any other one. What is in no run folder, the nights of "
+        "`ablate nightly` and runs of your own, is in the old file alone (`sqlite3 FILE .recover` may read it). "
+        "Restart `ablate up`, which still has the old one open.",
+        *(path, aside),
+    )
+    return aside
+
+
+def whole(path: Path, *, thorough: bool = False) -> bool:
+    """Whether SQLite finds nothing wrong; `thorough` also compares each index with its table."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            pragma = "integrity_check" if thorough else "quick_check"
+            return bool(connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",))
+    except sqlite3.OperationalError:  # locked, or out of reach: nothing is known of what it holds
+        return path.exists() and not path.is_dir()
+    except sqlite3.DatabaseError:
+        return False
+
+
+def usable(path: Path) -> bool:
+    """Whether it could be written to now: then whatever MLflow cannot do with it is the fault of what it holds."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    return True

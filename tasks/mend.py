@@ -1,0 +1,54 @@
+"""`ablate audit --mend`: whatever is not what it was when it was finished is set back, so that a run does it again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from contrastive import claim, store
+from contrastive.errors import UserError
+from contrastive.identity import evaluation_key
+from contrastive.plan import Plan, document
+from tasks import database
+from tasks.prepare import known_references
+from tasks.settle import settle
+from tasks.tracking import TrackingFailed, all_of_cells, differences, open_tracker, remove_runs, sync
+
+
+def set_back(plan: Plan) -> Iterator[str]:
+    """Take its marker from each stage, and from each folder of the cache, whose files are not the ones it left."""
+    for marker in sorted((store.home() / "cache").rglob("DONE")):
+        if why := store.damage(marker.parent, "DONE", thorough=True):
+            store.remove(marker)
+            yield f"{marker.parent.relative_to(store.home())}: {why}"
+    for cell, status in plan.statuses.items():
+        if why := claim.set_back(store.run_folder(status.id)):
+            yield f"{status.id} {plan.name(cell)}: {why}"
+
+
+@contextmanager
+def or_set_aside(home: Path) -> Iterator[None]:
+    """A database with which MLflow can do nothing, although it could be written to, holds nonsense."""
+    try:
+        yield
+    except TrackingFailed as failed:
+        path = database.file_of(home)
+        if path is None or "disk is full" in str(failed) or not database.usable(path):
+            raise
+        raise UserError(
+            f"{failed}. The database lies at {database.set_aside(path)} now: give the same command again, which makes "
+            "a new one from the run folders"
+        ) from failed
+
+
+def mend_tracking(plan: Plan) -> str:
+    """Replace the MLflow runs that say something else than their folders, and bring all up to them."""
+    home, key = store.home(), evaluation_key(plan.experiment.evaluation)
+    database.set_aside_if_damaged(home, thorough=True)
+    with or_set_aside(home):
+        client = open_tracker(home)
+        settle(home)
+        for cell, runs in all_of_cells(client, plan.experiment.name).items():
+            folder = store.run_folder(cell)
+            if len(runs) > 1 or not store.finished(folder) or any(differences(client, runs[0], folder, key)):
+                remove_runs(client, runs)
+        return sync(plan, document(plan, known_references(plan)))

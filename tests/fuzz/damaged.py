@@ -1,0 +1,281 @@
+"""A finished home that is damaged, and what the commands make of it: `python -m tests.fuzz.damaged FOLDER`.
+
+A line in is the number of a round, a line out what went wrong in it. Each round is a fork of this process, so that no
+round knows anything of an earlier one; all use one home, by whose path MLflow's database names its files.
+"""
+
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from contrastive import experiment, stages, store
+from contrastive import plan as plans
+from contrastive.asked import Asked
+from contrastive.calibration import place
+from contrastive.data import tokens
+from contrastive.errors import UserError
+from contrastive.identity import evaluation_key
+from contrastive.plan import Plan
+from flows import around
+from flows.cli import app
+from tasks import work
+from tasks.prepare import data_folders, known_references
+from tasks.tracking import open_tracker, record_cell, sync
+from tests.chaos import grid
+
+EXPERIMENT: dict[str, Any] = {
+    "name": "damaged",
+    "encoder": {"model": "scratch:bert", "scratch": {"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 300}},
+    "training": {"epochs": 1, "batch_size": 8, "head_lr": 1e-3, "encoder_lr": 1e-3},
+    "seeds": [0],
+    "resources": {"slots": 1},
+}
+TRIES = 4  # of `audit --mend` and `run`; a database that has to go takes two
+PLACES = ("runs", "runs", "cache", "cache", "mlflow.db", "mlartifacts", "locks")
+
+
+def written(folder: Path) -> Path:
+    """An experiment whose cells leave every kind of file behind: a reference, untrained embeddings, frozen blocks."""
+    texts = grid.write(folder).parent / "texts.csv"
+    data = {"source": f"file:{texts}", "train": 32, "validation": 8, "test": 24, "max_length": 16}
+    transfer = {"name": "again", "source": f"file:{texts}", "train": 16, "test": 16}
+    model, tune = f"file:{folder / 'bert'}", {"last_blocks": 1, "frozen_dropout": False}
+    sections = [
+        {"title": "Recipes", "axes": {"loss": ["ce", "sccl"]}, "show": {"tsne": True}},
+        {"title": "Frozen blocks", "base": {"model": model, "scratch": None, "tune": tune}},
+    ]
+    path = folder / "damaged.yaml"
+    evaluation = {"metrics": ["accuracy"], "transfer": [transfer]}
+    whole = EXPERIMENT | {"data": data, "evaluation": evaluation, "sections": sections[:1]}
+    path.write_text(json.dumps(whole))
+    save_encoder(folder / "bert", tokens.open(stages.prepare(planned(path).to_do[0].cell)))
+    path.write_text(json.dumps(whole | {"sections": sections}))
+    return path
+
+
+def save_encoder(folder: Path, prepared: tokens.Tokens) -> None:
+    """Pretrained, as far as anyone can tell."""
+    shape = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=prepared.vocab_size, **shape), add_pooling_layer=False).save_pretrained(folder)
+    PreTrainedTokenizerFast.from_pretrained(prepared.tokenizer).save_pretrained(folder)
+
+
+def planned(path: Path) -> Plan:
+    return plans.make(experiment.load(path))
+
+
+def run(path: Path) -> None:
+    """As the flow does it, without Prefect."""
+    plan = planned(path)
+    store.check_home()
+    for cell in plan.statuses:
+        work.prepare(cell)
+    for folder in data_folders(plan).values():
+        work.reference(folder)
+    asked = plan.experiment
+    for status in plan.to_do:
+        told = Asked(status.cell, plan.name(status.cell), 100, asked.evaluation, asked.speed)
+        report = None if status.action == "evaluate" else work.train(told, status.id)
+        report = report or work.evaluate(status.id, asked.evaluation)
+        if report is not None and "traceback" in report and report["kind"] != "infrastructure":
+            raise RuntimeError(report["traceback"])
+        key = evaluation_key(asked.evaluation)
+        sections = plan.sections[status.cell]
+        record_cell(open_tracker(store.home()), asked.name, store.run_folder(status.id), sections, key)
+        if report is not None:
+            raise UserError(report["error"])
+    sync(plan, plans.document(plan, known_references(plan)))
+    around.note(0.0)
+
+
+def command(name: str, path: Path, *options: str) -> None:
+    if name == "run":
+        return run(path)
+    app([name, str(path), *options], standalone_mode=False)
+
+
+def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
+    """What a command said to people, and the traceback where it said something else."""
+    said = io.StringIO()
+    store._digest.cache_clear()  # as in a process of its own
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            command(name, path, *options)
+    except UserError as error:
+        return f"{error}", ""
+    except OSError as error:
+        return store.explain(error), ""
+    except (typer.Exit, SystemExit):
+        return said.getvalue(), ""
+    except Exception:
+        return said.getvalue(), traceback.format_exc()
+    return said.getvalue(), ""
+
+
+def flip(path: Path, chance: random.Random) -> None:
+    """One byte; half of the time size and time stay, as where a disk forgets."""
+    if content := bytearray(path.read_bytes()):
+        status = path.stat()
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        path.write_bytes(content)
+        if chance.random() < 0.5:
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def truncate(path: Path, chance: random.Random) -> None:
+    os.truncate(path, chance.randrange(max(1, path.stat().st_size)))
+
+
+def empty(path: Path, chance: random.Random) -> None:
+    os.truncate(path, 0)
+
+
+def garbage(path: Path, chance: random.Random) -> None:
+    """A piece in the middle."""
+    size = path.stat().st_size
+    with open(path, "r+b") as file:
+        file.seek(chance.randrange(max(1, size)))
+        file.write(chance.randbytes(chance.choice((16, 4096))))
+
+
+def other_json(path: Path, chance: random.Random) -> None:
+    path.write_text(chance.choice(("{}", "[]", "null", "1", '{"files": []}', '{"files": {"a": 1}}', '[{"name": 1}]')))
+
+
+def delete(path: Path, chance: random.Random) -> None:
+    path.unlink()
+
+
+def folder(path: Path, chance: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "something").write_text("of somebody")
+
+
+def link(path: Path, chance: random.Random) -> None:
+    path.unlink()
+    path.symlink_to(chance.choice((path, path.parent / "nowhere")))
+
+
+def swap(path: Path, chance: random.Random) -> None:
+    others = [other for other in files_of(path.parent) if other != path]
+    if others:
+        aside, other = path.with_name("aside"), chance.choice(others)
+        os.replace(path, aside)
+        os.replace(other, path)
+        os.replace(aside, other)
+
+
+HARMS: tuple[Callable[[Path, random.Random], None], ...] = (
+    *(flip, flip, truncate, empty, garbage, other_json, delete, folder, link, swap),
+)
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def harm(home: Path, chance: random.Random) -> list[str]:
+    """Damage one to three files; what was done to which."""
+    done = []
+    for _ in range(chance.randint(1, 3)):
+        place = home / chance.choice(PLACES)
+        if found := files_of(place) if place.is_dir() else [place] if place.is_file() else []:
+            path, way = chance.choice(found), chance.choice(HARMS)
+            way(path, chance)
+            done.append(f"{way.__name__} {path.relative_to(home)}")
+    return done
+
+
+def obey(said: str) -> None:
+    """Do what a message asks for."""
+    for line in said.split("\n"):
+        if "move it away" in line:
+            place, _, _ = line.rpartition(" is a ")
+            store.remove(Path(place[place.index("/") :]))
+
+
+def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str, Any]:
+    """One round: the faults it found, and what was done to the home."""
+    chance = random.Random(number)
+    done, faults = harm(home, chance), []
+    before = chance.sample(("plan", "audit", "sync", "report", "run"), k=chance.randint(1, 4))
+    mending = [("audit", "--mend"), ("run",)] * TRIES
+    said, crash = "", ""
+    for step, (name, *options) in enumerate([*((name,) for name in before), *mending, ("report",), ("audit",)]):
+        if step >= len(before) + 2 and name != "report" and step < len(before) + len(mending) and mended(path, truth):
+            continue
+        said, crash = outcome(name, path, *options)
+        obey(said)
+        faults += [f"{name}: {crash}"] if crash else []
+    if grid.results(home) != truth:
+        faults.append(f"the numbers are not those of before: {sorted(grid.results(home))}")
+    if "run folders are whole, and MLflow agrees with them" not in said:
+        faults.append(f"after all, an audit says: {said}")
+    return {"done": done, "before": before, "faults": faults}
+
+
+def mended(path: Path, truth: dict[str, Any]) -> bool:
+    return grid.results(store.home()) == truth and "agrees with them" in outcome("audit", path)[0]
+
+
+def fork(work: Callable[[], Any]) -> Any:
+    """Do it in a process of its own."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            said = work()
+        except BaseException:
+            said = {"faults": [traceback.format_exc()]}
+        with os.fdopen(writer, "w") as pipe:
+            json.dump(said, pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = json.loads(pipe.read() or '{"faults": ["the round died"]}')
+    os.waitpid(child, 0)
+    return said
+
+
+def make(place: Path) -> dict[str, Any]:
+    path = written(place)
+    plan = planned(path)
+    run(path)
+    calibrated = {"made": "today", "rates": [1.0] * 5, "boot": 1.0, "base": 1, "batch": 1.0, "evaluation": {}}
+    store.write_json(place_of_calibration(plan), calibrated)
+    return {"truth": grid.results(store.home())}
+
+
+def place_of_calibration(plan: Plan) -> Path:
+    return place(next(iter(plan.statuses)), plan.experiment.speed, "cpu")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    home, pristine = folder / "home", folder / "pristine"
+    os.environ["ABLATE_HOME"] = str(home)
+    made = fork(lambda: make(folder))
+    print(json.dumps(made), flush=True)
+    shutil.copytree(home, pristine, copy_function=shutil.copy2)
+    for line in sys.stdin:
+        shutil.rmtree(home)
+        shutil.copytree(pristine, home, copy_function=shutil.copy2)
+        number = int(line)
+        print(json.dumps(fork(lambda: look(number, folder / "damaged.yaml", home, made["truth"]))), flush=True)  # noqa: B023
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""What is damaged or left open is mended: the database of MLflow, its runs and files, and what a cell left."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run, ViewType
+
+from contrastive import claim, experiment, store
+from contrastive import plan as plans
+from contrastive.errors import UserError
+from contrastive.identity import evaluation_key
+from contrastive.plan import Plan
+from tasks import database, mend, settle, tracking
+from tasks.render import build_report
+from tests.recorded import cell_folder
+from tests.tasks.test_tracking import measured, write_experiment
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of its own."""
+    monkeypatch.setattr(tracking, "_open", {})
+    store._digest.cache_clear()
+
+
+@pytest.fixture
+def plan(home: Path) -> Plan:
+    """One finished cell that MLflow knows."""
+    planned = experiment.load(write_experiment(home))
+    made = plans.make(planned)
+    (status,) = made.statuses.values()
+    folder = cell_folder(status.id, "ce", 0, 0.75)
+    measured(folder, evaluation_key(planned.evaluation), 0.75)
+    tracking.sync(made, plans.document(made, []))
+    assert tracking.audit(made) == []
+    return made
+
+
+def folder_of(plan: Plan) -> Path:
+    (status,) = plan.statuses.values()
+    return store.run_folder(status.id)
+
+
+def run_of(plan: Plan) -> Run:
+    client = tracking.open_tracker(store.home())
+    ((run,),) = tracking.all_of_cells(client, plan.experiment.name).values()
+    return run
+
+
+def flip_behind_the_clock(path: Path) -> None:
+    before, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    store._digest.cache_clear()
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def header(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(os.urandom(100))
+
+
+def middle(path: Path) -> None:
+    with open(path, "r+b") as file:
+        for page in range(4, 40, 3):
+            file.seek(page * 4096)
+            file.write(os.urandom(4096))
+
+
+def text(path: Path) -> None:
+    path.write_text("of somebody\n" * 100)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [truncated, header, middle, text, folder])
+def test_a_damaged_database_is_set_aside_and_made_again(
+    harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "other"
+    shutil.copytree(store.home(), place, ignore=shutil.ignore_patterns("other"))
+    monkeypatch.setenv("ABLATE_HOME", str(place))  # another address than what MLflow's pool still has open
+    harm(place / "mlflow.db")
+    with pytest.raises(tracking.TrackingFailed, match="is damaged: `ablate sync EXPERIMENT` sets it aside"):
+        build_report(plan.experiment.name)
+    tracking.sync(plan, plans.document(plan, []))
+    assert tracking.audit(plan) == []
+    assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
+
+
+def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
+    path = store.home() / "mlflow.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert database.whole(path)
+    path.write_bytes(b"")
+    assert database.set_aside_if_damaged(store.home()) is None
+
+
+def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text(tmp_path / "other.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    assert database.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
+
+
+def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Plan):
+    with closing(sqlite3.connect(store.home() / "mlflow.db")) as connection:
+        connection.execute("ALTER TABLE tags RENAME TO sgat")
+        connection.commit()
+    with pytest.raises(UserError, match=r"The database lies at .*mlflow.db.damaged-.* give the same command again"):
+        mend.mend_tracking(plan)
+
+
+def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
+    flip_behind_the_clock(folder_of(plan) / "scores.json")
+    assert plans.make(plan.experiment).to_do, "scores that cannot be read are measured again anyway"
+    assert [line.partition(": ")[2] for line in mend.set_back(plan)] == ["scores.json was changed"]
+    assert not (folder_of(plan) / "DONE").exists()
+
+
+def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
+    made = store.home() / "cache" / "tokens" / "abc"
+    made.mkdir(parents=True)
+    (made / "ids").write_text("whole")
+    store.mark(made, "DONE")
+    assert list(mend.set_back(plan)) == []
+    flip_behind_the_clock(made / "ids")
+    assert list(mend.set_back(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
+
+
+def other_metric(client: MlflowClient, run: Run) -> None:
+    client.log_metric(run.info.run_id, "test.accuracy", 0.5)
+
+
+def other_curve(client: MlflowClient, run: Run) -> None:
+    client.log_metric(run.info.run_id, "loss", 9.0, step=1000)
+
+
+def other_setting(client: MlflowClient, run: Run) -> None:
+    client.log_param(run.info.run_id, "brightness", "1")
+
+
+def damaged_file(client: MlflowClient, run: Run) -> None:
+    (Path(run.info.artifact_uri.removeprefix("file://")) / "scores.json").write_text("{")
+
+
+def missing_file(client: MlflowClient, run: Run) -> None:
+    (Path(run.info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
+
+
+@pytest.mark.parametrize("harm", [other_metric, other_curve, other_setting, damaged_file, missing_file])
+def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
+    harm(tracking.open_tracker(store.home()), run_of(plan))
+    assert tracking.audit(plan) != []
+    mend.mend_tracking(plan)
+    assert tracking.audit(plan) == []
+
+
+def statuses_in_mlflow(plan: Plan) -> list[tuple[str, str]]:
+    client = tracking.open_tracker(store.home())
+    found = client.search_runs(
+        [tracking.experiment_id(client, plan.experiment.name)], "tags.`ablate.kind` = 'cell'", ViewType.ALL
+    )
+    return sorted((run.info.lifecycle_stage, run.info.status) for run in found)
+
+
+def left_running(plan: Plan) -> MlflowClient:
+    client = tracking.open_tracker(store.home())
+    tracking.fresh_run(client, plan.experiment.name, folder_of(plan), "a cell", None, {})
+    return client
+
+
+def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
+    left_running(plan)
+    with claim.attempt(folder_of(plan), "train", lambda: False):
+        assert settle.settle(store.home()) == 0
+    assert settle.settle(store.home()) == 1
+    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
+
+
+def test_runs_in_the_trash_are_ended_too(plan: Plan):
+    client = left_running(plan)
+    newest = client.search_runs(["1"], "attributes.status = 'RUNNING'")[0]
+    client.delete_run(newest.info.run_id)
+    assert settle.settle(store.home()) == 1
+    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "KILLED")]
+
+
+def test_a_run_that_is_replaced_is_ended_first(plan: Plan):
+    left_running(plan)
+    newest = tracking.open_tracker(store.home()).search_runs(["1"], "attributes.status = 'RUNNING'")[0]
+    tracking.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), "a cell", newest, {})
+    assert ("deleted", "KILLED") in statuses_in_mlflow(plan)
+    assert ("deleted", "RUNNING") not in statuses_in_mlflow(plan)
+
+
+def test_of_a_server_that_others_use_only_cells_of_this_home_are_ended(home: Path):
+    folder = home / "runs" / "theirs"
+    assert not settle.left_alone(folder, own=False) and settle.left_alone(folder, own=True)
