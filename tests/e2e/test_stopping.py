@@ -63,7 +63,7 @@ def runs_recorded(home: Path) -> int:
 
 def left_running(home: Path) -> list[str]:
     """Processes that know this home, after a while for those that are just ending."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while (found := with_home(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
@@ -128,11 +128,14 @@ def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path
 
 
 @pytest.mark.parametrize("running", ["alone"], indirect=True)
-def test_killed_it_leaves_no_process(running: tuple[subprocess.Popen[str], Path]):
+def test_killed_it_leaves_no_process_and_no_run_that_says_running(
+    running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
+):
     process, home = running
     process.kill()
     process.wait()
     assert left_running(home) == []
+    assert mlflow_states(home, monkeypatch) == {"KILLED"}
 
 
 def workers(flow: int) -> list[psutil.Process]:

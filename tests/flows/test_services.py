@@ -4,6 +4,7 @@ import contextlib
 import functools
 import http.server
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 import tasks
 from contrastive.errors import UserError
@@ -34,10 +36,15 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def up(settings: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def up(settings: dict[str, str], empty_store: Path) -> Iterator[subprocess.Popen[str]]:
+    """In a home whose last flow was killed together with its watcher, so that a run of MLflow still says RUNNING."""
+    store = shutil.copy(empty_store, Path(settings["ABLATE_HOME"]) / "mlflow.db")
+    client = MlflowClient(tracking_uri=f"sqlite:///{store}")
+    client.create_run("0", tags={"ablate.kind": "cell", "ablate.cell": "of-nobody"})
     other = ("MLFLOW_TRACKING_URI", "PREFECT_API_DATABASE_CONNECTION_URL", *tasks.QUIET)
     environment = {name: value for name, value in os.environ.items() if name not in other} | settings
     process = subprocess.Popen([*ABLATE, "up"], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     printed = [process.stdout.readline() for _ in range(5)]
     assert printed[-1].startswith("Ctrl-C stops everything"), printed
     yield process
@@ -85,6 +92,13 @@ def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     children = psutil.Process(up.pid).children(recursive=True)
     listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}
+
+
+@pytest.mark.e2e
+def test_a_run_of_mlflow_on_which_nobody_works_is_ended(up, settings):
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}")
+    (run,) = client.search_runs(["0"], "tags.`ablate.cell` = 'of-nobody'")
+    assert run.info.status == "KILLED"
 
 
 @pytest.mark.e2e
