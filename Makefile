@@ -33,7 +33,7 @@ chaos: $(INSTALLED) ## for an hour: 200 kills of everything under `ablate up`, e
 
 # PYTEST_ARGS="-k data" for one of them; SEED=n begins with round n, which is always the same
 FUZZ_MINUTES ?= 60
-fuzz: $(INSTALLED) ## for an hour each: random experiment files, data files, and damage to what runs have left
+fuzz: $(INSTALLED) ## for an hour each: random experiment files, data files, results, and damage to what runs have left
 	$(BIN)/pytest tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
 
 # BENCH_ARGS="makespan" for one of them, "--quick" to see that all run
