@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.terminal import complain, say
+from flows.terminal import complain, guard_logs, say
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
@@ -255,6 +255,7 @@ def main() -> None:
     from contrastive import store
     from contrastive.errors import UserError
 
+    guard_logs()
     try:
         app()
     except UserError as error:

@@ -1,5 +1,8 @@
 """The only way to the terminal. Names of files, columns and labels come from anywhere: none of them may command it."""
 
+import logging
+from typing import Any
+
 import typer
 
 from contrastive.errors import brief, printable
@@ -11,6 +14,18 @@ LONGEST_LINE = 4000  # characters of a line of an error, which may repeat what s
 def say(text: object) -> None:
     """Print lines. In JSON, what does not print is escaped as JSON has it, so that programs read the same."""
     typer.echo(printable(str(text)))
+
+
+def guard_logs() -> None:
+    """From here on no line of a log commands the terminal either, whichever handler prints it."""
+    made = logging.getLogRecordFactory()
+
+    def record(*arguments: Any, **keywords: Any) -> logging.LogRecord:
+        found = made(*arguments, **keywords)
+        found.msg, found.args = printable(found.getMessage()), ()
+        return found
+
+    logging.setLogRecordFactory(record)
 
 
 def complain(message: str) -> None:
