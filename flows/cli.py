@@ -138,7 +138,7 @@ def audit(
     """Prove that the run folders are whole and that MLflow agrees with them."""
     from contrastive.store import home
     from flows.plan import make
-    from tasks.mend import mend_tracking, set_back
+    from tasks.mend import damaged_cache, mend_tracking, set_back
     from tasks.settle import settle
     from tasks.tracking import audit as differences
 
@@ -148,7 +148,7 @@ def audit(
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())
-    found = differences(planned)
+    found = [*(why for _, why in damaged_cache()), *differences(planned)]
     for line in found:
         say(line)
     if found:

@@ -8,6 +8,8 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from contrastive.errors import UserError
@@ -75,6 +77,27 @@ def free_port(service: str, host: str = LOOPBACK) -> int:
             f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
+
+
+@contextmanager
+def both_loopbacks(host: str, numbers: Iterable[int]) -> Iterator[None]:
+    """Keep the same ports at the other address that `localhost` may mean, where nothing answers then.
+
+    Else another user could serve pages there, which a browser would take for those of this server.
+    """
+    other = {"127.0.0.1": "::1", "::1": "127.0.0.1"}.get(host, "")
+    with ExitStack() as held:
+        for number in numbers if other else ():
+            try:
+                place = held.enter_context(socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET))
+                place.bind((other, number))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise UserError(
+                        f"port {number} on {other} is in use, and `localhost` may mean that too: stop what listens "
+                        "there, or choose another port (ABLATE_PREFECT_PORT, ABLATE_MLFLOW_PORT)"
+                    ) from None  # any other error: this machine has no such address, and so has nobody
+        yield
 
 
 def any_free_port() -> int:

@@ -6,22 +6,23 @@ is open to every user of the machine, too, so Linux is asked whose process holds
 """
 
 import os
+import re
 import socket
 import struct
 import sys
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
-from urllib.parse import SplitResult, urlsplit
 
+from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from flows.exposure import loopback
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Address: TypeAlias = tuple[str, int]
 NOBODY = -1  # of a connection whose other end is closed already, or not on this machine
-ESTABLISHED = 1
-PORTS = {"http": 80, "https": 443}
+OPEN = (1, 4, 5)  # established, or with nothing more to send; as the kernel counts
+PORTS = {"http": "80", "https": "443"}
+HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
+ORIGIN = re.compile(rf"(https?)://{HOST.pattern}", re.IGNORECASE)
 
 
 class OwnPagesAndUser:
@@ -32,8 +33,10 @@ class OwnPagesAndUser:
         self.origins = {origin.strip().rstrip("/").lower() for origin in origins} - {"", "*"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or not (reason := self.refusal(scope)):
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
+        elif not (reason := self.refusal(scope)):
+            await self.app(scope, receive, unframed(send))
         elif scope["type"] == "http":
             await PlainTextResponse(f"{reason}\n", 403)(scope, receive, send)
         else:
@@ -43,24 +46,43 @@ class OwnPagesAndUser:
     def refusal(self, scope: Scope) -> str:
         """Why a request is refused, or nothing."""
         hosts, origins = (_values(scope, name) for name in (b"host", b"origin"))
-        if len(hosts) != 1 or not self._is_own_name(hosts[0]):
-            return (
-                "this server is asked for by the name of this machine's loopback alone, such as 127.0.0.1 or localhost"
-            )
-        if not all(self._is_own_page(origin, hosts[0]) for origin in origins):
+        own = own_names(scope["server"][0])
+        if len(hosts) != 1 or not self._is_own_name(hosts[0], own):
+            return f"this server is asked for by the names {' and '.join(sorted(own))} alone"
+        if not all(self._is_own_page(origin, hosts[0], own) for origin in origins):
             return "this server answers no page of another site or port"
         if self.users is not None and owner(scope["client"], scope["server"]) not in (*self.users, None):
             return "this server answers only the user who started it; docs/security.md says how others are let in"
         return ""
 
-    def _is_own_name(self, host: str) -> bool:
-        name = _split(f"http://{host}").hostname or ""
-        return loopback(name) or name in {_split(origin).hostname for origin in self.origins}
+    def _is_own_name(self, host: str, own: set[str]) -> bool:
+        found = HOST.fullmatch(host)
+        trusted = {origin[2].lower() for text in self.origins if (origin := ORIGIN.fullmatch(text))}
+        return found is not None and found[1].lower() in own | trusted
 
-    def _is_own_page(self, origin: str, host: str) -> bool:
-        page, asked = _split(origin), _split(f"http://{host}")
-        own = page.scheme in PORTS and loopback(page.hostname or "") and _port(page) == _port(asked)
-        return own or origin.lower() in self.origins
+    def _is_own_page(self, origin: str, host: str, own: set[str]) -> bool:
+        page, asked = ORIGIN.fullmatch(origin), HOST.fullmatch(host)
+        if origin.lower() in self.origins or page is None or asked is None:
+            return origin.lower() in self.origins
+        usual = PORTS[page[1].lower()]
+        return page[2].lower() in own and (page[3] or usual) == (asked[2] or usual)
+
+
+def own_names(listening: str) -> set[str]:
+    """The address at which a server listens, and `localhost`, where that may mean it."""
+    name = f"[{listening}]" if ":" in listening else listening
+    return {name, "localhost"} if listening in ("127.0.0.1", "::1") else {name}
+
+
+def unframed(send: Send) -> Send:
+    """No other page may show this one in a frame, where a click would be led astray."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).setdefault("x-frame-options", "SAMEORIGIN")
+        await send(message)
+
+    return sending
 
 
 def owner(client: Address, server: Address) -> int | None:
@@ -70,14 +92,8 @@ def owner(client: Address, server: Address) -> int | None:
     """
     if sys.platform != "linux":
         return None
-    family, others = (socket.AF_INET6, "=HH16s16s") if ":" in client[0] else (socket.AF_INET, "=HH4s12x4s12x")
-    ends = struct.pack(
-        others,
-        *(socket.htons(port) for _, port in (client, server)),
-        *(socket.inet_pton(family, address.partition("%")[0]) for address, _ in (client, server)),
-    )
-    asked = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + ends + b"\0" * 4 + b"\xff" * 8
     sock_diag_by_family, request, netlink_sock_diag = 20, 1, 4
+    asked = question(client, server)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, netlink_sock_diag) as kernel:
             kernel.send(struct.pack("=IHHII", 16 + len(asked), sock_diag_by_family, request, 0, 0) + asked)
@@ -85,9 +101,20 @@ def owner(client: Address, server: Address) -> int | None:
     except OSError:
         return None
     _, kind, *_ = struct.unpack_from("=IHHII", told)
-    if kind != sock_diag_by_family or told[17] != ESTABLISHED:
+    if kind != sock_diag_by_family:
         return NOBODY
-    return int(struct.unpack_from("=I", told, 80)[0])
+    user, file = struct.unpack_from("=II", told, 80)
+    return int(user) if told[17] in OPEN and file else NOBODY  # no file: its process has closed it
+
+
+def question(client: Address, server: Address) -> bytes:
+    """What Linux is asked, as its `inet_diag_req_v2` has it: about the one connection with these ends."""
+    family, ends = (socket.AF_INET6, "=HH16s16s") if ":" in client[0] else (socket.AF_INET, "=HH4s12x4s12x")
+    ports = (socket.htons(port) for _, port in (client, server))
+    addresses = (socket.inet_pton(family, address.partition("%")[0]) for address, _ in (client, server))
+    any_state, any_interface, any_cookie = 0xFFFFFFFF, b"\0" * 4, b"\xff" * 8
+    head = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, any_state)
+    return head + struct.pack(ends, *ports, *addresses) + any_interface + any_cookie
 
 
 def own_users() -> tuple[int, int]:
@@ -97,17 +124,3 @@ def own_users() -> tuple[int, int]:
 
 def _values(scope: Scope, wanted: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
-
-
-def _split(url: str) -> SplitResult:
-    """The parts of an address; none of one that cannot be read."""
-    try:
-        found = urlsplit(url)
-        _ = found.port  # raises where it is no number
-    except ValueError:
-        return urlsplit("")
-    return found
-
-
-def _port(url: SplitResult) -> int | None:
-    return url.port or PORTS.get(url.scheme)

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from contrastive import store
 from contrastive.errors import UserError
 from flows import exposure, running
-from flows.ports import LOOPBACK, answers, free_port, url
+from flows.ports import LOOPBACK, answers, both_loopbacks, free_port, url
 from flows.prefect_server import command as prefect_server
 from flows.supervise import CHECKOUT, Services, program, services, wait_for
 from flows.terminal import say
@@ -28,32 +29,34 @@ from tasks.secrets import masked
 
 def up(home: Path, host: str = LOOPBACK) -> None:
     """Start the services and see that they go on; Ctrl-C, SIGTERM or `ablate down` stops them all."""
-    store = tracking_uri(home)
-    served = is_database(store)  # any other address is that of a server, which somebody else runs
+    host = LOOPBACK if host == "localhost" else host  # which may mean two addresses
+    uri = tracking_uri(home)
+    served = is_database(uri)  # any other address is that of a server, which somebody else runs
     exposure.check(host, os.environ, mlflow=served)
     with contextlib.suppress(KeyboardInterrupt), running.only_one(home) as note:
         if password := os.environ.get(exposure.PREFECT):
             os.environ["PREFECT_API_AUTH_STRING"] = password  # for the worker, its flows, and what is asked from here
         prefect = url(host, port := free_port("prefect", host))
         tracking = url(host, free_port("mlflow", host)) if served else None
+        ports = [int(address.rpartition(":")[2]) for address in (prefect, tracking) if address]
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
-        with services(home, environment(home, host, f"{prefect}/api")) as started:
+        with both_loopbacks(host, ports), services(home, environment(home, host, f"{prefect}/api")) as started:
             server = started.start("prefect-server", *prefect_server(host, port))
-            set_aside_if_damaged(home)
-            if tracking:
-                ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
+            with store.locked(home / "locks" / "mlflow"):  # else a flow would find a database that is half made
+                set_aside_if_damaged(home)
+                if tracking:
+                    ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
+                    wait_for(f"{tracking}/health", ui)
             wait_for(f"{prefect}/api/health", server)
             if owns_prefect():
                 give_up_cut_off_runs(f"{prefect}/api")
             watch_for_zombies(f"{prefect}/api")
             deploy(started.environment, home / "logs" / "deploy.log")
             started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
-            if tracking:
-                wait_for(f"{tracking}/health", ui)
             settle(started.environment, home / "logs" / "settle.log")
             note(f"Prefect at {prefect}")
-            shown = tracking or f"{masked(store)} (MLFLOW_TRACKING_URI; not served from here)"
+            shown = tracking or f"{masked(uri)} (MLFLOW_TRACKING_URI; not served from here)"
             say(
                 f"Prefect  {prefect}\nMLflow   {shown}\nlogs     {home / 'logs'}\n"
                 f"to run   PREFECT_API_URL={prefect}/api prefect deployment run 'ablation-grid/quickstart'\n"
@@ -85,7 +88,8 @@ def environment(home: Path, host: str, api: str) -> dict[str, str]:
 
 def mlflow_server(host: str, port: str) -> list[str]:
     app = "own-user" if exposure.loopback(host) else "basic-auth"
-    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", "--app-name", app]
+    direct = ["--uvicorn-opts", "--no-proxy-headers"]  # else whoever asks could say that he is another one
+    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", "--app-name", app, *direct]
 
 
 def owns_prefect() -> bool:

@@ -42,6 +42,7 @@ def folder() -> Path:
 @contextmanager
 def server() -> Iterator[None]:
     """Where a server is configured already, that one is used."""
+    from prefect.exceptions import PrefectHTTPStatusError
     from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
     from flows import backlog
@@ -63,6 +64,9 @@ def server() -> Iterator[None]:
             with temporary_settings({PREFECT_API_URL: api}):
                 try:
                     yield
+                except PrefectHTTPStatusError:
+                    refuse_if_full(Path(log.name).read_text(encoding="utf-8", errors="replace"))
+                    raise
                 finally:
                     backlog.close()
         finally:
@@ -72,13 +76,18 @@ def server() -> Iterator[None]:
                     process.wait(10)
 
 
+def refuse_if_full(said: str) -> None:
+    """Say so where the server's log says that its disk is full."""
+    if any(words in said for words in FULL):
+        place = Path(os.environ.get("PREFECT_HOME", folder()))
+        raise UserError(f"the disk is full: Prefect's server could not write in {place}; {what_is_free(place)}")
+
+
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not answers(url):
         if process.poll() is not None or time.monotonic() > deadline:
             said = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
-            if any(words in said for words in FULL):
-                place = Path(os.environ.get("PREFECT_HOME", folder()))
-                raise UserError(f"Prefect's server could not write its database in {place}; {what_is_free(place)}")
+            refuse_if_full(said)
             raise UserError(f"Prefect's server did not begin to answer at {url}: {said}")
         time.sleep(0.1)

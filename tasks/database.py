@@ -11,6 +11,7 @@ from tasks.address import tracking_uri
 
 logger = logging.getLogger(__name__)
 
+TABLES = {"experiments", "runs", "metrics", "params", "tags"}
 FILES = ("-journal", "-wal", "-shm", "")  # what SQLite keeps beside a database belongs to it; the database goes last
 
 
@@ -44,15 +45,22 @@ def set_aside(path: Path) -> Path:
 
 
 def whole(path: Path, *, thorough: bool = False) -> bool:
-    """Whether SQLite finds nothing wrong; `thorough` also compares each index with its table."""
+    """Whether SQLite finds nothing wrong, and no table misses; `thorough` also compares each index with its table."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             pragma = "integrity_check" if thorough else "quick_check"
-            return bool(connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",))
+            sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
+            return sound and complete({name for (name,) in connection.execute("SELECT name FROM sqlite_master")})
     except sqlite3.OperationalError:  # locked, or out of reach: nothing is known of what it holds
         return path.exists() and not path.is_dir()
     except sqlite3.DatabaseError:
         return False
+
+
+def complete(names: set[str]) -> bool:
+    """Whether the tables are those of MLflow, or none: not where it was killed while it made them, and cannot go on."""
+    half_made = any(name.startswith("_alembic_tmp_") for name in names)
+    return not half_made and ("alembic_version" not in names or names >= TABLES)
 
 
 def usable(path: Path) -> bool:

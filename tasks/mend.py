@@ -16,13 +16,19 @@ from tasks.tracking import TrackingFailed, all_of_cells, differences, open_track
 
 def set_back(plan: Plan) -> Iterator[str]:
     """Take its marker from each stage, and from each folder of the cache, whose files are not the ones it left."""
-    for marker in sorted((store.home() / "cache").rglob("DONE")):
-        if why := store.damage(marker.parent, "DONE", thorough=True):
-            store.remove(marker)
-            yield f"{marker.parent.relative_to(store.home())}: {why}"
+    for marker, why in damaged_cache():
+        store.remove(marker)
+        yield why
     for cell, status in plan.statuses.items():
         if why := claim.set_back(store.run_folder(status.id)):
             yield f"{status.id} {plan.name(cell)}: {why}"
+
+
+def damaged_cache() -> Iterator[tuple[Path, str]]:
+    """Markers of the folders of the cache that are not what they were, and why."""
+    for marker in sorted((store.home() / "cache").rglob("DONE")):
+        if why := store.damage(marker.parent, "DONE", thorough=True):
+            yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
 
 
 @contextmanager

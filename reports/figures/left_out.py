@@ -1,5 +1,6 @@
 """No picture may cost a report: one that cannot be drawn is left out, and its place says why."""
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import TypeVar
 
 from reports.words import Words
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 logger = logging.getLogger(__name__)
 Drawn = TypeVar("Drawn")
 
@@ -24,6 +26,8 @@ def attempt(kind: Words, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
     try:
         return draw()
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:  # that is no fault of the picture
+            raise
         logger.warning("The report goes without one picture (%s).", kind.en, exc_info=error)
         said = error.strerror if isinstance(error, OSError) else str(error)  # which would name a path of this machine
         return LeftOut(kind, f"{type(error).__name__}: {said or 'no more is known'}")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from flows.server_access import NOBODY, OwnPagesAndUser, owner
+from tests.flows.conftest import as_user
 
 
 async def app(*_: object) -> None:
@@ -17,13 +18,12 @@ async def app(*_: object) -> None:
 
 def refusal(host: str | None, origin: str | None = None, **trusted: object) -> str:
     headers = [(name, value.encode()) for name, value in ((b"host", host), (b"origin", origin)) if value is not None]
-    return OwnPagesAndUser(app, **trusted).refusal({"type": "http", "headers": headers})
+    scope = {"type": "http", "headers": headers, "server": ("127.0.0.1", 4200)}
+    return OwnPagesAndUser(app, **trusted).refusal(scope)
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200", "[::1]:4200", "localhost", "127.0.0.2:1"]
-)
-@pytest.mark.parametrize("origin", [None, "http://127.0.0.1{port}", "http://localhost{port}", "http://[::1]{port}"])
+@pytest.mark.parametrize("host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200", "localhost", "127.0.0.1:14200"])
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1{port}", "http://localhost{port}"])
 def test_own_pages_are_let_in_by_any_name_of_loopback(host: str, origin: str | None):
     port = host[host.rfind(":") :] if host[-1].isdigit() else ""
     assert refusal(host, origin and origin.format(port=port)) == ""
@@ -47,10 +47,15 @@ def test_own_pages_are_let_in_by_any_name_of_loopback(host: str, origin: str | N
         "127.1:4200",
         "0.0.0.0:1",
         "localhost, a.b",
+        "[::1]:4200",
+        "127.0.0.9:4200",
+        "evil.com@127.0.0.1",
+        "127.0.0.1/evil.com",
+        "127.0.0.1#.evil.com",
     ],
 )
 def test_another_name_is_refused(host: str | None):
-    assert "by the name of this machine's loopback" in refusal(host)
+    assert "by the names 127.0.0.1 and localhost alone" in refusal(host)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +72,8 @@ def test_another_name_is_refused(host: str | None):
         "chrome-extension://abc",
         "ftp://localhost:4200",
         "http://localhost:4200@a.b",
+        "http://[::1]:4200",
+        "http://127.0.0.9:4200",
     ],
 )
 def test_a_page_of_another_site_or_port_is_refused(origin: str):
@@ -80,7 +87,15 @@ def test_two_hosts_or_one_foreign_origin_of_two_are_refused():
         (b"origin", [b"http://localhost", b"http://evil.com"]),
     ):
         headers = [(b"host", b"localhost")] * (name != b"host") + [(name, value) for value in values]
-        assert guard.refusal({"type": "http", "headers": headers})
+        assert guard.refusal({"type": "http", "headers": headers, "server": ("127.0.0.1", 80)})
+
+
+def test_a_server_at_another_address_knows_that_alone():
+    for listening, host, own in (("::1", "[::1]:1", True), ("::1", "localhost:1", True), ("::1", "127.0.0.1:1", False)):
+        scope = {"type": "http", "headers": [(b"host", host.encode())], "server": (listening, 1)}
+        assert (OwnPagesAndUser(app).refusal(scope) == "") == own
+    scope = {"type": "http", "headers": [(b"host", b"localhost:1")], "server": ("127.0.0.2", 1)}
+    assert "by the names 127.0.0.2 alone" in OwnPagesAndUser(app).refusal(scope)
 
 
 def test_a_trusted_page_is_let_in_with_its_name_and_no_wildcard_is():
@@ -105,6 +120,8 @@ def test_the_owner_of_a_connection_is_told_while_it_is_open(family: int, address
     with connected(family, address) as (client, server):
         ends = server.getpeername()[:2], server.getsockname()[:2]
         assert owner(*ends) == (os.getuid() if sys.platform == "linux" else None)
+        client.shutdown(socket.SHUT_WR)  # it has no more to send, and reads on
+        assert owner(*ends) == (os.getuid() if sys.platform == "linux" else None)
         client.close()  # what was sent is still to be read, and nobody answers for it
         assert owner(*ends) == (NOBODY if sys.platform == "linux" else None)
 
@@ -119,13 +136,3 @@ def test_another_user_is_refused():
         assert OwnPagesAndUser(app, users=[asking]).refusal(scope) == ""
         assert bool(OwnPagesAndUser(app, users=others).refusal(scope)) == (sys.platform == "linux")
         assert OwnPagesAndUser(app).refusal(scope) == ""  # with a password whoever asks
-
-
-@contextmanager
-def as_user(number: int) -> Iterator[None]:
-    me = os.geteuid()
-    os.seteuid(number)
-    try:
-        yield
-    finally:
-        os.seteuid(me)

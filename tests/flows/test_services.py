@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import tasks
 from contrastive.errors import UserError
 from flows import ports, services, zombies
 from tests.browser import opened
-from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive, as_user
 
 SERVICES = ("prefect-server", "mlflow", "prefect-worker")
 
@@ -177,6 +178,32 @@ def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
             headers = [word for line in header for word in ("--header", line)]
             command = ["curl", "--silent", "--output", os.devnull, "--write-out", "%{http_code}", *headers, address]
             assert subprocess.run(command, capture_output=True, text=True).stdout == code, (address, header)
+
+
+@pytest.mark.e2e
+def test_another_user_is_refused_whoever_he_says_he_is(up, settings):
+    """By a header that names the connection of somebody who is let in; as root by a real other user."""
+    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
+        place = ("127.0.0.1", int(settings[variable]))
+        with socket.create_connection(place) as own, as_user(65534 if os.geteuid() == 0 else os.geteuid()):
+            said = f"X-Forwarded-For: 127.0.0.1:{own.getsockname()[1]}"
+            with socket.create_connection(place) as other:
+                other.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n\r\n".encode())
+                assert (b" 403 " in other.recv(100)) == (os.geteuid() == 65534)
+
+
+@pytest.mark.e2e
+def test_nobody_else_can_serve_at_the_other_localhost(up, settings):
+    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
+        with socket.socket(socket.AF_INET6) as another, pytest.raises(OSError):
+            another.bind(("::1", int(settings[variable])))
+
+
+@pytest.mark.e2e
+def test_no_other_page_can_frame_theirs(up, settings):
+    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{settings[variable]}/") as answer:
+            assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
 
 
 @pytest.mark.e2e

@@ -1,3 +1,5 @@
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ from contrastive import store
 from contrastive.errors import UserError
 from reports.build import build
 from reports.claims import Numbers, check
-from reports.words import LANGUAGES, Language
+from reports.figures.left_out import attempt
+from reports.words import LANGUAGES, Language, Words
 from tasks import tracking
 from tests.recorded import cell_folder, failed_folder, grid
 
@@ -240,3 +243,11 @@ def test_a_damaged_picture_is_said_to_be_one(home: Path):
     store.mark(store.run_folder("c1s0"), "DONE")
     page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
     assert "picture.npz cannot be read" in page
+
+
+def test_a_full_disk_is_no_fault_of_a_picture():
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "picture.svg")
+
+    with pytest.raises(OSError, match="No space left"):
+        attempt(Words("any", "任何"), full)

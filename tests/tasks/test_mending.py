@@ -86,7 +86,18 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("harm", [truncated, header, middle, text, folder])
+def half_made(path: Path) -> None:
+    """As MLflow leaves it that is killed while it makes its tables; it cannot go on from there."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE _alembic_tmp_experiments (experiment_id INTEGER)")
+
+
+def without_a_table(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE runs")
+
+
+@pytest.mark.parametrize("harm", [truncated, header, middle, text, folder, half_made, without_a_table])
 def test_a_damaged_database_is_set_aside_and_made_again(
     harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -118,7 +129,7 @@ def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, m
 
 def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Plan):
     with closing(sqlite3.connect(store.home() / "mlflow.db")) as connection:
-        connection.execute("ALTER TABLE tags RENAME TO sgat")
+        connection.execute("ALTER TABLE tags RENAME COLUMN value TO eulav")
         connection.commit()
     with pytest.raises(UserError, match=r"The database lies at .*mlflow.db.damaged-.* give the same command again"):
         mend.mend_tracking(plan)
