@@ -18,6 +18,7 @@ from contrastive.explain import MISSING, Finding, Place, explained, listed, near
 from contrastive.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
+MOST_SHOWN = 30  # mistakes of a file that a terminal is given
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
 # Stands in for what is missing or wrong, so that the rest of the file can be checked too.
 PLACEHOLDERS: dict[str, Any] = {
@@ -43,14 +44,15 @@ UNREAD = {
 
 
 class ExperimentError(UserError):
-    """All mistakes of an experiment file, one a line."""
+    """All mistakes of an experiment file; shown one a line, the first of many."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
         self.problems = problems
 
     def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+        rest = len(self.problems) - MOST_SHOWN
+        return "\n".join([*map(str, self.problems[:MOST_SHOWN]), *([f"and {rest} more"] if rest > 0 else [])])
 
 
 def load(path: Path | str) -> Experiment:

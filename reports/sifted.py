@@ -61,7 +61,7 @@ def parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
 
 
 def sentence(part: str, of: Words, counts: dict[str, int]) -> Words:
-    """`Of 180 rows (source of tweets), 90 were dropped: 60 repeated, 30 with contradicting labels.`"""
+    """`Of 180 rows (source of tweets), 120 were dropped: 60 repeated, 60 with contradicting labels.`"""
     why = {reason: counts[name] for name, reason in REASONS.items() if counts[name]}
     english = ", ".join(f"{count} {reason.en}" for reason, count in why.items())
     chinese = "、".join(f"{reason.zh} {count}" for reason, count in why.items())

@@ -5,6 +5,7 @@ folder → rows, and one line in `DATASETS`, under the package's name.
 """
 
 import difflib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def content(source: str, own: Mapping[str, str]) -> object:
     if kind == "hf":
         repository = locate.pinned(source)
         return [repository.revision, repository.folder, dict(own)]
-    return {name: _file_digest(_path(file)) for name, file in {"source": source, **own}.items()}
+    own_files = {name: _own_file(name, file) for name, file in own.items()}
+    return {name: _file_digest(file) for name, file in {"source": _path(source), **own_files}.items()}
 
 
 def load_splits(data: Data) -> Splits:
@@ -95,7 +97,21 @@ def _package_name(source: str) -> str:
 
 def _file_digest(path: Path) -> list[str]:
     paths.check_file(path)
-    return [path.suffix.lower(), store.digest_file(path)]
+    try:
+        return [path.suffix.lower(), store.digest_file(path)]
+    except OSError as error:
+        raise UserError(f"{brief(path)} cannot be read ({error.strerror or brief(error)})") from None
+
+
+def _own_file(split: str, value: str) -> Path:
+    """The file that `data.test` or `data.validation` names; what is none may have been meant as a number."""
+    path = _path(value)
+    try:
+        paths.check_file(path)
+    except UserError as error:
+        neither = "" if os.path.exists(path) else ", which is neither a number of texts nor a file"
+        raise UserError(f"data.{split} is `{brief(value)}`{neither}: {error}") from None
+    return path
 
 
 def _path(source: str) -> Path:

@@ -5,6 +5,7 @@ What is one label does not depend on the format. A label written as a decimal nu
 as it stands, without the white space around it.
 """
 
+import codecs
 import csv
 import difflib
 import io
@@ -103,12 +104,13 @@ def _tsv(path: Path, columns: Columns) -> Cells:
 
 def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
     name = brief(path)
-    rows = _records(name, _decoded(path, delimiter), delimiter)
+    text = _decoded(path, delimiter)
+    rows = _records(name, text, delimiter)
     _, header, _ = next(rows, (0, [], 0))
     if not header:
         raise UserError(f"{name} is empty: its first row must name the columns")
-    if len(header) == 1 and header[0] not in columns.values():
-        _check_delimiter(name, header[0], delimiter)
+    if not set(columns.values()) <= set(header):
+        _check_delimiter(name, header, delimiter, _better_delimiter(text, columns) or _sign_within(header, columns))
     positions = [_position(name, header, column, setting) for setting, column in columns.items()]
     for number, (first, row, last) in enumerate(rows, start=1):
         if len(row) != len(header):
@@ -146,16 +148,33 @@ def _lines_before_open_quote(text: str, first: int, delimiter: str) -> int:
     return len(re.findall("\r\n|\r|\n", row[: sound.end()])) if sound else 0
 
 
-def _check_delimiter(name: str, header: str, delimiter: str) -> None:
-    """That a header which was read as one column is one, and not several with something else between them."""
-    for other, ending in DELIMITERS.items():
-        if other != delimiter and other in header:
-            used, wanted = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (other, delimiter))
-            rename = f"rename the file to {ending}" if ending else f"save the file with {wanted} between the columns"
-            raise UserError(
-                f"{name}: its first row is one column, `{brief(header)}`. The delimiter seems to be {used} instead of "
-                f"{wanted}: {rename}"
-            )
+def _better_delimiter(text: str, columns: Columns) -> str | None:
+    """With which the header has all wanted columns."""
+    for delimiter in DELIMITERS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        if set(columns.values()) <= set(next(filter(None, reader), [])):
+            return delimiter
+    return None
+
+
+def _sign_within(header: list[str], columns: Columns) -> str | None:
+    """What may stand between columns that were read as a single one."""
+    if len(header) > 1 or header[0] in columns.values():
+        return None
+    return next((sign for sign in DELIMITERS if sign in header[0]), None)
+
+
+def _check_delimiter(name: str, header: list[str], delimiter: str, seeming: str | None) -> None:
+    """That the columns of a header do not seem to have something else between them."""
+    if seeming is None or seeming == delimiter:
+        return
+    used, wanted = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (seeming, delimiter))
+    ending, count = DELIMITERS[seeming], "one column" if len(header) == 1 else f"{len(header)} columns"
+    rename = f"rename the file to {ending}" if ending else f"save the file with {wanted} between the columns"
+    raise UserError(
+        f"{name}: its first row is {count}, `{brief(delimiter.join(header))}`. The delimiter seems to be {used} "
+        f"instead of {wanted}: {rename}"
+    )
 
 
 def _jsonl(path: Path, columns: Columns) -> Cells:
@@ -222,11 +241,10 @@ READERS = {".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
 def _decoded(path: Path, delimiter: str | None) -> str:
     """The text of a UTF-8 file; an error names the row and line of the first broken byte."""
     content = path.read_bytes()
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content.partition(b"\n")[0]:
+        raise UserError(f"{brief(path)} begins with NUL characters, as UTF-16 has them; save it as UTF-8")
     try:
-        text = content.decode("utf-8").removeprefix("\ufeff")
-        if "\0" in text.partition("\n")[0]:
-            raise UserError(f"{brief(path)} begins with NUL characters, as UTF-16 has them; save it as UTF-8")
-        return text
+        return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         start = error.start
     line = content.count(b"\n", 0, start) + 1

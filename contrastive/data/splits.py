@@ -36,7 +36,7 @@ class Sifted:
 
     rows: int
     repeated: int = 0
-    contradicting: int = 0  # texts that bear several labels
+    contradicting: int = 0  # all rows of the texts that bear several labels
     held_out: int = 0  # also in another split, which keeps them
     partner_held_out: int = 0  # their positive or negative is in another split
 
@@ -127,8 +127,9 @@ def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]
         kept[key] = min(text, kept.get(key, text))
         if found.setdefault(key, label) != label:
             contradicting.add(key)
-    repeated = len(rows.texts) - len(found)
-    sifted[role] = Sifted(len(rows.texts), repeated, len(contradicting))
+    untrusted = sum(same(text) in contradicting for text in rows.texts) if contradicting else 0
+    repeated = len(rows.texts) - untrusted - (len(found) - len(contradicting))
+    sifted[role] = Sifted(len(rows.texts), repeated, untrusted)
     notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")

@@ -614,6 +614,14 @@ def test_the_error_survives_pickling():
     assert str(pickle.loads(pickle.dumps(error))) == "x.yaml:3: wrong"
 
 
+def test_of_many_mistakes_the_first_are_shown_and_all_kept():
+    error = ExperimentError([experiment.Problem("x.yaml", line, "wrong") for line in range(1, 8001)])
+    lines = str(error).split("\n")
+    assert (len(lines), lines[29], lines[30]) == (31, "x.yaml:30: wrong", "and 7970 more")
+    assert len(error.problems) == 8000
+    assert "more" not in str(ExperimentError(error.problems[:30]))
+
+
 def test_every_required_setting_has_a_stand_in():
     for model in (Experiment, Data, Encoder, Objective, Training, Section, Evaluation, Resources):
         required = {name for name, field in model.model_fields.items() if field.is_required()}

@@ -33,11 +33,11 @@ def report(folder: Path, **data: Any) -> dict[str, str]:
 
 
 def test_kept_and_dropped_stand_beside_the_classes(tmp_path: Path):
-    said = report(tmp_path, sifted={"source": counts(180, repeated=60, contradicting=30)})
-    assert "| source | 60 | 30 | 0 | 0 | 90 | 180 |" in said["README.md"].split("## ")[1]
-    assert "| source | 60 | 30 | 0 | 0 | 90 | 180 |" in said["README.zh.md"].split("## ")[1]
-    assert "Of 180 rows (source), 90 were dropped: 60 repeated, 30 with contradicting labels." in said["index.html"]
-    assert "source的 180 行中有 90 行被删除：重复 60、标签矛盾 30。" in said["index.html"]
+    said = report(tmp_path, sifted={"source": counts(180, repeated=60, contradicting=60)})
+    assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.md"].split("## ")[1]
+    assert "| source | 60 | 60 | 0 | 0 | 60 | 180 |" in said["README.zh.md"].split("## ")[1]
+    assert "Of 180 rows (source), 120 were dropped: 60 repeated, 60 with contradicting labels." in said["index.html"]
+    assert "source的 180 行中有 120 行被删除：重复 60、标签矛盾 60。" in said["index.html"]
 
 
 @pytest.mark.parametrize(("repeated", "warned"), [(5, False), (6, True)])

@@ -1,5 +1,8 @@
 """What a source holds and what decides its digest."""
 
+import errno
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -123,6 +126,28 @@ def test_a_source_that_is_not_there(values, message):
 def test_a_missing_file_is_told_before_anything_is_read():
     with pytest.raises(UserError, match="there is no file nowhere.csv"):
         digest("nowhere.csv")
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+@pytest.mark.parametrize("value", ["20%", "0o50", "tset"])
+def test_what_is_neither_number_nor_file_names_its_setting(csv, split, value):
+    said = f"data.{split} is `{value}`, which is neither a number of texts nor a file: there is no file {value} in "
+    with pytest.raises(UserError, match=f"^{re.escape(said)}.*$"):
+        digest(csv, **{split: value})
+
+
+def test_a_file_of_its_own_that_cannot_be_taken_names_its_setting(csv, tmp_path):
+    with pytest.raises(UserError, match=f"^data.test is `{tmp_path}`: {tmp_path} is a folder"):
+        digest(csv, test=str(tmp_path))
+
+
+def test_a_file_that_breaks_while_it_is_read_is_named(csv, monkeypatch):
+    def broken(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(data.store, "digest_file", broken)
+    with pytest.raises(UserError, match=rf"^{csv} cannot be read \(Input/output error\)$"):
+        digest(csv)
 
 
 def test_files_of_their_own_for_test_and_validation(csv, tmp_path):

@@ -109,7 +109,7 @@ def test_a_parquet_column_that_is_there_twice(tmp_path):
     [
         ("broken.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"row 2 \(line 4\): byte 29 .*0xff"),
         ("broken.csv", b"text,label\nfine,a\n\xff,b\n", r"row 2 \(line 3\): byte 18 "),
-        ("broken.csv", b"\xff\xfet\0e\0", "the header: byte 0 "),
+        ("broken.csv", b"\xfftext,label\n", "the header: byte 0 "),
         ("broken.tsv", b"text\tlabel\ngut\tb\nsch\xf6n\ta\n", r"row 2 \(line 3\): byte 20 .*0xf6"),
         ("broken.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xe4"}', r"row 2 \(line 2\): byte 36 "),
     ],
@@ -155,6 +155,15 @@ def test_other_damage(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         files.read(tmp_path / name, COLUMNS)
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["好", "fine"])
+@pytest.mark.parametrize("mark", ["\ufeff", ""])
+def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding, text, mark):
+    (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
+    with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
+        files.read(tmp_path / "x.csv", COLUMNS)
 
 
 def test_an_empty_parquet_file(tmp_path):
@@ -239,6 +248,19 @@ def test_another_delimiter_is_recognised_and_told(tmp_path, name, header, advice
     (tmp_path / name).write_text(f"{header}\nfine, good{header[4]}a\n")
     with pytest.raises(UserError, match=re.escape(advice)):
         files.read(tmp_path / name, COLUMNS)
+
+
+def test_another_delimiter_is_recognised_among_commas(tmp_path):
+    (tmp_path / "x.csv").write_text("text;label;note, free\nfine, good;a;b\n")
+    said = "its first row is 2 columns, `text;label;note, free`. The delimiter seems to be `;` instead of `,`: save"
+    with pytest.raises(UserError, match=re.escape(said)):
+        files.read(tmp_path / "x.csv", COLUMNS)
+
+
+def test_no_delimiter_is_blamed_for_a_missing_column(tmp_path):
+    (tmp_path / "x.csv").write_text("text,note; free\nfine,good\n")
+    with pytest.raises(UserError, match="has no column `label`"):
+        files.read(tmp_path / "x.csv", COLUMNS)
 
 
 @pytest.mark.parametrize("row", ['"broken,a\n', 'a,"broken\n', '"two\nlines","broken\n'])

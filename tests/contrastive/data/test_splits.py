@@ -70,7 +70,7 @@ def test_repeated_and_contradicting_texts_are_dropped_and_noted():
     assert sum(len(split) for split in splits.named().values()) == 99
     assert splits.notes == (
         "source: 102 rows, 100 distinct texts",
-        "source: 2 repeated rows dropped",
+        "source: 1 repeated rows dropped",
         "source: 1 texts with contradicting labels dropped",
     )
 
@@ -168,10 +168,19 @@ def test_every_row_is_kept_or_dropped_for_one_reason():
     assert splits.sifted == {
         "test": Sifted(4, repeated=1),
         "validation": Sifted(3, held_out=1),
-        "source": Sifted(180, repeated=60, contradicting=30, held_out=2),
+        "source": Sifted(180, repeated=30, contradicting=60, held_out=2),
     }
     assert {name: found.kept for name, found in splits.sifted.items()} == {"test": 3, "validation": 2, "source": 88}
     assert (len(splits.train), len(splits.validation), len(splits.test)) == (88, 2, 3)
+
+
+def test_all_rows_of_a_text_with_several_labels_contradict():
+    texts = [f"text {i}" for i in range(90) for _ in range(2)]
+    labels = [label for i in range(90) for label in (("ab"[i % 2],) * 2 if i < 60 else ("a", "b"))]
+    splits = divide(Rows("pool.csv", texts, labels), {}, settings(test=10))
+    assert splits.sifted["source"] == Sifted(180, repeated=60, contradicting=60)
+    assert splits.sifted["source"].kept == 60
+    assert "source: 30 texts with contradicting labels dropped" in splits.notes
 
 
 def test_a_partner_that_is_held_out_is_counted():
