@@ -59,8 +59,8 @@ def main(beginning: str) -> None:
         groups = [int(word) for word in line.split()]
     stop(beginning, groups)
     # no run of MLflow may say RUNNING of what has just ended; in a process of its own, for this one is to be gone soon
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.Popen([sys.executable, "-m", "tasks.settle"], start_new_session=True, **quiet)
+    no = subprocess.DEVNULL
+    subprocess.Popen([sys.executable, "-m", "tasks.settle"], stdin=no, stdout=no, stderr=no, start_new_session=True)
 
 
 if __name__ == "__main__":
