@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import UserError
+from contrastive.paths import given
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "claim.json", "attempt.json", "resume")
@@ -29,7 +30,7 @@ MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENOEN
 
 def home() -> Path:
     """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
-    return Path(os.environ.get("ABLATE_HOME") or ".").absolute()
+    return given(os.environ.get("ABLATE_HOME") or ".").absolute()
 
 
 def check_home() -> None:

@@ -162,3 +162,11 @@ def test_a_file_that_may_not_be_read_is_no_whole_one(folder: Path):
         assert store.damage(folder, "DONE") == "DONE is not readable"
     finally:
         os.seteuid(me)
+
+
+def test_the_home_of_a_user_may_be_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", "~/bench")
+    assert store.home() == Path.home() / "bench"
+    monkeypatch.setenv("ABLATE_HOME", "~nosuchuser/bench")
+    with pytest.raises(UserError, match="there is no home ~nosuchuser on this machine"):
+        store.home()
