@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flows.server_access import NOBODY, OwnPagesAndUser, owner
+from flows.server_access import NOBODY, OwnPagesAndUser, own_users, owner
 from tests.flows.conftest import as_user
 
 
@@ -124,6 +124,14 @@ def test_the_owner_of_a_connection_is_told_while_it_is_open(family: int, address
         assert owner(*ends) == (os.getuid() if sys.platform == "linux" else None)
         client.close()  # what was sent is still to be read, and nobody answers for it
         assert owner(*ends) == (NOBODY if sys.platform == "linux" else None)
+
+
+@pytest.mark.parametrize("told", [None, NOBODY])
+def test_where_the_system_does_not_tell_everybody_is_let_in(told: int | None, monkeypatch: pytest.MonkeyPatch):
+    """Nobody at all would be, where a kernel says of each connection that there is none."""
+    assert own_users() == ((os.getuid(), 0) if sys.platform == "linux" else None)
+    monkeypatch.setattr("flows.server_access.owner", lambda client, server: told)
+    assert own_users() is None
 
 
 def test_another_user_is_refused():
