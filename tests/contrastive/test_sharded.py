@@ -95,7 +95,8 @@ def test_two_processes_that_share_the_state_train_as_one(recipe: str, kind: str,
     precise = RECIPES[recipe].get("training", {}).get("precision") != "bf16"
     together, apart = (curve(folder, "loss", "gradient_norm", "lr.encoder") for folder in (shared, alone))
     np.testing.assert_allclose(together[:, [0, 2]], apart[:, [0, 2]], rtol=1e-4 if precise else 1e-2)
-    np.testing.assert_allclose(together[:, 1], apart[:, 1], rtol=1e-3 if precise else 5e-2)
+    rounding = 2e-6  # of a norm: those of `clusters` are below 1e-3, and on an AMD EPYC 6e-7 apart
+    np.testing.assert_allclose(together[:, 1], apart[:, 1], rtol=1e-3 if precise else 5e-2, atol=rounding)
     with np.load(alone / "embeddings.npz") as one, np.load(shared / "embeddings.npz") as two:
         assert one.files == two.files
         for name in ("test", "test/cls", "train", "train/first_last", "test.twice"):
