@@ -54,7 +54,7 @@ def in_own_words(experiment: str) -> Iterator[None]:
         raise
     except Exception as error:
         if isinstance(error, OSError):
-            raise ReportFailed(store.explain(error)) from None
+            raise ReportFailed(f"the report of {experiment} could not be built: {store.explain(error)}") from None
         logger.exception("The report of %s could not be built.", experiment)
         raise ReportFailed(
             f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "
