@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from contrastive import data as datasets
@@ -62,11 +63,18 @@ def plain(data: Data) -> Data:
 
 def class_counts(cell: Cell) -> ClassCounts | None:
     """As they were noted when the tokens were prepared, or of the files; None of a hub's data, which is not fetched."""
-    prepared = store.home() / "cache" / "tokens" / tokens.digest(cell.data, cell.encoder)
+    digest = tokens.digest(cell.data, cell.encoder)
+    prepared = store.home() / "cache" / "tokens" / digest
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return None if cell.data.source.startswith("hf:") else datasets.load_splits(cell.data).class_counts()
+    return None if cell.data.source.startswith("hf:") else _divided(cell.data, digest)
+
+
+@cache
+def _divided(data: Data, digest: str) -> ClassCounts:
+    """Of the files as the digest tells them: the command looks first, and then its flow in the same process."""
+    return datasets.load_splits(data).class_counts()
 
 
 def left_out(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:

@@ -87,9 +87,10 @@ def environment(home: Path, host: str, api: str) -> dict[str, str]:
 
 
 def mlflow_server(host: str, port: str) -> list[str]:
-    app = "own-user" if exposure.loopback(host) else "basic-auth"
-    direct = ["--uvicorn-opts", "--no-proxy-headers"]  # else whoever asks could say that he is another one
-    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", "--app-name", app, *direct]
+    # on loopback no headers of a proxy: whoever asks could say that he is another one
+    own_user = ["--app-name", "own-user", "--uvicorn-opts", "--no-proxy-headers"]
+    guarded = own_user if exposure.loopback(host) else ["--app-name", "basic-auth"]
+    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", *guarded]
 
 
 def owns_prefect() -> bool:
