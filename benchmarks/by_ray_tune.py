@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from contrastive import experiment as experiments
 from contrastive.data.splits import SPLITS
+from contrastive.experiment import load as experiments
 
 
 def main(file: str, cells: int, cores: int) -> None:

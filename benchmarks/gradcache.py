@@ -19,11 +19,11 @@ def measure(variant: str, batch_size: int, micro_batch: int) -> Run:
     import torch
     from torch import nn
 
-    from contrastive import encoder as encoders
-    from contrastive import gradcache
-    from contrastive.batches import Batch
-    from contrastive.config import Encoder, Scratch
+    from contrastive.config.experiment import Encoder, Scratch
     from contrastive.losses.ntxent import ntxent
+    from contrastive.models import encoder as encoders
+    from contrastive.training import gradcache
+    from contrastive.views.batches import Batch
     from contrastive.views.two_stage import two_stage
     from contrastive.views.types import Output
 

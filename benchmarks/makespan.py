@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from benchmarks.turns import Run, ratios, spread, start, take_turns
-from contrastive import store
+from contrastive.runs import store
 
 LOSSES = ("ce+supcon", "ce+dscl", "ce+simcse", "ce+ntxent")
 ALPHAS = (0.1, 0.3, 1.0)

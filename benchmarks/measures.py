@@ -40,8 +40,8 @@ def measure(variant: str, path: str, texts: int, judged: bool) -> Run:
 
 
 def ours(name: str, vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
-    from contrastive import metrics, parallel, picture
-    from contrastive.metrics.types import Inputs
+    from contrastive.evaluation import metrics, parallel, picture
+    from contrastive.evaluation.metrics.types import Inputs
 
     generator = np.random.default_rng(0)
     logits = 3 * np.eye(labels.max() + 1, dtype=np.float32)[labels]
@@ -150,9 +150,9 @@ def main() -> None:
 
 
 def measured() -> list[str]:
-    from contrastive import registry
+    from contrastive.config import registry
 
-    return list(registry.entries("contrastive.metrics", "METRICS"))
+    return list(registry.entries("contrastive.evaluation.metrics", "METRICS"))
 
 
 def turns(path: Path, variants: list[str], texts: int, repeats: int, judged: bool = False) -> dict[str, list[Run]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive import store
-from contrastive.evaluation import Evaluation
-from contrastive.identity import evaluation_key
+from contrastive.cells.identity import evaluation_key
+from contrastive.config.evaluation import Evaluation
+from contrastive.runs import store
 
 EXPERIMENT = """
 name: nothing
@@ -29,19 +29,19 @@ def experiment(folder: Path, cells: int) -> Path:
 
 
 def train(*arguments: Any, **others: Any) -> dict[str, Any] | None:
-    from contrastive import stages
-    from tasks import work
+    from contrastive.stages import stages
+    from tasks import worker_calls
 
     stages.training_here = _training_here
-    return work.train(*arguments, **others)
+    return worker_calls.train(*arguments, **others)
 
 
 def evaluate(*arguments: Any) -> dict[str, Any] | None:
-    from contrastive import stages
-    from tasks import work
+    from contrastive.stages import stages
+    from tasks import worker_calls
 
     stages.evaluation_stage.evaluate = _evaluate
-    return work.evaluate(*arguments)
+    return worker_calls.evaluate(*arguments)
 
 
 def _training_here(asked: Any, how: Any, folder: Path, *_: Any) -> Iterator[int]:

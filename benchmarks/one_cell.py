@@ -7,12 +7,14 @@ import os
 import sys
 from pathlib import Path
 
-from contrastive import experiment as experiments
-from contrastive import grid, prefixes, store
-from contrastive.asked import Asked
-from contrastive.config import Cell, Experiment
+from contrastive.cells import grid
+from contrastive.cells.identity import cell_id, identities, identity
+from contrastive.config.experiment import Cell, Experiment
 from contrastive.data.splits import SPLITS
-from contrastive.identity import cell_id, identities, identity
+from contrastive.experiment import load as experiments
+from contrastive.reuse import frozen_readers
+from contrastive.runs import store
+from contrastive.stages.request import Asked
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
@@ -21,7 +23,7 @@ def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
 
 
 def prepare(file: str) -> None:
-    from contrastive import stages
+    from contrastive.stages import stages
 
     experiment, cells = read(file)
     stages.prepare_further(cells[0], experiment.evaluation, stages.prepare(cells[0]))
@@ -29,7 +31,7 @@ def prepare(file: str) -> None:
 
 def run(file: str, number: int) -> float:
     """All of it, into a run folder below ABLATE_HOME; gives the first score, for those that want one."""
-    from contrastive import stages
+    from contrastive.stages import stages
 
     experiment, cells = read(file)
     asked = asked_for(experiment, cells[number], str(number))
@@ -41,14 +43,15 @@ def run(file: str, number: int) -> float:
 
 def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
-    from contrastive import prefix, stages
     from contrastive.data import tokens
+    from contrastive.reuse import frozen_store
+    from contrastive.stages import stages
 
     experiment, cells = read(file)
     prepared = tokens.open(stages.prepare(cells[0]))
-    for reader, speed, name in prefixes.stores(cells[0], experiment.speed, SPLITS):
+    for reader, speed, name in frozen_readers.stores(cells[0], experiment.speed, SPLITS):
         if name == split:
-            prefix.make(prepared, name, reader, speed)
+            frozen_store.make(prepared, name, reader, speed)
 
 
 def asked_for(experiment: Experiment, cell: Cell, name: str) -> Asked:

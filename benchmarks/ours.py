@@ -1,13 +1,13 @@
-"""One cell trained as `contrastive.train.train` does it, with its audit and its log, and a clock beside it."""
+"""One cell trained as `contrastive.training.train.train` does it, with its audit and its log, and a clock beside it."""
 
 import json
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.config import Cell
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
 from contrastive.data.tokens import Tokens
-from contrastive.speed import Speed
 
 
 class Clocked(NamedTuple):
@@ -17,8 +17,8 @@ class Clocked(NamedTuple):
 
 
 def train(cell: Cell, folder: Path, tokens: Tokens, speed: Speed) -> Clocked:
-    from contrastive.passes import Passes
-    from contrastive.train import training
+    from contrastive.reuse.passes import Passes
+    from contrastive.training.train import training
 
     passes = Passes()
     steps = training(cell, folder, tokens, checkpoint_every=10**9, speed=speed, passes=passes)

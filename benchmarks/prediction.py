@@ -38,8 +38,8 @@ MIXED: dict[str, Any] = {
 
 
 def main(path: Path) -> None:
-    from contrastive import claim, store
-    from flows import plan as plans
+    from contrastive.runs import claim, store
+    from flows import forecast as plans
 
     planned = plans.make(path)
     began = time.perf_counter()

@@ -18,9 +18,9 @@ from benchmarks import synthetic
 
 
 def loaded_by_the_client(name: str, uri: str) -> None:
-    from reports import load, runs
+    from reports import load, mlflow_runs
 
-    runs.is_database = lambda uri: False  # type: ignore[assignment]
+    mlflow_runs.is_database = lambda uri: False  # type: ignore[assignment]
     load.load(name, uri)
 
 

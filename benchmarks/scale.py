@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nothing
-from contrastive import experiment, permit
-from contrastive import plan as plans
+from contrastive.cells import plan as plans
+from contrastive.experiment import load
+from contrastive.runs import stopping
 from tasks.engines import Engine
 
 
@@ -56,7 +57,7 @@ def timed(what: str, cells: int, began: float) -> None:
 
 def plan(folder: Path, cells: int = 50_000) -> None:
     file, began = nothing.experiment(folder, cells), time.perf_counter()
-    made = plans.make(experiment.load(file))
+    made = plans.make(load.load(file))
     assert len(made.to_do) == cells
     timed("plan", cells, began)
 
@@ -64,28 +65,29 @@ def plan(folder: Path, cells: int = 50_000) -> None:
 def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
-    from flows import ablation_grid, backlog, temporary
+    from flows import ablation_grid
+    from flows.serve import event_queue, temporary_server
     from tasks import cell
 
-    made = plans.make(experiment.load(nothing.experiment(folder, cells)))
+    made = plans.make(load.load(nothing.experiment(folder, cells)))
     cell.record = lambda *_: None  # MLflow has a price of its own: `benchmarks.overhead`
 
     @prefect_flow(name="scale", task_runner=ablation_grid.supervisors)
     def scale() -> None:
-        with permit.granted(folder) as leave:
+        with stopping.granted(folder) as leave:
             began = time.perf_counter()
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
-            assert backlog.catch_up(0)
+            assert event_queue.catch_up(0)
             timed(f"flow, {devices} devices", cells, began)
 
-    with temporary.server():
+    with temporary_server.server():
         scale()
 
 
 def ray(folder: Path, cells: int = 2_000, count: int = 8, gpus: int = 8) -> None:
     from ray.cluster_utils import Cluster
 
-    from contrastive.config import Resources
+    from contrastive.config.experiment import Resources
     from tasks import engines
 
     began = time.perf_counter()

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.config import Cell, Experiment
-from contrastive.grid import cell_name, expand
-from contrastive.plan import Plan, document, settings_by_name
-from contrastive.status import Status
+from contrastive.cells.grid import cell_name, expand
+from contrastive.cells.plan import Plan, document, settings_by_name
+from contrastive.cells.status import Status
+from contrastive.config.experiment import Cell, Experiment
 
 TEXTS, STEPS, BEGAN = 600, 40, 1_700_000_000_000
 CLASSES = ("negative", "neutral", "positive")

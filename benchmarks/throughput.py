@@ -4,8 +4,8 @@
 
 MiniLM, all of it trained in fp32 by AdamW, batch 32, dropout as in the model, gradients clipped at 1, one thread. Each
 makes its own batches: here of about the same length, there at random, or by length where the trainer has a choice.
-Clocked from the first step's begin to the last one's end. Ours is `contrastive.train.train` with its audit and its log;
-its texts are tokens already, as are those of transformers' Trainer, while sentence-transformers tokenises as it trains.
+Clocked from the first step's begin to the last one's end. Ours is `training.train` with its audit and its log; its
+texts are tokens already, as are those of transformers' Trainer, while sentence-transformers tokenises as it trains.
 """
 
 import tempfile
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks import ours, peers, texts
 from benchmarks.turns import Run, ratios, spread, start, take_turns
-from contrastive.config import Cell, Data, Encoder, Objective, Training
-from contrastive.speed import Speed
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.speed import Speed
 
 RATE, TEMPERATURE, BATCH = 1e-4, 0.05, 32
 LENGTHS = {"tweets": 128, "mixed": 256}  # kind of texts → tokens kept of one
@@ -71,8 +71,8 @@ def measure(system: str, loss: str, kind: str, count: int, curve: bool) -> Run:
 
 
 def theirs(system: str, asked: Cell, prepared: Path, model: Path, curve: bool) -> peers.Trained:
-    from contrastive.batches import steps
     from contrastive.data import tokens as token_store
+    from contrastive.views.batches import steps
 
     tokens = token_store.open(prepared)
     batches = [indices for _, (indices,) in steps(asked, tokens)] if curve else None

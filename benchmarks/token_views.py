@@ -48,10 +48,10 @@ def recipe(way: str, length: int, count: int) -> Run:
 
     from benchmarks import ours, peers
     from benchmarks import texts as made
-    from contrastive import memory
-    from contrastive.config import Cell, Data, Encoder, Objective, Training
+    from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+    from contrastive.config.speed import Speed
     from contrastive.data import tokens as token_store
-    from contrastive.speed import Speed
+    from contrastive.stages import memory
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -82,9 +82,9 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     from torch import nn
     from transformers import AutoModel
 
-    from contrastive import encoder as encoders
-    from contrastive import locate
     from contrastive.losses.supcon import supcon
+    from contrastive.models import encoder as encoders
+    from contrastive.sources import locate
     from contrastive.views.topk_tokens import topk_tokens
 
     torch.manual_seed(cell.seed)
@@ -111,7 +111,7 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
 def padded(tokens: Any, indices: Any, length: int) -> Any:
     import torch.nn.functional as F
 
-    from contrastive.batches import Batch, collate
+    from contrastive.views.batches import Batch, collate
 
     batch = collate(tokens.splits["train"], indices, tokens.pad_id, tokens.special_ids)
     rest = (0, length - batch.input_ids.shape[1])
@@ -135,9 +135,9 @@ def one_step(way: str, kind: str, length: int, texts: int) -> Run:
     import torch
     from torch import nn
 
-    from contrastive import encoder as encoders
-    from contrastive.batches import Batch
     from contrastive.losses.supcon import supcon
+    from contrastive.models import encoder as encoders
+    from contrastive.views.batches import Batch
     from contrastive.views.topk_tokens import topk_tokens
     from contrastive.views.types import Encoded
 

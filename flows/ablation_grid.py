@@ -21,20 +21,21 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
-from contrastive import experiment, store
-from contrastive import plan as plans
-from contrastive.asked import Asked
+from contrastive.cells import plan as plans
+from contrastive.cells.plan import Plan
+from contrastive.cells.status import Status
 from contrastive.data import tokens
-from contrastive.estimate import Fit
-from contrastive.groups import groups
-from contrastive.plan import Plan
-from contrastive.status import Status
-from flows import around
-from flows.backlog import catch_up
+from contrastive.experiment import load
+from contrastive.planning.estimate import Fit
+from contrastive.planning.groups import groups
+from contrastive.runs import store
+from contrastive.stages.request import Asked
+from flows import overhead
 from flows.events import grid_ended
-from flows.plan import at, fitted, foreseen, stores, threads
+from flows.forecast import at, fitted, foreseen, stores, threads
 from flows.progress import Progress
-from reports.text import plain
+from flows.serve.event_queue import catch_up
+from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
@@ -79,7 +80,7 @@ def ablation_grid(
         gpus_per_cell: share of a GPU of a cell, in the place of what the file says; .5 packs two on one, 0 needs none
     """
     store.check_home()
-    plan = plans.make(experiment.load(Path(experiment_file)), keep_stale=keep_stale)
+    plan = plans.make(load.load(Path(experiment_file)), keep_stale=keep_stale)
     tell_foreseen(plan, gpus_per_cell, engine)
     name, resources = plan.experiment.name, plan.experiment.resources
     if gpus_per_cell is not None:
@@ -102,7 +103,7 @@ def ablation_grid(
         raise
     create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
     grid_ended(name, len(plan.statuses), len(failed), report)
-    around.note(cells)
+    overhead.note(cells)
     if failed:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)

@@ -40,8 +40,8 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.plan import as_dict, foreseen, make, show
-    from flows.plan import calibrate as measure
+    from flows.forecast import as_dict, foreseen, make, show
+    from flows.forecast import calibrate as measure
 
     planned = make(experiment)
     if calibrate:
@@ -66,17 +66,17 @@ def run(
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
-    from flows.plan import foreseen, make
+    from flows.forecast import foreseen, make
 
     foreseen(make(experiment), gpus_per_cell, engine.value).refuse()
-    from flows import orphans, temporary
+    from flows.serve import orphans, temporary_server
 
-    temporary.before_import()
+    temporary_server.before_import()
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        with orphans.none(), temporary.server():
+        with orphans.none(), temporary_server.server():
             report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
     except GridFailed as failed:
         fail(str(failed), 1)
@@ -88,7 +88,7 @@ def run(
 @app.command()
 def report(experiment: ExperimentFile) -> None:
     """Write the report again, from what MLflow holds."""
-    from flows.plan import load
+    from flows.forecast import load
     from tasks.render import build_report
 
     say(f"report: {build_report(load(experiment).name)}")
@@ -116,9 +116,9 @@ def cell(
 @app.command()
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
-    from contrastive.plan import document
-    from contrastive.store import home
-    from flows.plan import make
+    from contrastive.cells.plan import document
+    from contrastive.runs.store import home
+    from flows.forecast import make
     from tasks.prepare import known_references
     from tasks.settle import settle
     from tasks.tracking import sync as bring_up
@@ -136,8 +136,8 @@ def audit(
     ] = False,
 ) -> None:
     """Prove that the run folders are whole and that MLflow agrees with them."""
-    from contrastive.store import home
-    from flows.plan import make
+    from contrastive.runs.store import home
+    from flows.forecast import make
     from tasks.mend import damaged_cache, mend_tracking, set_back
     from tasks.settle import settle
     from tasks.tracking import audit as differences
@@ -169,17 +169,17 @@ def nightly(
     engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
 ) -> None:
     """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
-    from flows.plan import check
+    from flows.forecast import check
 
     check(panel)
-    from flows import orphans, temporary
+    from flows.serve import orphans, temporary_server
 
-    temporary.before_import()
+    temporary_server.before_import()
     from flows.nightly import NightFailed
     from flows.nightly import nightly as measure
 
     try:
-        with orphans.none(), temporary.server():
+        with orphans.none(), temporary_server.server():
             say(measure(str(panel), str(settings), engine.value))
     except NightFailed as failed:
         fail(str(failed), 1)
@@ -195,15 +195,15 @@ def bisect(
     engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
 ) -> None:
     """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
-    from flows.plan import check
+    from flows.forecast import check
 
     check(panel)
-    from flows import orphans, temporary
+    from flows.serve import orphans, temporary_server
 
-    temporary.before_import()
-    from flows.culprit import search
+    temporary_server.before_import()
+    from flows.night.bisect import search
 
-    with orphans.none(), temporary.server():
+    with orphans.none(), temporary_server.server():
         say(search(metric, good, bad, panel.absolute(), settings, engine.value))
 
 
@@ -229,8 +229,8 @@ def up(
     ] = "127.0.0.1",
 ) -> None:
     """Start Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C."""
-    from contrastive.store import home
-    from flows.services import up as start
+    from contrastive.runs.store import home
+    from flows.serve.up import up as start
 
     start(home(), host)
 
@@ -238,9 +238,9 @@ def up(
 @app.command()
 def down() -> None:
     """Stop the `ablate up` of this home, wherever it was started on this machine."""
-    from contrastive.store import home
-    from flows.running import stop
-    from flows.supervise import stop_leftovers
+    from contrastive.runs.store import home
+    from flows.serve.lock import stop
+    from flows.serve.supervise import stop_leftovers
 
     say("stopped" if stop(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
 
@@ -252,8 +252,8 @@ def fail(message: str, code: int = 2) -> None:
 
 def main() -> None:
     """Run a command; an error meant for people is one message, never a traceback."""
-    from contrastive import store
     from contrastive.errors import UserError
+    from contrastive.runs import store
 
     guard_logs()
     try:

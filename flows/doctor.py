@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive import locate
-from contrastive.config import Data
+from contrastive.config.experiment import Data
 from contrastive.data import content_digest
 from contrastive.errors import UserError
-from contrastive.store import home
-from flows.ports import PORTS, answers, port, port_in_use
+from contrastive.runs.store import home
+from contrastive.sources import locate
+from flows.serve.ports import PORTS, answers, port, port_in_use
 from tasks.secrets import masked
 
 GIB = 2**30

@@ -14,10 +14,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from pydantic import ValidationError
 
-from contrastive import provenance, store
 from contrastive.errors import UserError
-from flows import panel as panels
-from flows import webhook
+from contrastive.runs import provenance, store
+from flows.night import panel as panels
+from flows.night import webhook
 from reports.nightly import history
 from reports.nightly.measured import Night
 from reports.nightly.page import Said

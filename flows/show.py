@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from contrastive import claim, store, zero
-from contrastive.config import Cell
+from contrastive.config.experiment import Cell
 from contrastive.errors import UserError
+from contrastive.runs import claim, store
+from contrastive.sources import deepspeed_file
 from flows.terminal import say
 
 
@@ -38,7 +39,7 @@ def by_hand(beginning: str, into: Path) -> str:
     there = f"cd {shlex.quote(str(places[-1]))} && " if places else ""  # where relative paths are looked for
     return (
         f"{there}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
-        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.job "
+        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.stages.job "
         f"{shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
     )
 
@@ -47,7 +48,7 @@ def launcher(training: dict[str, Any]) -> str:
     """Accelerate's part of the command; one process needs none, sharded or not."""
     if training["processes"] == 1:
         return ""
-    kind = "--use_deepspeed" if (training.get("sharding") or "").startswith(zero.KIND) else "--multi_gpu"
+    kind = "--use_deepspeed" if (training.get("sharding") or "").startswith(deepspeed_file.KIND) else "--multi_gpu"
     several = f"-m accelerate.commands.launch {kind} --num_machines 1 --num_processes {training['processes']} "
     return several + "--dynamo_backend no --mixed_precision no --main_process_port 0 "
 

@@ -17,16 +17,16 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reports import export, figures, page, sifted, tables
-from reports.across import across
-from reports.axes import explained, level_means
+from reports.bilingual import LANGUAGES, Language, Words
 from reports.compare import Comparisons, compare
 from reports.findings import findings, tested
 from reports.guards import general, guards
 from reports.load import Results, load
+from reports.markdown import code, markdown, plain
+from reports.over_data_sets import across
 from reports.provenance import footer
+from reports.section_effects import explained, level_means
 from reports.tables import unmarked
-from reports.text import code, markdown, plain
-from reports.words import LANGUAGES, Language, Words
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.compare import Comparisons
+from reports.markdown import heading, number, plain, probability, signed, symbol
 from reports.statistics import ALPHA, POWER
-from reports.text import heading, number, plain, probability, signed, symbol
-from reports.words import Words
 
 
 def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame]) -> list[Words]:

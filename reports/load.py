@@ -15,8 +15,8 @@ import pandas as pd
 from mlflow import MlflowClient
 
 from contrastive.errors import UserError
-from reports import runs
-from reports.runs import Artifacts, Held
+from reports import mlflow_runs
+from reports.mlflow_runs import Artifacts, Held
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def load(experiment: str, uri: str) -> Results:
     if found.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    held, artifacts = runs.read(client, uri, found.experiment_id), Artifacts(client)
+    held, artifacts = mlflow_runs.read(client, uri, found.experiment_id), Artifacts(client)
     recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
     if recorded is None:
         raise UserError(
@@ -189,7 +189,7 @@ def finite(values: np.ndarray) -> np.ndarray:
 def curves(client: MlflowClient, uri: str, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:
     """Curves of the sections that show them."""
     shown = {chosen[cell].run_id: cell for cell in sorted(cells_of(grid, "curves")) if cell in chosen}
-    points = runs.curves(client, uri, [chosen[cell] for cell in shown.values()])
+    points = mlflow_runs.curves(client, uri, [chosen[cell] for cell in shown.values()])
     points.insert(0, "cell", points.pop("run_id").map(shown))
     return points.sort_values(["cell", "key", "step"], ignore_index=True)
 

@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any
 
-from reports.words import Words
+from reports.bilingual import Words
 
 GIB = 2**30
 

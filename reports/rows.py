@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from contrastive.evaluation import Transfer
+from contrastive.config.evaluation import Transfer
 from reports.load import Results
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from reports.bilingual import Words
 from reports.load import Results
-from reports.text import markdown, plain
-from reports.words import Words
+from reports.markdown import markdown, plain
 
 # Why rows are dropped, by their names in grid.json
 REASONS = {

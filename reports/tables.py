@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.compare import Comparisons
 from reports.load import Results
+from reports.markdown import MISSING, bare, heading, markdown, number, plain, probability, signed, symbol
 from reports.rows import rows_of, shown_values, transfer_values
-from reports.text import MISSING, bare, heading, markdown, number, plain, probability, signed, symbol
-from reports.words import Words
 
 VERDICTS = {
     "better": Words("better", "更好"),

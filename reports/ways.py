@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from reports.words import Words
+from reports.bilingual import Words
 
 PLAIN = {"kernels": "plain", "reuse": "none"}
 NAMES = {

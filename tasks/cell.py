@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive import store
-from contrastive.asked import Asked
-from contrastive.identity import evaluation_key
-from contrastive.status import Status
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.status import Status
+from contrastive.runs import store
+from contrastive.stages.request import Asked
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost
 from tasks.evaluate import evaluate

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from contrastive import claim, store
+from contrastive.runs import claim, store
 from tasks.tracking import find_run, fresh_run, log_curves, open_tracker, params_of, said
 
 logger = logging.getLogger(__name__)

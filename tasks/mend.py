@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from contrastive import claim, store
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.plan import Plan, document
 from contrastive.errors import UserError
-from contrastive.identity import evaluation_key
-from contrastive.plan import Plan, document
+from contrastive.runs import claim, store
 from tasks import database
 from tasks.prepare import known_references
 from tasks.settle import settle

@@ -9,12 +9,12 @@ from typing import Any
 
 from mlflow.entities import Metric
 
-from contrastive import store
+from contrastive.runs import store
 from reports.nightly import page
 from reports.nightly.history import EXPERIMENT, NIGHT, nights
 from reports.nightly.measured import AT, Night
-from tasks.address import tracking_uri
 from tasks.tracking import experiment_id, in_words, open_tracker
+from tasks.tracking_address import tracking_uri
 
 
 def past() -> list[Night]:

@@ -7,14 +7,14 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive import reference as tfidf
-from contrastive import store
-from contrastive.config import Cell
+from contrastive.cells.plan import Plan, data_names
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError
-from contrastive.plan import Plan, data_names
-from contrastive.speed import Speed
-from tasks import work
+from contrastive.evaluation import reference as tfidf
+from contrastive.runs import store
+from tasks import worker_calls
 from tasks.engines import Engine, WorkerLost
 from tasks.failures import infrastructure
 
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 )
 def prepare(cell: Cell, engine: Engine) -> Path:
     """Tokens of one (data, tokenizer, length)."""
-    return Path(engine.run("evaluate", work.prepare, cell))
+    return Path(engine.run("evaluate", worker_calls.prepare, cell))
 
 
 @task(name="reference", task_run_name="reference · TF-IDF", cache_policy=NO_CACHE, persist_result=False)
 def reference(folder: Path, engine: Engine) -> None:
     """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
-    engine.run("evaluate", work.reference, folder)
+    engine.run("evaluate", worker_calls.reference, folder)
 
 
 @task(
@@ -49,7 +49,7 @@ def reference(folder: Path, engine: Engine) -> None:
 def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
     """What frozen blocks give for a split; a cell that finds it missing makes it itself."""
     try:
-        engine.run("train", work.prefix, cell, speed, prepared, split)
+        engine.run("train", worker_calls.prefix, cell, speed, prepared, split)
     except WorkerLost as error:
         logger.warning("the cells compute their frozen blocks themselves: %s", error)
 

@@ -5,7 +5,7 @@ import logging
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive import store
+from contrastive.runs import store
 from tasks.settle import settle
 from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker, record_cell
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive import store
 from contrastive.errors import UserError
+from contrastive.runs import store
 from reports.build import publish
 from reports.load import load
-from reports.runs import NotFetched
-from tasks.address import tracking_uri
+from reports.mlflow_runs import NotFetched
 from tasks.database import file_of, whole
 from tasks.secrets import masked
 from tasks.tracking import TrackingFailed, in_words
+from tasks.tracking_address import tracking_uri
 
 logger = logging.getLogger(__name__)
 

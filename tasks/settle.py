@@ -10,7 +10,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
-from contrastive import claim, store
+from contrastive.runs import claim, store
 from tasks.database import file_of
 from tasks.tracking import RECORDED, in_words, open_tracker
 

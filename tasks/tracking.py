@@ -20,16 +20,16 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 
-from contrastive import claim, store
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.plan import Plan, settings_by_name
+from contrastive.cells.previews import excerpts
+from contrastive.cells.status import up_to_date
 from contrastive.errors import UserError
-from contrastive.excerpt import excerpts
-from contrastive.identity import evaluation_key
-from contrastive.plan import Plan, settings_by_name
-from contrastive.status import up_to_date
-from reports.runs import Artifacts, all_runs
-from tasks.address import is_database, tracking_uri
+from contrastive.runs import claim, store
+from reports.mlflow_runs import Artifacts, all_runs
 from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
+from tasks.tracking_address import is_database, tracking_uri
 
 logger = logging.getLogger(__name__)
 # MLflow logs each error of a database with its traceback, and then raises it: it is said once, in words

@@ -10,9 +10,9 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive import claim, store
-from contrastive.asked import Asked
-from tasks import work
+from contrastive.runs import claim, store
+from contrastive.stages.request import Asked
+from tasks import worker_calls
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Watch
 from tasks.failures import check, infrastructure
@@ -35,15 +35,15 @@ class Group:
             if cell_id not in self.reports:
                 self.waiting[cell_id] = self.asked[cell_id]  # again, where this is another try
                 watch = Watch(self._progress, hung_after)
-                self.reports |= engine.run("train", work.train_together, dict(self.waiting), watch=watch)
+                self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
             del self.waiting[cell_id]
             return self.reports.pop(cell_id)
 
     def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
         asked = self.asked[cell_id]
-        assist = partial(work.assist, cell_id, claim.latest(store.run_folder(cell_id)))
+        assist = partial(worker_calls.assist, cell_id, claim.latest(store.run_folder(cell_id)))
         processes = asked.cell.training.processes
-        return engine.run("train", work.train, asked, cell_id, processes=processes, assist=assist, watch=watch)
+        return engine.run("train", worker_calls.train, asked, cell_id, processes=processes, assist=assist, watch=watch)
 
     def _progress(self) -> object:
         """How far all of them are; None before the first has begun."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.ports import any_free_port
+from flows.serve.ports import any_free_port
 
 PASSWORD = "a-password-nobody-may-see"
 NOBODY = 65534  # the server refuses to run as root

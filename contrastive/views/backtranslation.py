@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
 
 

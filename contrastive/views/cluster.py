@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, Group, View
 

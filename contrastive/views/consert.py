@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, View, paired, whole
 
 Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]

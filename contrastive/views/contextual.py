@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from contrastive.batches import Batch
-from contrastive.masked import drawn
+from contrastive.views.batches import Batch
+from contrastive.views.tools.hidden_words import drawn
 from contrastive.views.types import Encode, View, paired, whole
 
 

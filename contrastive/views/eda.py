@@ -3,10 +3,10 @@ Classification Tasks", 2019."""
 
 import torch
 
-from contrastive.batches import Batch
-from contrastive.lexicon import Ids, Lexicon
+from contrastive.views.batches import Batch
 from contrastive.views.synonym import any_synonym, replaced
 from contrastive.views.tokens import Words, two_versions
+from contrastive.views.tools.lexicon import Ids, Lexicon
 from contrastive.views.types import Encode, View
 
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 import torch
 
-from contrastive.batches import Batch
 from contrastive.errors import UserError
+from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, Encoded, Group, View, whole
 

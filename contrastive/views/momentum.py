@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, paired, whole
 
 

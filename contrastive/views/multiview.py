@@ -2,9 +2,9 @@
 
 import torch
 
-from contrastive.batches import Batch
-from contrastive.cut import middle as half_way
 from contrastive.errors import UserError
+from contrastive.sources.encoder_shape import middle as half_way
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
 
 

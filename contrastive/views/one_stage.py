@@ -2,7 +2,7 @@
 
 import torch
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
 
 

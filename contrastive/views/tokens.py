@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, paired, whole
 
 Words = Int64[Tensor, " _"]  # of any number

@@ -1,6 +1,6 @@
 """Two views by two dropout masks of the whole encoder: R-Drop's and SimCSE's way, as one pass over a doubled batch."""
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, paired, whole
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 
 
 class Hidden:

@@ -2,7 +2,7 @@
 
 import torch
 
-from contrastive.batches import Batch
+from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, share_of, two_versions
 from contrastive.views.types import Encode, View
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from contrastive.config import Data
+from contrastive.config.experiment import Data
+from reports.bilingual import Language
 from reports.build import reading
 from reports.claims.frames import blocked, frames
 from reports.claims.numbers import Numbers
 from reports.claims.prose import prose, worded
 from reports.claims.tables import captions, tables
 from reports.findings import findings, tested
-from reports.text import bare, heading, number, plain
-from reports.words import Language
+from reports.markdown import bare, heading, number, plain
 
 TEMPLATE = Path(__file__).parents[1] / "templates" / "report.md.j2"
 LITERAL = re.compile(r'\{\{ say\("((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\) \}\}')

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from reports.bilingual import Language
 from reports.claims.numbers import Numbers
 from reports.claims.prose import COMPARING
 from reports.compare import Comparisons
+from reports.markdown import MISSING, heading, number
 from reports.tables import comparison_table, effects_table, entry, label, levels_table
-from reports.text import MISSING, heading, number
-from reports.words import Language
 
 NUMBER = re.compile(r"(\*\*)?(-?\d+\.\d{4})(\*\*)?(?: ± (\d+\.\d{4}))?")
 REFERENCE = re.compile(rf"-?\d+\.\d{{4}}|{MISSING}")

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from reports.bilingual import Words
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
 from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
-from reports.words import Words
 
 __all__ = ["Figure", "LeftOut", "draw", "overview"]
 

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
-from reports.words import Words
+from reports.bilingual import Words
 
 WIDTH = 4.2  # inches: where 420 pixels show them, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette: told apart with any colour vision; their yellow last, as it is faint as a line

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
     GREY,
@@ -20,7 +21,6 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Results
-from reports.words import Words
 
 FEWEST = 3  # points of a panel
 

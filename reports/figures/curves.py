@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style
 from reports.load import Results
-from reports.words import Words
 
 SMOOTHING = 10  # steps in the running mean of a curve
 # What a loss's smallest value depends on.

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
     GREY,
@@ -22,7 +23,6 @@ from reports.figures.canvas import (
     value_name,
     wrapped,
 )
-from reports.words import Words
 
 LINES = 40  # of all panels together; a section with more shows its first value only
 MOST = 60  # rows: of more, the table says it

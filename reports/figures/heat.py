@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from reports.bilingual import Words
 from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
 from reports.load import Results
-from reports.text import symbol
-from reports.words import Words
+from reports.markdown import symbol
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide

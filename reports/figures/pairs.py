@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
     WORSE,
@@ -20,7 +21,6 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.statistics import ALPHA
-from reports.words import Words
 
 FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style, value_name
 from reports.figures.costs import main_value
 from reports.load import Results
 from reports.statistics import expected_best
-from reports.words import Words
 
 FEWEST = 4  # configurations of a section: of fewer there is nothing to search
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style
 from reports.load import Results
-from reports.words import Words
 
 SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
 UNUSED = 1e-4  # of the largest

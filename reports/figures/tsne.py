@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from reports.bilingual import Words
 from reports.figures.canvas import COLOURS, WIDTH, Figure, canvas, drawable, listed, renamed, save, style, wrapped
 from reports.load import Results
-from reports.words import Words
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
-from contrastive.config import PARTS, SETTINGS
+from contrastive.config.experiment import PARTS, SETTINGS
+from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, where
 from reports.load import Results
-from reports.words import Words
 
 Key: TypeAlias = Callable[[Shown], Hashable]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, grouped, values_of, where
 from reports.load import Results
-from reports.words import Words
 
 STATES = {
     "missing": "缺失", "running": "仍在运行", "failed": "失败", "diverged": "发散", "unfinished": "未完成",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, default, listed, where
 from reports.load import Results
-from reports.words import Words
 
 LONGEST = 6000  # characters of a parameter that MLflow is given
 

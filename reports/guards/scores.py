@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reports.bilingual import Words
 from reports.guards.confounds import by
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, values_of, where
 from reports.load import SCORE, Results
-from reports.words import Words
 
 NEARLY = 1e-5  # that rounding puts outside of a range
 RANGES = (  # the last part of a score's name, and what it lies between

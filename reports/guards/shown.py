@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from contrastive.config import PARTS, SETTINGS
+from contrastive.config.experiment import PARTS, SETTINGS
+from reports.bilingual import Words
 from reports.load import Results
-from reports.words import Words
 
 ROWS = 3  # that a sentence names; of the others it says how many there are
 SEEDS = 5

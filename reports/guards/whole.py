@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from reports import sifted
+from reports.bilingual import Words
 from reports.guards.shown import Guard, listed
 from reports.load import Results
-from reports.text import plain
-from reports.words import Words
+from reports.markdown import plain
 
 MUCH = 0.05  # of the rows
 

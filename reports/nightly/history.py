@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from mlflow import MlflowClient
 
+from reports.mlflow_runs import Artifacts, all_runs
 from reports.nightly.measured import Night
-from reports.runs import Artifacts, all_runs
 
 EXPERIMENT = "nightly"
 NIGHT = "night.json"

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from reports.bilingual import Words
 from reports.nightly.settings import TIMINGS, Limits, Nightly
-from reports.words import Words
 
 Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
 FEWEST_SEEDS = 3  # with two, simulated nights in which nothing changes are called 5 times of 100

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import UserError
+from reports.bilingual import LANGUAGES, Language, Words
+from reports.markdown import plain
 from reports.nightly.alarms import false_alarms
 from reports.nightly.history import nights as read
 from reports.nightly.measured import Metric, Night, Rules, rules_of
 from reports.nightly.settings import Nightly
 from reports.nightly.verdict import Judgement, judge_by_documents
-from reports.text import plain
-from reports.words import LANGUAGES, Language, Words
 
 SHOWN = 30  # nights of the history
 ORDER = ("measured nothing", "regressed", "improved", "inconclusive", "unchanged")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from reports.bilingual import Words
 from reports.nightly.evidence import Evidence, compare
 from reports.nightly.measured import (
     FEWEST_SEEDS,
@@ -27,7 +28,6 @@ from reports.nightly.measured import (
 )
 from reports.nightly.settings import Nightly
 from reports.statistics import holm
-from reports.words import Words
 
 LOOKS = (1, 3)  # the last nights whose mean is compared; two looks, so that each has half of the false alarms
 AGREES = 0.05  # p of a night that confirms by itself what the one before made suspect

@@ -12,12 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from contrastive.errors import printable
+from reports.bilingual import Words
 from reports.figures import PLACES
 from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
-from reports.words import Words
 
 HERE = Path(__file__).parent
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}

@@ -9,9 +9,9 @@ from jaxtyping import Num
 from numpy import ndarray
 from scipy import stats
 
+from reports.bilingual import Words
 from reports.statistics.multiple import holm
 from reports.statistics.summary import CONFIDENCE
-from reports.words import Words
 
 Term = tuple[str, ...]
 NO_RESIDUAL = Words(

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy import special
 
+from reports.bilingual import Words
 from reports.statistics.spread import Spread, half_width, significance
 from reports.statistics.summary import CONFIDENCE
-from reports.words import Words
 
 DRAWS = 2000
 ENTRIES = 2**21  # of one block of drawn texts: what fits into caches and memory

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from contrastive import permit, store
-from contrastive.config import Resources
+from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
-from contrastive.permit import Stopped
+from contrastive.runs import stopping, store
+from contrastive.runs.stopping import Stopped
 from tasks.engines import local
 from tasks.engines.types import Engine, Watch, WorkerLost
 
@@ -27,7 +27,7 @@ EngineName = Literal["local", "ray", "inline"]
 @contextmanager
 def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
     """The engine `name`, stopped with all its processes at the end."""
-    with permit.granted(store.home()) as leave:
+    with stopping.granted(store.home()) as leave:
         engine = _start(name, resources, threads, leave)
         try:
             with _ctrl_c(engine):

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive import permit
-from contrastive.config import Resources
+from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
+from contrastive.runs import stopping
 from tasks.engines.slot import Slot
 from tasks.engines.types import Engine, Watch, whole_devices
 
@@ -126,13 +126,13 @@ class Local(Engine):
 
 
 def inline(leave: Path) -> Local:
-    here = [Inline({permit.VARIABLE: str(leave)})]
+    here = [Inline({stopping.VARIABLE: str(leave)})]
     return Local(leave, here, here)
 
 
 def local(leave: Path, resources: Resources, threads: int) -> Local:
     """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
-    common, found = {permit.VARIABLE: str(leave)}, places(resources, threads)
+    common, found = {stopping.VARIABLE: str(leave)}, places(resources, threads)
     warn_of_too_many(len(found.train), threads, count_cores())
     train = [Slot(common | place) for place in found.train]
     evaluate = [Slot(common | place) for place in found.evaluate] if found.on_gpu else train

@@ -22,12 +22,12 @@ from ray import exceptions
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from contrastive import permit, store
-from contrastive.config import Resources
+from contrastive.config.experiment import Resources
+from contrastive.config.registry import PACKAGE_ROOT
 from contrastive.errors import UserError
-from contrastive.launch import Machines
-from contrastive.provenance import commit
-from contrastive.registry import PACKAGE_ROOT
+from contrastive.runs import stopping, store
+from contrastive.runs.provenance import commit
+from contrastive.stages.launch import Machines
 from tasks.engines.slot import Slot
 from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost, whole_devices
 
@@ -115,7 +115,7 @@ class OnRay(Engine):
                 ray.cancel(one, force=True)
 
     def environment(self, with_devices: bool) -> dict[str, str]:
-        given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), permit.VARIABLE: str(self.permit)}
+        given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), stopping.VARIABLE: str(self.permit)}
         given |= {"OMP_NUM_THREADS": str(self.threads)}
         return given if with_devices else given | {"CUDA_VISIBLE_DEVICES": ""}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import UserError
-from contrastive.permit import Stopped
+from contrastive.runs.stopping import Stopped
 
 LOOK_EVERY = 2.0  # seconds between two looks at work that runs
 

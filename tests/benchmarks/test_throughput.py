@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import peers, texts, throughput, token_views
-from contrastive import locate
+from contrastive.sources import locate
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contrastive import store
-from contrastive.asked import Asked
-from contrastive.config import Cell
-from contrastive.evaluation import Evaluation
-from contrastive.identity import cell_id, identity
-from tasks import work
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell
+from contrastive.runs import store
+from contrastive.stages.request import Asked
+from tasks import worker_calls
 from tests.chaos import grid, soak
 
 CHANGING = ("os.rename", "os.mkdir", "os.link", "os.remove", "os.rmdir", "os.chmod")
@@ -91,8 +91,8 @@ def trial(home: Path, cell: Cell, at: int, fault: Callable[[str], None]) -> tupl
         try:
             os.environ["ABLATE_HOME"] = str(home)
             name, boundary = cell_id(identity(cell)), Boundary(home, at, fault)
-            report = work.train(Asked(cell, "a cell", CHECKPOINT_EVERY), name)
-            report = report or work.evaluate(name, EVALUATION)
+            report = worker_calls.train(Asked(cell, "a cell", CHECKPOINT_EVERY), name)
+            report = report or worker_calls.evaluate(name, EVALUATION)
             sys.setprofile(None)
             said = {"report": report, "seen": boundary.seen}
         except BaseException:
@@ -109,8 +109,8 @@ def main() -> None:
     folder, cell = Path(sys.argv[1]), Cell.model_validate_json(Path(sys.argv[2]).read_text()).canonical()
     os.environ["ABLATE_HOME"] = str(folder / "before")
     other = cell.model_copy(update={"seed": 1})
-    assert work.train(Asked(other, "another", CHECKPOINT_EVERY), cell_id(identity(other))) is None
-    assert work.evaluate(cell_id(identity(other)), EVALUATION) is None
+    assert worker_calls.train(Asked(other, "another", CHECKPOINT_EVERY), cell_id(identity(other))) is None
+    assert worker_calls.evaluate(cell_id(identity(other)), EVALUATION) is None
     _, undisturbed = trial(folder / "truth", cell, 0, kill)
     truth = grid.results(folder / "truth")
     assert truth and undisturbed["report"] is None, undisturbed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import ports
+from flows.serve import ports
 from tests.chaos import grid, soak, ways
 
 

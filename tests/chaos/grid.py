@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from contrastive import store
+from contrastive.runs import store
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 CHECKPOINT_EVERY = 10

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from contrastive import claim, store
+from contrastive.runs import claim, store
 from tests.chaos import grid, processes
 from tests.chaos.ways import PATIENCE, Command, Way, wait
 

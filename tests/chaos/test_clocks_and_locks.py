@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive import claim, store
+from contrastive.runs import claim, store
 from tasks.tracking import differences, find_run, open_tracker, record_cell
 from tests import recorded
 

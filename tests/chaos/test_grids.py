@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from contrastive import claim, experiment, store
-from contrastive import plan as plans
+from contrastive.cells import plan as plans
+from contrastive.experiment import load
+from contrastive.runs import claim, store
 from tests.chaos import grid, processes, soak, ways
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
@@ -115,7 +116,7 @@ def planned(experiment_file: Path, home: Path) -> dict[str, str]:
     """Section → the id of its last cell."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        plan = plans.make(experiment.load(experiment_file))
+        plan = plans.make(load.load(experiment_file))
     return {title: status.id for cell, status in plan.statuses.items() for title in plan.sections[cell]}
 
 

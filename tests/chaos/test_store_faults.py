@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from contrastive import claim, store
-from contrastive.asked import Asked
-from contrastive.config import Cell
+from contrastive.cells.identity import cell_id, identity
+from contrastive.cells.status import statuses
+from contrastive.config.experiment import Cell
 from contrastive.errors import UserError
-from contrastive.identity import cell_id, identity
-from contrastive.status import statuses
-from tasks import work
+from contrastive.runs import claim, store
+from contrastive.stages.request import Asked
+from tasks import worker_calls
 from tests.chaos import boundary, grid
 
 pytestmark = pytest.mark.chaos
@@ -93,8 +93,8 @@ def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def do(cell: Cell) -> dict[str, Any] | None:
     name = cell_id(identity(cell))
-    report = work.train(Asked(cell, "a cell", boundary.CHECKPOINT_EVERY), name)
-    return report or work.evaluate(name, boundary.EVALUATION)
+    report = worker_calls.train(Asked(cell, "a cell", boundary.CHECKPOINT_EVERY), name)
+    return report or worker_calls.evaluate(name, boundary.EVALUATION)
 
 
 def truncate(path: Path) -> None:

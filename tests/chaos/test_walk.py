@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.supervise import default_signals
+from flows.serve.supervise import default_signals
 from tests.chaos import grid, processes, soak, ways
 from tests.chaos.conftest import prefect
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from contrastive import store
-from contrastive.asked import Asked
-from contrastive.config import Cell, Resources
-from contrastive.evaluation import Evaluation
-from contrastive.identity import cell_id, identity
-from tasks import engines, work
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell, Resources
+from contrastive.runs import store
+from contrastive.stages.request import Asked
+from tasks import engines, worker_calls
 from tests.chaos import grid
 
 pytestmark = pytest.mark.chaos
@@ -57,7 +57,7 @@ HEAD_ALONE = Evaluation(metrics=("accuracy",))  # of so few texts nothing can be
 
 def train_in(home: Path, cell: Cell) -> dict[str, Any] | None:
     os.environ["ABLATE_HOME"] = str(home)
-    return work.train(Asked(cell, "a cell", 100, HEAD_ALONE), cell_id(identity(cell)))
+    return worker_calls.train(Asked(cell, "a cell", 100, HEAD_ALONE), cell_id(identity(cell)))
 
 
 def test_the_fiftieth_cell_of_a_worker_has_the_numbers_of_a_fresh_process(
@@ -82,7 +82,7 @@ def begin(folder: Path, cell: Cell) -> subprocess.Popen[bytes]:
     config = folder.with_suffix(".json")
     store.write_json(config, {"cell": cell.model_dump(mode="json"), "evaluation": HEAD_ALONE.model_dump(mode="json")})
     environment = os.environ | {"ABLATE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-m", "contrastive.job", str(config), str(folder)], env=environment)
+    return subprocess.Popen([sys.executable, "-m", "contrastive.stages.job", str(config), str(folder)], env=environment)
 
 
 def trained(folder: Path) -> list[bytes | str]:

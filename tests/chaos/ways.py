@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from flows import ports
+from flows.serve import ports
 from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contrastive.toy_translation import ENGLISH, GERMAN, PARAPHRASE, learnt
+from tests.contrastive.views.toy_translation import ENGLISH, GERMAN, PARAPHRASE, learnt
 
 
 @pytest.fixture(scope="session")

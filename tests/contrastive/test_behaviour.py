@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive import model, stages, train
-from contrastive.batches import Batch, collate
-from contrastive.config import Cell, Data, Encoder, Objective, Training
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
 from contrastive.losses import LOSSES
 from contrastive.losses.align_uniform import align_uniform
 from contrastive.losses.mlm import mlm
 from contrastive.losses.simcse import simcse
-from contrastive.registry import entries
+from contrastive.models import model
+from contrastive.stages import stages
+from contrastive.training import train
+from contrastive.views.batches import Batch, collate
 
 SUPERVISED = ("ce", "rdrop", "supcon", "supcon_in", "dscl", "simcse_sup", "ce+dropout-ntxent")
 UNSUPERVISED = tuple(name for name in LOSSES if name not in (*SUPERVISED, "dropout-ntxent", "mlm"))

@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 import yaml
 
-from contrastive import schema
-from contrastive.config import SETTINGS
-from contrastive.document import read
-from contrastive.experiment import load
-from contrastive.grid import GridSection, expand
+from contrastive.cells.grid import GridSection, expand
+from contrastive.config.experiment import SETTINGS
+from contrastive.experiment import schema
+from contrastive.experiment.load import load
+from contrastive.experiment.yaml_lines import read
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
 FILES = sorted(CONFIGS.glob("*.yaml"))
@@ -43,7 +43,7 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
 def test_the_schema_is_current():
     kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
     assert kept == schema.text(), (
-        "write it again: python -c 'from contrastive import schema; print(schema.text(), end=\"\")'"
+        "write it again: python -c 'from contrastive.experiment import schema; print(schema.text(), end=\"\")'"
     )
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from contrastive import data, locate, paths, zero
-from contrastive.config import Data
-from contrastive.data import further
+from contrastive import data, paths
+from contrastive.config.evaluation import Transfer
+from contrastive.config.experiment import Data
+from contrastive.data import transfer_data
 from contrastive.errors import UserError
-from contrastive.evaluation import Transfer
+from contrastive.sources import deepspeed_file, locate
 
 NOBODY = "~nosuchuser/there/x.csv"
 NAMED = {
@@ -18,8 +19,8 @@ NAMED = {
     "data.test": lambda: data.content_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
     "data.validation": lambda: data.content_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
     "encoder.model and translators": lambda: locate.model_folder(f"file:{NOBODY}"),
-    "training.sharding": lambda: zero.settings(f"deepspeed:{NOBODY}"),
-    "transfer": lambda: further.content_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
+    "training.sharding": lambda: deepspeed_file.settings(f"deepspeed:{NOBODY}"),
+    "transfer": lambda: transfer_data.content_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
 }
 
 
@@ -59,7 +60,7 @@ def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
     ],
 )
 def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
-    from contrastive.config import Encoder
+    from contrastive.config.experiment import Encoder
 
     for each in ("config.json", "model.safetensors"):
         (tmp_path / each).write_text("{}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import ports
+from flows.serve import ports
 
 ABLATE = str(Path(sys.executable).parent / "ablate")
 SMOKE = Path(__file__).parent / "smoke.yaml"

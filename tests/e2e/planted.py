@@ -14,7 +14,7 @@ SETTINGS = {
     "quality": {name: {"practical": 0.01, "widest": 0.9} for name in ("test.accuracy", "test.macro_f1")},
     "speed": {"practical": 9, "widest": 99},  # a busy machine is none of these tests
 }
-HARMED = Path("contrastive/metrics/accuracy.py")
+HARMED = Path("contrastive/evaluation/metrics/accuracy.py")
 
 
 def panel(folder: Path) -> Path:

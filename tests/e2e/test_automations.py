@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows import ports, zombies
+from flows.serve import dead_runs, ports
 
 CHECKOUT = Path(__file__).parents[2]
 FLOWS = """
@@ -54,12 +54,12 @@ def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[st
     """One flow run that has finished, and one whose process is killed: state → id."""
     text = (CHECKOUT / "docs" / "prefect.md").read_text()
     (documented,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    zombies.watch_for_zombies(server, yaml.safe_load(documented.replace("DEPLOYMENT", deployment)))
-    shipped = yaml.safe_load(zombies.AUTOMATION.read_text())
+    dead_runs.watch_for_zombies(server, yaml.safe_load(documented.replace("DEPLOYMENT", deployment)))
+    shipped = yaml.safe_load(dead_runs.AUTOMATION.read_text())
     assert shipped["trigger"]["within"] == 90
     shipped["trigger"]["within"] = 10  # the least that Prefect takes
     for _ in range(2):
-        zombies.watch_for_zombies(server, shipped)
+        dead_runs.watch_for_zombies(server, shipped)
     environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(prefect_home)}
     process = subprocess.Popen(
         [sys.executable, "-c", FLOWS], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from contrastive.experiment import load
-from flows.culprit import Measured, check, metric_of, search
-from flows.panel import expected
+from contrastive.experiment.load import load
+from flows.night.bisect import Measured, check, metric_of, search
+from flows.night.panel import expected
 from reports.nightly.evidence import compare
 from reports.nightly.measured import Metric
 from reports.nightly.settings import Nightly
@@ -50,7 +50,7 @@ def test_the_commit_that_does_harm_is_named(place, ablate_in):
     good = commit(code, "as it should be")
     (code / "notes").write_text("1")
     commit(code, "harmless")
-    broken = code / "contrastive/grid.py"
+    broken = code / "contrastive/cells/grid.py"
     text = broken.read_text()
     broken.write_text("raise RuntimeError\n")
     commit(code, "cannot be measured")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive import store
+from contrastive.runs import store
 from tests.e2e.conftest import ABLATE, SMOKE, Ablate
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
@@ -153,7 +153,7 @@ def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, 
     assert json.loads(ablate_in(home, "plan", SMOKE, "--json", code=code).stdout)["counts"] == {"reuse": 8}
     source.write_text(source.read_text() + "\nNEW = 1\n")
     planned = ablate_in(home, "plan", SMOKE, code=code).stdout
-    assert "stale" in planned and "code changed: contrastive.step" in planned
+    assert "stale" in planned and "code changed: contrastive.training.terms" in planned
     done = ablate_in(home, "run", SMOKE, "--keep-stale", code=code)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
     assert b"8 cells were kept although the code" in report_of(home)["README.md"]

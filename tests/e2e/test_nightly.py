@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows import ports, zombies
 from flows.nightly import read_settings
+from flows.serve import dead_runs, ports
 from tests.e2e.conftest import caller
 from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel
 
@@ -109,7 +109,7 @@ def test_nothing_but_the_nights_is_kept(nights):
 
 
 def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):
-    from flows import webhook
+    from flows.night import webhook
 
     for address in ("http://127.0.0.1:1/services/secret-token", "file:///etc/secret-token"):
         monkeypatch.setenv(webhook.VARIABLE, address)
@@ -129,7 +129,7 @@ def test_settings_that_are_wrong_are_named(tmp_path):
 
 
 def test_the_automation_for_zombies_knows_the_flow():
-    declared = yaml.safe_load(zombies.AUTOMATION.read_text())
+    declared = yaml.safe_load(dead_runs.AUTOMATION.read_text())
     assert "nightly" in declared["trigger"]["match_related"]["prefect.resource.name"]
     (deployment,) = [
         one for one in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"] if "schedules" in one

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import ports
+from flows.serve import ports
 
 CHECKOUT = Path(__file__).parents[2]
 SMALL = """
@@ -56,7 +56,7 @@ def environment(checkout: Path) -> dict[str, str]:
     return kept | {
         "ABLATE_HOME": str(checkout),
         "PREFECT_HOME": str(checkout / ".prefect"),
-        "PYTEST_ARGS": "tests/contrastive/test_store.py",
+        "PYTEST_ARGS": "tests/contrastive/runs/test_store.py",
         "ABLATE_PREFECT_PORT": "4217",
         "ABLATE_MLFLOW_PORT": "5017",
     }

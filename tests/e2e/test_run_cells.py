@@ -11,7 +11,9 @@ import pytest
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from contrastive import experiment, permit, plan, store
+from contrastive.cells import plan
+from contrastive.experiment import load
+from contrastive.runs import stopping, store
 from flows import ablation_grid
 from tasks.engines import Engine, Stopped
 
@@ -69,7 +71,7 @@ def planned(tmp_path: Path, empty_store: Path, server: str, monkeypatch: pytest.
     (home / "texts.csv").write_text("text,label\n" + "".join(f"word {i},{'ab'[i % 2]}\n" for i in range(60)))
     (home / "many.yaml").write_text(FILE)
     with temporary_settings({PREFECT_API_URL: server}):
-        yield plan.make(experiment.load(home / "many.yaml"))
+        yield plan.make(load.load(home / "many.yaml"))
 
 
 def run(planned: plan.Plan, engine: Engine) -> list[Any]:
@@ -81,7 +83,7 @@ def run(planned: plan.Plan, engine: Engine) -> list[Any]:
 
 
 def test_the_longest_first_and_as_many_as_there_is_room_for(planned: plan.Plan):
-    with permit.granted(store.home()) as leave:
+    with stopping.granted(store.home()) as leave:
         engine = Counting(leave)
         outcomes = run(planned, engine)
     assert len(outcomes) == 30 and 3 < engine.most <= 6
@@ -89,7 +91,7 @@ def test_the_longest_first_and_as_many_as_there_is_room_for(planned: plan.Plan):
 
 
 def test_an_engine_that_stops_ends_the_flow_and_begins_nothing_more(planned: plan.Plan):
-    with permit.granted(store.home()) as leave:
+    with stopping.granted(store.home()) as leave:
         engine = Counting(leave)
         threading.Timer(0.2, engine.finish).start()
         engine.width = lambda: 3 if len(engine.begun) < 4 else 1  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from contrastive import store
+from contrastive.runs import store
 from tasks.tracking import open_tracker
 from tests.e2e.conftest import ABLATE
 

@@ -18,7 +18,7 @@ import psutil
 import psycopg2
 import pytest
 
-from flows import ports
+from flows.serve import ports
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD
 
@@ -207,7 +207,7 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
     assert "<script" not in str(table["data"]) and "[d](" not in str(table["data"])
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
     words = shlex.split(printed)
-    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.job"
+    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.stages.job"
     assert not [*home.parent.rglob("pwned"), *home.parent.rglob("x"), *CHECKOUT.glob("pwned")]
 
 

@@ -20,17 +20,19 @@ import torch
 import typer
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from contrastive import experiment, stages, store
-from contrastive import plan as plans
-from contrastive.asked import Asked
-from contrastive.calibration import place
+from contrastive.cells import plan as plans
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.plan import Plan
 from contrastive.data import tokens
 from contrastive.errors import UserError
-from contrastive.identity import evaluation_key
-from contrastive.plan import Plan
-from flows import around
+from contrastive.experiment import load
+from contrastive.planning.calibration import place
+from contrastive.runs import store
+from contrastive.stages import stages
+from contrastive.stages.request import Asked
+from flows import overhead
 from flows.cli import app
-from tasks import work
+from tasks import worker_calls
 from tasks.prepare import data_folders, known_references
 from tasks.tracking import open_tracker, record_cell, sync
 from tests.chaos import grid
@@ -74,7 +76,7 @@ def save_encoder(folder: Path, prepared: tokens.Tokens) -> None:
 
 
 def planned(path: Path) -> Plan:
-    return plans.make(experiment.load(path))
+    return plans.make(load.load(path))
 
 
 def run(path: Path) -> None:
@@ -82,14 +84,14 @@ def run(path: Path) -> None:
     plan = planned(path)
     store.check_home()
     for cell in plan.statuses:
-        work.prepare(cell)
+        worker_calls.prepare(cell)
     for folder in data_folders(plan).values():
-        work.reference(folder)
+        worker_calls.reference(folder)
     asked = plan.experiment
     for status in plan.to_do:
         told = Asked(status.cell, plan.name(status.cell), 100, asked.evaluation, asked.speed)
-        report = None if status.action == "evaluate" else work.train(told, status.id)
-        report = report or work.evaluate(status.id, asked.evaluation)
+        report = None if status.action == "evaluate" else worker_calls.train(told, status.id)
+        report = report or worker_calls.evaluate(status.id, asked.evaluation)
         if report is not None and "traceback" in report and report["kind"] != "infrastructure":
             raise RuntimeError(report["traceback"])
         key = evaluation_key(asked.evaluation)
@@ -98,7 +100,7 @@ def run(path: Path) -> None:
         if report is not None:
             raise UserError(report["error"])
     sync(plan, plans.document(plan, known_references(plan)))
-    around.note(0.0)
+    overhead.note(0.0)
 
 
 def command(name: str, path: Path, *options: str) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive import grid, registry
-from contrastive.config import Experiment
-from contrastive.document import LONGEST_MESSAGE
-from contrastive.document import read as read_document
+from contrastive.cells import grid
+from contrastive.cells.identity import canonical_json, cell_id, identities
+from contrastive.config import registry
+from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
-from contrastive.experiment import ExperimentError, parse
-from contrastive.identity import canonical_json, cell_id, identities
+from contrastive.experiment.load import ExperimentError, parse
+from contrastive.experiment.yaml_lines import LONGEST_MESSAGE
+from contrastive.experiment.yaml_lines import read as read_document
 from tests.fuzz.conftest import Rounds
 
 CONFIGS = sorted((registry.PACKAGE_ROOT / "configs").glob("*.yaml"))

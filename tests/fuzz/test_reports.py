@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contrastive.config import Experiment
+from contrastive.config.experiment import Experiment
+from reports.bilingual import Language
 from reports.build import write
 from reports.claims import Numbers, check
 from reports.load import MEASURED, Results
-from reports.words import Language
 from tests.fuzz.conftest import Rounds
 from tests.recorded import SETTINGS
 from tests.reports.figures import sample

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contrastive.config import Experiment
+from contrastive.config.experiment import Experiment
 from reports.load import MEASURED, Results
 from tests.recorded import SETTINGS, provenance
 

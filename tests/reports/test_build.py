@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive import store
 from contrastive.errors import UserError
+from contrastive.runs import store
+from reports.bilingual import LANGUAGES, Language, Words
 from reports.build import build
 from reports.claims import Numbers, check
 from reports.figures.left_out import attempt
-from reports.words import LANGUAGES, Language, Words
 from tasks import tracking
 from tests.recorded import cell_folder, failed_folder, grid
 

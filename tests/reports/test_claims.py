@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from reports.bilingual import LANGUAGES
 from reports.build import write
 from reports.claims import Numbers, check
 from reports.claims.frames import frames
-from reports.words import LANGUAGES
 from tests.reports.made import made
 
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]

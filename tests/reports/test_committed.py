@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from reports.bilingual import Language
 from reports.claims import Numbers, check
-from reports.words import Language
 
 OUTPUT = Path(__file__).parents[2] / "reports" / "output"
 COMMITTED = sorted(path.parent.name for path in OUTPUT.glob("*/comparisons.csv"))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import synthetic
-from contrastive.config import Experiment
+from contrastive.config.experiment import Experiment
 from reports.export import tidy, write
 from reports.load import Results, load
 

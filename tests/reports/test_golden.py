@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reports.bilingual import LANGUAGES
 from reports.build import write
-from reports.words import LANGUAGES
 from tests.reports.made import made
 
 GOLDEN = Path(__file__).parent / "golden"

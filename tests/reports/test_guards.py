@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import synthetic
-from contrastive.config import Experiment
+from contrastive.config.experiment import Experiment
 from reports.guards import Guard, general, guards
 from reports.load import Results, load
 
@@ -322,10 +322,10 @@ def test_a_module_that_changed_between_commits_is_named_across_losses(results: R
         noted["commit"] = "one" if number < SEEDS else "two"
         folder = tmp_path / cell
         folder.mkdir()
-        files = {"contrastive.train": noted["commit"], "contrastive.embed": "same"}
+        files = {"contrastive.training.train": noted["commit"], "contrastive.evaluation.embed": "same"}
         (folder / "config.json").write_text(json.dumps({"files": files}))
         results.cells.at[cell, "place"] = folder.as_uri()
-    assert "contrastive.train changed" in fired(results, 0)["code"].words.en
+    assert "contrastive.training.train changed" in fired(results, 0)["code"].words.en
     for cell in cells:
         results.cells.at[cell, "provenance"]["commit"] = "one"
     assert "code" not in fired(copied(results), 0)

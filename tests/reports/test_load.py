@@ -9,8 +9,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
-from contrastive import store
-from reports import runs
+from contrastive.runs import store
+from reports import mlflow_runs
 from reports.load import load
 from tasks import tracking
 from tests.recorded import cell_folder, failed_folder, grid
@@ -45,11 +45,11 @@ def test_the_database_and_the_client_say_the_same(home: Path, monkeypatch: pytes
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
     identifier = run.info.experiment_id
-    straight, asked = runs.from_database(uri, identifier), runs.from_client(client, identifier)
+    straight, asked = mlflow_runs.from_database(uri, identifier), mlflow_runs.from_client(client, identifier)
     assert len(straight) == 5 and list(map(repr, straight)) == list(map(repr, asked))  # nan is not equal to itself
-    points = [runs.curves(client, uri, straight)]
-    monkeypatch.setattr(runs, "is_database", lambda uri: False)
-    points.append(runs.curves(client, uri, straight))
+    points = [mlflow_runs.curves(client, uri, straight)]
+    monkeypatch.setattr(mlflow_runs, "is_database", lambda uri: False)
+    points.append(mlflow_runs.curves(client, uri, straight))
     assert points[0].equals(points[1])
     assert set(points[0]["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
     ours = points[0][points[0]["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]

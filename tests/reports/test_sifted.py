@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from contrastive import experiment
-from contrastive import plan as plans
-from contrastive.data import further, tokens
+from contrastive.cells import plan as plans
+from contrastive.data import tokens, transfer_data
+from contrastive.experiment import load
+from reports.bilingual import LANGUAGES, Language
 from reports.build import build, write
 from reports.claims import Numbers, check
-from reports.words import LANGUAGES, Language
 from tasks import tracking
 from tests.reports.made import made
 
@@ -81,11 +81,11 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
         "evaluation": {"transfer": [{"name": "others", "source": f"file:{home}/texts.csv", "train": 20, "test": 20}]},
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))
-    plan = plans.make(experiment.load(home / "small.yaml"))
+    plan = plans.make(load.load(home / "small.yaml"))
     assert plans.document(plan, [])["data"] == []  # nothing was prepared yet
     for cell in plan.statuses:
         prepared = tokens.prepare(cell.data, cell.encoder, home)
-        further.prepare(plan.experiment.evaluation.transfer[0], prepared, home)
+        transfer_data.prepare(plan.experiment.evaluation.transfer[0], prepared, home)
     tracking.sync(plan, plans.document(plan, []))
     text = build("small", tracking.tracking_uri(home), home / "out").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contrastive.config import Experiment
+from contrastive.config.experiment import Experiment
 from reports.build import build
 from tasks import tracking
 from tests.recorded import SETTINGS, cell_folder

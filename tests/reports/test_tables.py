@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from reports import tables
 from reports.compare import compare
 from reports.load import Results
-from reports.text import code, plain
+from reports.markdown import code, plain
 
 SCORES = {
     "a0": {"test.accuracy": 0.7, "test.loss": 0.5},

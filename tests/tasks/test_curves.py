@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from contrastive import claim, store
+from contrastive.runs import claim, store
 from tasks import curves, tracking
 from tasks.curves import CurveWriter
 from tests.recorded import cell_folder

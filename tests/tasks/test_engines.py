@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive.config import Resources
+from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from tasks import engines
 from tasks.engines import Engine, EngineName, Stopped, Watch, WorkerLost, local
@@ -193,7 +193,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, time\n"
-        "from contrastive.config import Resources\n"
+        "from contrastive.config.experiment import Resources\n"
         "from tasks import engines\n"
         "if __name__ == '__main__':\n"
         "    with engines.start('local', Resources(slots=1), 1) as engine:\n"

@@ -11,11 +11,12 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
-from contrastive import claim, experiment, store
-from contrastive import plan as plans
+from contrastive.cells import plan as plans
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.plan import Plan
 from contrastive.errors import UserError
-from contrastive.identity import evaluation_key
-from contrastive.plan import Plan
+from contrastive.experiment import load
+from contrastive.runs import claim, store
 from tasks import database, mend, settle, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
@@ -32,7 +33,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def plan(home: Path) -> Plan:
     """One finished cell that MLflow knows."""
-    planned = experiment.load(write_experiment(home))
+    planned = load.load(write_experiment(home))
     made = plans.make(planned)
     (status,) = made.statuses.values()
     folder = cell_folder(status.id, "ce", 0, 0.75)

@@ -14,15 +14,15 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from contrastive.asked import Asked
-from contrastive.config import Resources
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
-from contrastive.identity import cell_id, identity
-from contrastive.launch import Machines
-from tasks import engines, work
+from contrastive.stages.launch import Machines
+from contrastive.stages.request import Asked
+from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, split
-from tests.contrastive.launched import MORE, make, run, write_sources
+from tests.contrastive.stages.launched import MORE, make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 300  # seconds: on a machine with other work, four fresh workers import torch for minutes
@@ -262,9 +262,11 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     cluster.wait_for_nodes()
     try:
         with engines.start("ray", Resources(), 1) as engine:
-            assist = partial(work.assist, name, "")
+            assist = partial(worker_calls.assist, name, "")
             assert (
-                engine.run("train", work.train, Asked(cell, "a cell", 1000, MORE), name, processes=3, assist=assist)
+                engine.run(
+                    "train", worker_calls.train, Asked(cell, "a cell", 1000, MORE), name, processes=3, assist=assist
+                )
                 is None
             )
     finally:

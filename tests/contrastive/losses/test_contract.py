@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from contrastive.config import Objective
+from contrastive.config.experiment import Objective
+from contrastive.config.registry import entries
 from contrastive.losses import FLOORS, LOSSES
-from contrastive.registry import entries
-from contrastive.step import signature
+from contrastive.training.terms import signature
 
 SAMPLES, VIEWS, SIZE = 6, 2, 4
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
 
-# mlm is given no vectors: tests/contrastive/test_masked.py.
+# mlm is given no vectors: tests/contrastive/views/tools/test_hidden_words.py.
 every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
 # Finite differences see a weight, a code or a target move that rightly has no gradient.
 STOPPED = {"byol", "dclw", "moco", "sccl", "swav"}

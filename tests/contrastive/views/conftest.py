@@ -9,14 +9,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from contrastive import encoder as encoders
-from contrastive.batches import Batch
-from contrastive.config import Encoder, Scratch
+from contrastive.config.experiment import Encoder, Scratch
 from contrastive.data.tokens import Tokens
-from contrastive.lexicon import Lexicon
-from contrastive.translate import Rephrase
+from contrastive.models import encoder as encoders
+from contrastive.views.batches import Batch
+from contrastive.views.tools.lexicon import Lexicon
+from contrastive.views.tools.translation import Rephrase
 from contrastive.views.types import Encode, Encoded, Hidden
-from tests.contrastive.toy_translation import untrained, word_tokenizer
+from tests.contrastive.views.toy_translation import untrained, word_tokenizer
 
 CLS, SEP, PAD = 2, 3, 0
 VOCABULARY = """

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from contrastive.lexicon import Lexicon
-from contrastive.translate import Rephrase
 from contrastive.views import TWICE, VIEWS
+from contrastive.views.tools.lexicon import Lexicon
+from contrastive.views.tools.translation import Rephrase
 from contrastive.views.types import Encode, View
 from tests.contrastive.views.conftest import batch_of
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders
 
-from contrastive import locate
-from contrastive.batches import Batch
-from contrastive.lexicon import Lexicon
+from contrastive.sources import locate
 from contrastive.views import VIEWS
+from contrastive.views.batches import Batch
 from contrastive.views.eda import inserted, swapped, thinned
 from contrastive.views.synonym import replaced
 from contrastive.views.tokens import rebuilt, words_of
+from contrastive.views.tools.lexicon import Lexicon
 from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of, lexicon_of
 
 pytestmark = pytest.mark.usefixtures("lexicon")  # made before the clock of a property's first example runs

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive import encoder as encoders
-from contrastive.config import Encoder, Scratch
+from contrastive.config.experiment import Encoder, Scratch
 from contrastive.errors import UserError
+from contrastive.models import encoder as encoders
 from contrastive.views.cls import cls
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum

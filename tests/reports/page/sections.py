@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from reports import figures
+from reports.bilingual import Words
 from reports.load import Results
-from reports.words import Words
 from tests.reports.figures import sample
 
 

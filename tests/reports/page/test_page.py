@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from reports import page as html
+from reports.bilingual import Words
 from reports.page.links import base
-from reports.words import Words
 from tests import browser as browsers
 from tests.reports.figures import sample
 from tests.reports.page import sections as handed

@@ -1,0 +1,1 @@
+"""The types that an experiment file is checked against."""

@@ -1,0 +1,118 @@
+"""The tokenizer of an encoder: its own, or for a scratch encoder one trained on the training texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contrastive.config.experiment import Encoder
+from contrastive.data.splits import Splits
+from contrastive.errors import UserError
+from contrastive.sources import locate
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ENOUGH = 20_000  # characters of a text to learn from
+ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters take; Chinese needs most of it
+
+
+def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
+    if encoder.model.startswith("scratch:"):
+        texts = chain(splits.train.texts, *splits.train.partners)
+        return train(texts, locate.scratch_sizes(encoder)["vocabulary"])
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = read(encoder.model, locate.model_folder(encoder.model))
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise UserError(
+            f"{encoder.model}: {type(tokenizer).__name__} is no fast tokenizer; its folder needs tokenizer.json"
+        )
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            f"{encoder.model}: the tokenizer has no padding token; set `pad_token` in tokenizer_config.json"
+        )
+    return tokenizer
+
+
+def read(model: str, folder: Path) -> Any:
+    """The tokenizer that lies in a folder, fast or slow."""
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in locate.VOCABULARIES):  # the loader would make an empty tokenizer
+        raise UserError(f"{model}: {folder} has no tokenizer ({', '.join(locate.VOCABULARIES)})")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # whatever a damaged or foreign file makes of the loader
+        raise UserError(f"{model}: no tokenizer could be loaded from {folder} ({error})") from error
+
+
+def digest(encoder: Encoder) -> str:
+    """What decides the tokens besides the data: encoders that share a tokenizer share prepared tokens."""
+    if encoder.model.startswith("hf:"):
+        return locate.pinned(encoder.model).revision
+    if encoder.model.startswith("scratch:"):
+        return f"trained {locate.scratch_sizes(encoder)['vocabulary']}"
+    return locate.files_digest(locate.model_folder(encoder.model), ("config.json", *locate.TOKENIZER_FILES))
+
+
+def train(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """A lower-case WordPiece tokenizer in BERT's manner, the same for the same texts.
+
+    The library's trainer numbers pieces in the order of a hash map, and breaks ties by these numbers, so two runs give
+    two vocabularies. It is deterministic once it is told all single-character pieces, in order.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    texts = [text[:ENOUGH] for text in texts]
+    normalizer, splitter = (normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer())
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    characters, inner = _alphabet(words, room=int(vocabulary * ALPHABET))
+
+    learner = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk"]))
+    learner.normalizer, learner.pre_tokenizer = normalizer, splitter
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[*SPECIAL.values(), *inner],
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
+        show_progress=False,
+    )
+    learner.train_from_iterator(texts, trainer)
+
+    tokenizer = Tokenizer(models.WordPiece(learner.get_vocab(), unk_token=SPECIAL["unk"]))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.decoder = decoders.WordPiece()
+    ends = [(SPECIAL[name], tokenizer.token_to_id(SPECIAL[name])) for name in ("cls", "sep")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=locate.SCRATCH_POSITIONS,
+        **{f"{name}_token": token for name, token in SPECIAL.items()},
+    )
+
+
+def _alphabet(words: Counter[str], room: int) -> tuple[list[str], list[str]]:
+    """The most frequent characters, and `##c` for those that occur inside of a word, at most `room` together."""
+    counts: Counter[str] = Counter()
+    within: set[str] = set()
+    for word, count in words.items():
+        within.update(word[1:])
+        for character in word:
+            counts[character] += count
+    kept = []
+    for character in sorted(counts, key=lambda character: (-counts[character], character)):
+        room -= 1 + (character in within)
+        if room < 0:
+            break
+        kept.append(character)
+    return sorted(kept), sorted(f"##{character}" for character in kept if character in within)

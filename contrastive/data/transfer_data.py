@@ -1,0 +1,197 @@
+"""Tokens of further data on which finished encoders are tried (`evaluation.transfer`), by the cell's own tokenizer.
+
+Labelled texts are divided by their content, as those of a cell are. Of labelled pairs the whole pair is divided, since
+many share a text. Pairs with a score need no training part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from contrastive import data as datasets
+from contrastive.cells import identity
+from contrastive.config.evaluation import Transfer
+from contrastive.config.experiment import Data
+from contrastive.data import splits, tokenizer, tokens
+from contrastive.data.files import Rows
+from contrastive.data.splits import Sifted, Split, Splits
+from contrastive.data.tokens import TokenSplit
+from contrastive.errors import UserError
+from contrastive.runs import store
+from contrastive.sources import locate
+
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Further:
+    """`sides` are `train` and `test`, of scored pairs `test` alone; the other texts of pairs are their only partner."""
+
+    sides: dict[str, TokenSplit]
+    classes: tuple[str, ...]  # names of the labels by their numbers; none where pairs have scores
+    scores: Float[np.ndarray, " n"] | None
+    subsets: tuple[str, ...]  # of each scored pair, where there are any
+
+    def truth(self, side: str) -> dict[str, Any]:
+        """What is known of the texts of a side, which evaluation.transfer compares with what vectors say."""
+        if self.scores is None:
+            return {"labels": np.asarray(self.sides[side].labels), "classes": np.array(self.classes)}
+        return {"scores": self.scores} | ({"subsets": np.array(self.subsets)} if self.subsets else {})
+
+
+def prepare(transfer: Transfer, prepared: Path, home: Path) -> Path:
+    """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
+    folder = home / "cache" / "tokens" / digest(transfer, prepared.name)
+    with told(transfer):
+        return tokens.once(folder, lambda unfinished: _make(transfer, prepared, unfinished))
+
+
+def digest(transfer: Transfer, own: str) -> str:
+    """`own` is the digest of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
+    content = content_digest(transfer)
+    kind, _, name = transfer.source.partition(":")
+    chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
+    code = identity.code_digest(("contrastive.data.transfer_data",), chosen)
+    decides = {"content": content, "tokens": own, "code": code}
+    return hashlib.sha256(identity.canonical_json(decides).encode()).hexdigest()[:16]
+
+
+def content_digest(transfer: Transfer) -> str:
+    """Digest of what the texts, their division and their truth follow from, wherever they lie."""
+    with told(transfer):
+        content = datasets.content(*_sources(transfer))
+    settings = transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
+    return locate.digest([content, settings | ({"test": "own"} if isinstance(transfer.test, str) else {})])
+
+
+def open(folder: Path) -> Further:
+    meta = store.read_json(folder / "meta.json")
+    sides = {name: tokens.stored(folder, name, meta["partners"]) for name in meta["sides"]}
+    scores = np.load(folder / "scores.npy") if meta["scored"] else None
+    return Further(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
+
+
+@contextmanager
+def told(transfer: Transfer) -> Iterator[None]:
+    """Errors about the data name this transfer, and its settings instead of a cell's."""
+    try:
+        yield
+    except UserError as error:
+        mended = re.sub(r"\bdata\.(?=(text|label|score|other|subset|train|test)\b)", f"{transfer.name}.", str(error))
+        raise UserError(f"evaluation.transfer {transfer.name}: {mended}") from error
+
+
+def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
+    """What is read: the source, and a split or file of its own, which of scored pairs is all that is read."""
+    own = {"test": transfer.test} if isinstance(transfer.test, str) else {}
+    if transfer.score is not None and transfer.source.startswith("file:"):
+        return own.get("test", transfer.source), {}
+    return transfer.source, own
+
+
+def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
+    meta = store.read_json(prepared / "meta.json")
+    fast = tokenizer.read("the prepared tokens", prepared / "tokenizer")
+    notes: list[str] = []
+    sifted: Mapping[str, Sifted] = {}
+    merged: Mapping[str, list[str]] = {}
+    scores: list[float] = []
+    subsets: list[str] = []
+    classes: tuple[str, ...] = ()
+    if transfer.score is None:
+        divided, sides = _labelled(transfer)
+        classes, notes, sifted, merged = divided.labels, list(divided.notes), divided.sifted, divided.merged
+    else:
+        sides, scores, subsets = _scored(transfer)
+        np.save(folder / "scores.npy", np.array(scores, np.float64))
+    wordless = {}
+    for name, split in sides.items():
+        wordless[name] = tokens.write(folder, name, split, fast, meta["max_length"])
+        if transfer.other is not None:
+            others = Split([other for (other,) in split.partners], split.labels)
+            wordless[f"{name}.{OTHER}"] = tokens.write(folder, f"{name}.{OTHER}", others, fast, meta["max_length"])
+    made = {
+        "sides": list(sides),
+        "partners": [] if transfer.other is None else [OTHER],
+        "classes": classes,
+        "scored": transfer.score is not None,
+        "subsets": subsets,
+        "sifted": {name: asdict(one) for name, one in sifted.items()},
+        "wordless": wordless,
+        "merged": merged,
+        "notes": [*notes, *tokens.told(wordless)],
+    }
+    store.write_json(folder / "meta.json", made)
+
+
+def _labelled(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
+    data = Data(
+        source=transfer.source, text=transfer.text, label=transfer.label, train=transfer.train, test=transfer.test
+    )
+    if transfer.other is None:
+        divided = datasets.load_splits(data)
+        return divided, {"train": divided.train, "test": divided.test}
+    columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
+    pool = datasets.read(transfer.source, columns)
+    own = {name: datasets.read(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
+    pairs: dict[str, tuple[str, str]] = {}
+    divided = splits.divide(_as_one(pool, pairs), {name: _as_one(rows, pairs) for name, rows in own.items()}, data)
+    sides = {"train": divided.train, "test": divided.test}
+    return divided, {name: _as_two(split, pairs) for name, split in sides.items()}
+
+
+def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
+    """Each pair as one text, and in `pairs` what it stands for: of pairs that are the same, the first in order."""
+    texts = []
+    for text, (other,) in zip(rows.texts, rows.partners, strict=True):
+        key = json.dumps([splits.same(text), splits.same(other)], ensure_ascii=False)
+        pairs[key] = min((text, other), pairs.get(key, (text, other)))
+        texts.append(key)
+    return replace(rows, texts=texts, partners=[])
+
+
+def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
+    found = [pairs[text] for text in split.texts]
+    return Split([text for text, _ in found], split.labels, [(other,) for _, other in found])
+
+
+def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str]]:
+    """Every pair of the source, or of its own split or file, or so many of them, the first by their content."""
+    assert transfer.score is not None and transfer.other is not None
+    columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
+    if transfer.subset is not None:
+        columns |= {"subset": transfer.subset}
+    source, own = _sources(transfer)
+    rows = datasets.read(source, columns, own.get("test"))
+    if len(set(rows.labels)) == 1:
+        raise UserError(
+            f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, and nothing goes along with a "
+            "constant. Where they are kept secret, name a split that has them, such as `validation`"
+        )
+    chosen = list(range(len(rows.texts)))
+    if isinstance(transfer.test, int):
+        if transfer.test > len(chosen):
+            raise UserError(f"{rows.name}: there are {len(chosen)} pairs, and data.test is {transfer.test}. Lower it")
+        order = {i: hashlib.sha256(json.dumps([rows.texts[i], *rows.partners[i]]).encode()).digest() for i in chosen}
+        chosen = sorted(chosen, key=order.__getitem__)[: transfer.test]
+    others: list[tuple[str, ...]] = [rows.partners[i][:1] for i in chosen]
+    subsets = [rows.partners[i][1] for i in chosen] if transfer.subset is not None else []
+    test = Split([rows.texts[i] for i in chosen], [0] * len(chosen), others)
+    return {"test": test}, [float(rows.labels[i]) for i in chosen], subsets
+
+
+def check(transfer: Transfer, classes: tuple[str, ...]) -> None:
+    """That what the data is known for can be computed of these classes."""
+    if transfer.known_for() == "f1" and len(classes) != 2:
+        raise UserError(f"evaluation.transfer {transfer.name}: f1 is that of one class of two, and there are "
+                        f"{len(classes)}: set metric to accuracy or matthews")  # fmt: skip

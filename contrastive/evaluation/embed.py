@@ -1,0 +1,143 @@
+"""Embeddings and predictions of a cell's texts, and of further data, each row with the content id of its text."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import USUAL, Speed
+from contrastive.data import transfer_data
+from contrastive.data.tokens import Tokens, TokenSplit
+from contrastive.data.transfer_data import Further
+from contrastive.evaluation.needs import Wanted, held, place
+from contrastive.models import model as models
+from contrastive.models.model import Model, Predicted
+from contrastive.views.batches import LOOKED_AT, Batch, by_length, collate
+
+DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
+
+Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # shows the model, whose weights are whole there
+Arrays: TypeAlias = dict[str, Any]
+
+
+class Embedder:
+    """Shows texts to a model, batches of about the same length at a time."""
+
+    def __init__(self, read: Read, tokens: Tokens, device: torch.device, seed: int):
+        self.read, self.tokens, self.device, self.seed = read, tokens, device, seed
+
+    def batches(self, texts: TokenSplit, parts: list[np.ndarray]) -> Iterator[Batch]:
+        for rows in parts:
+            yield collate(texts, rows, self.tokens.pad_id, self.tokens.special_ids).to(self.device)
+
+    def vectors(self, texts: TokenSplit, others: tuple[str, ...]) -> tuple[Arrays, Any]:
+        """The embeddings, under the name "", and others of the same texts; and the logits, if there is a head."""
+        parts = by_length(texts.lengths)
+        back = np.argsort(np.concatenate(parts), kind="stable")
+        seen: list[Predicted] = [
+            self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
+        ]
+        found = {"": joined([batch.embedding for batch in seen])[back]}
+        found |= {other: joined([batch.others[other] for batch in seen])[back] for other in others}
+        logits = [batch.logits for batch in seen if batch.logits is not None]
+        return found, joined(logits)[back] if logits else None
+
+    def twice(self, texts: TokenSplit) -> Any:
+        """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
+        chosen = np.argsort(texts.digests, kind="stable")[:DROPPED]
+        with seeded(self.seed):
+            parts = [chosen[begin : begin + LOOKED_AT] for begin in range(0, len(chosen), LOOKED_AT)]
+            pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
+        return joined(pairs)
+
+
+def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, prepared: Path) -> None:
+    """Add to a folder's files what is wanted and not there. Without a folder only compute: where weights are split,
+    every process must."""
+    path = folder / "embeddings.npz" if folder is not None else None
+    there = held(path) if path is not None else set()
+    embeddings: Arrays = {}
+    predictions: Arrays = {}
+    for split in wanted.splits:
+        texts = embedder.tokens.splits.get(split)
+        if texts is None or len(texts) == 0:
+            continue
+        others = tuple(other for other in wanted.others if f"{split}/{other}" not in there)
+        if others or split not in there:
+            found, logits = embedder.vectors(texts, others)
+            given = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
+            embeddings |= named(split, found) | given
+            if logits is not None:
+                predictions |= {f"{split}.logits": logits} | given
+        if wanted.twice and f"{split}.twice" not in there:
+            embeddings[f"{split}.twice"] = embedder.twice(texts)
+    for transfer, digest in wanted.transfer:
+        name = place(transfer, digest)
+        others = tuple(other for other in wanted.others if f"{name}.test/{other}" not in there)
+        if others or f"{name}.test" not in there:
+            embeddings |= embed_further(
+                embedder, name, transfer_data.open(transfer_data.prepare(transfer, prepared, home)), others
+            )
+    if folder is not None:
+        places = {place(transfer, digest) for transfer, digest in wanted.transfer}
+        add(folder / "embeddings.npz", embeddings, places)
+        add(folder / "predictions.npz", predictions, places)
+
+
+def embed_further(embedder: Embedder, name: str, data: Further, others: tuple[str, ...]) -> Arrays:
+    found: Arrays = {}
+    for side, texts in data.sides.items():
+        found |= named(f"{name}.{side}", embedder.vectors(texts, others)[0])
+        for partner in texts.partners:
+            found |= named(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
+        found |= {f"{name}.{side}.{known}": values for known, values in data.truth(side).items()}
+    return found
+
+
+def named(name: str, found: Arrays) -> Arrays:
+    return {f"{name}/{other}" if other else name: array for other, array in found.items()}
+
+
+def joined(parts: list[torch.Tensor]) -> Any:
+    return torch.cat([part.float().cpu() for part in parts]).numpy()
+
+
+def add(path: Path, arrays: Arrays, places: set[str]) -> None:
+    """The file with these arrays besides its own; those of further data that has changed since have another place."""
+    kept: Arrays = {}
+    if path.exists():
+        with np.load(path) as stored:
+            kept = {name: stored[name] for name in stored.files if not any(outdated(name, place) for place in places)}
+    fresh = path.with_name(f".{path.name}")
+    with open(fresh, "wb") as file:
+        np.savez(file, **(kept | arrays))
+    fresh.replace(path)
+
+
+def outdated(name: str, place: str) -> bool:
+    """Whether an array is of the same further data as a place, and of other content."""
+    return name.startswith(place.partition("@")[0] + "@") and not name.startswith(f"{place}.")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Random numbers that a seed decides, and none of those that would have come otherwise are used up."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def restore(cell: Cell, folder: Path, tokens: Tokens, speed: Speed = USUAL) -> models.Model:
+    """The trained model of a finished cell: the encoder, overlaid by what training changed."""
+    model = models.build(cell, tokens, speed)
+    unexpected = model.load_state_dict(
+        load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
+    ).unexpected_keys
+    assert not unexpected, f"{folder.name}: weights of another model: {unexpected[:3]}"
+    return model

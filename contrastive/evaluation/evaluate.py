@@ -1,0 +1,151 @@
+"""Measure the embeddings of a trained cell: reads arrays, writes scores, what each text adds to them, and a picture.
+
+Needs no model and no GPU. What is measured are the vectors that trained, with what the head says of them; and, each a
+row of its own, further vectors, and what post-processing makes of either: `mean/whiten:256/test.svm_accuracy`.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from contrastive.cells.identity import EVALUATION_VERSION, evaluation_key
+from contrastive.config.evaluation import Evaluation, Transfer
+from contrastive.errors import UserError
+from contrastive.evaluation import metrics, parallel, post
+from contrastive.evaluation import transfer as transfers
+from contrastive.evaluation.metrics.types import Inputs, Score
+from contrastive.evaluation.picture import picture
+from contrastive.runs import store
+
+Arrays: TypeAlias = Mapping[str, Any]  # read from their file when they are asked for
+Change: TypeAlias = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n k"]]
+
+
+def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
+    """Scores and picture of a run folder, left in another; the number of threads changes no bit of them."""
+    with (
+        parallel.threads(threads),
+        np.load(folder / "embeddings.npz") as embeddings,
+        np.load(folder / "predictions.npz") as predictions,
+    ):
+        notes: dict[str, str] = {}
+        with about(folder.name):
+            scores = dict(measured(embeddings, predictions, evaluation, notes))
+        write_arrays(into / "picture.npz", picture(embeddings, evaluation))
+        each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
+        ids = {f"{split}.ids": embeddings[f"{split}.ids"] for split in evaluation.splits}
+    write_arrays(into / "examples.npz", each | ids)
+    named = [score.described() | {"name": name} for name, score in scores.items()]
+    key = evaluation_key(evaluation)
+    found = {"version": EVALUATION_VERSION, "key": key, "scores": named}
+    store.write_json(into / "scores.json", found | ({"notes": notes} if notes else {}))
+
+
+def measured(
+    embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, notes: dict[str, str]
+) -> Iterator[tuple[str, Score]]:
+    """Name and score, row by row: first of the vectors that trained as they are. `notes` get what was left out: the
+    row, split and metric, and why."""
+    for split in evaluation.splits:
+        if split not in embeddings:
+            raise UserError(
+                f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
+            )
+    for other in ("", *evaluation.vectors):
+        for how in ("", *evaluation.post):
+            row = "".join(f"{part}/" for part in (other, how) if part)
+            left_out: dict[str, str] = {}
+            with about(row.rstrip("/")):
+                change = fitted(how, embeddings, other)
+                found = [
+                    *of_splits(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
+                    *of_transfer(embeddings, evaluation, other, change),
+                ]
+            notes |= {f"{row}{name}": why for name, why in left_out.items()}
+            yield from ((f"{row}{name}", score) for name, score in found)
+
+
+def of_splits(
+    embeddings: Arrays,
+    predictions: Arrays,
+    evaluation: Evaluation,
+    other: str,
+    change: Change,
+    notes: dict[str, str],
+) -> Iterator[tuple[str, Score]]:
+    for split in evaluation.splits:
+        with about(split):
+            vectors, labels = embeddings[array(split, other)], embeddings[f"{split}.labels"]
+            inputs = Inputs(vectors, labels, predictions.get(f"{split}.logits"), evaluation.folds)
+            inputs.check()
+            twice = embeddings.get(f"{split}.twice") if not other else None
+            inputs = Inputs(
+                change(vectors), labels, inputs.logits, evaluation.folds, None if twice is None else both(change, twice)
+            )
+            left_out: dict[str, str] = {}
+            for score in metrics.measure(evaluation.metrics, inputs, left_out):
+                yield f"{split}.{score.name}", score
+            notes |= {f"{split}.{name}": why for name, why in left_out.items()}
+
+
+def of_transfer(embeddings: Arrays, evaluation: Evaluation, other: str, change: Change) -> Iterator[tuple[str, Score]]:
+    """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
+    found: list[Score] = []
+    for transfer in evaluation.transfer:
+        found += transfers.score(transfer, further(embeddings, transfer, other, change))
+    if len(evaluation.transfer) > 1:
+        found.append(transfers.mean(found))
+    return ((score.name, score) for score in found)
+
+
+def further(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
+    """The arrays of further data without their prefix; vectors as this row has them."""
+    prefix = f"transfer.{transfer.name}@"
+    held = next(name for name in embeddings if name.startswith(prefix))
+    prefix += held.removeprefix(prefix).partition(".")[0] + "."  # with the digest of its content
+    found = {}
+    for name in embeddings:
+        place, _, kind = name.removeprefix(prefix).partition("/")
+        if not name.startswith(prefix) or kind != (other if is_vectors(place) else ""):
+            continue
+        found[place] = change(embeddings[name]) if is_vectors(place) else embeddings[name]
+    return found
+
+
+def is_vectors(place: str) -> bool:
+    return place in ("train", "test", "train.other", "test.other")
+
+
+def fitted(how: str, embeddings: Arrays, other: str) -> Change:
+    """What post-processing does, learned from the training texts."""
+    if not how:
+        return lambda vectors: vectors
+    return post.fit(how, embeddings[array("train", other)])
+
+
+def both(change: Change, twice: Float[np.ndarray, "m 2 d"]) -> Float[np.ndarray, "m 2 k"]:
+    return np.stack([change(np.ascontiguousarray(twice[:, side])) for side in range(2)], 1)
+
+
+def array(split: str, other: str) -> str:
+    return f"{split}/{other}" if other else split
+
+
+@contextmanager
+def about(place: str) -> Iterator[None]:
+    """Say in an error for people what it is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") if place else error from error
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    store.write_atomic(path, content.getvalue())

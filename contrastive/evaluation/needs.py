@@ -1,0 +1,68 @@
+"""Which embeddings an evaluation reads, and which of them a run folder lacks. Light: the flow's process asks it too."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from contrastive.config.evaluation import Evaluation, Transfer
+from contrastive.config.experiment import Cell
+from contrastive.data import tokens, transfer_data
+from contrastive.runs import store
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`others` are vectors beside those that trained; `twice`: some texts with dropout too; `transfer`: further data,
+    each with the digest of its tokens."""
+
+    splits: tuple[str, ...] = ("validation", "test")
+    others: tuple[str, ...] = ()
+    twice: bool = False
+    transfer: tuple[tuple[Transfer, str], ...] = ()
+
+    def lacking(self, path: Path) -> bool:
+        """Whether a file lacks something. A split without texts is never there, and training has some."""
+        there = held(path)
+        splits = [split for split in self.splits if split in there or split == "train"]
+        texts = [*splits, *(f"{place(*further)}.test" for further in self.transfer)]
+        arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
+        return not arrays | {f"{split}.twice" for split in splits if self.twice} <= there
+
+
+def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
+    """Test and validation are always there; training texts where they are measured, or something is fitted on them.
+
+    `own` is the digest of the cell's own tokens.
+    """
+    transfer = tuple((transfer, transfer_data.digest(transfer, own)) for transfer in evaluation.transfer)
+    return Wanted(embedded(evaluation), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
+
+
+def embedded(evaluation: Evaluation) -> tuple[str, ...]:
+    train = ("train",) if "train" in evaluation.splits or evaluation.post else ()
+    return (*train, "validation", "test")
+
+
+def place(transfer: Transfer, digest: str) -> str:
+    """Where embeddings.npz keeps the vectors of further data: another content has another place."""
+    return f"transfer.{transfer.name}@{digest}"
+
+
+def lacking(folder: Path, evaluation: Evaluation) -> bool:
+    """Whether an evaluation reads embeddings that a trained cell has not: only then it needs the model."""
+    if not (folder / "TRAINED").exists():
+        return False
+    cell = cell_of(folder)
+    return wanted_by(evaluation, tokens.digest(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
+
+
+def cell_of(folder: Path) -> Cell:
+    return Cell.model_validate(store.read_json(folder / "config.json")["cell"])
+
+
+def held(path: Path) -> set[str]:
+    """Names of the arrays in a file of them; none where there is no such file."""
+    if not path.exists():
+        return set()
+    with zipfile.ZipFile(path) as content:
+        return {name.removesuffix(".npy") for name in content.namelist()}

@@ -1,0 +1,77 @@
+"""TF-IDF with logistic regression on the same split: a pretrained encoder that loses to it is badly trained."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from contrastive.cells.identity import code_digest
+from contrastive.data import tokens as token_store
+from contrastive.errors import UserError
+from contrastive.runs import store
+
+NAME = "TF-IDF + logistic regression"
+
+
+def cached(tokens: Path, home: Path) -> Path:
+    return home / "cache" / "references" / f"{tokens.name}-{code_digest(('contrastive.evaluation.reference',))}"
+
+
+def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
+    """Scores on each held-out split that is not empty, computed once for prepared data."""
+
+    def make(folder: Path) -> None:
+        scores = measure(tokens)
+        store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
+
+    token_store.once(cached(tokens, home), make)
+    return known(tokens, home)
+
+
+def known(tokens: Path, home: Path) -> list[dict[str, Any]]:
+    """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
+    folder = cached(tokens, home)
+    return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
+
+
+def measure(tokens: Path) -> dict[str, float]:
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, f1_score
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
+    characters = TfidfVectorizer(
+        analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
+    )  # Chinese has no spaces
+    texts, labels = read(tokens, "train")
+    known = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
+    if not known:
+        return {}
+    model = LogisticRegression(C=10, max_iter=1000)
+    model.fit(hstack([vectorizer.transform(texts) for vectorizer in known]), labels)
+    scores = {}
+    for split in ("validation", "test"):
+        held_out, truth = read(tokens, split)
+        if held_out:
+            guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in known]))
+            scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
+            scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
+    return scores
+
+
+def learns(vectorizer: Any, texts: list[str]) -> bool:
+    """Whether there is anything to count: not where no text has a word, or no character occurs in two texts."""
+    try:
+        vectorizer.fit(texts)
+    except ValueError:
+        return False
+    return True
+
+
+def read(tokens: Path, split: str) -> tuple[list[str], list[int]]:
+    path = tokens / f"texts.{split}.jsonl"
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        return [row["text"] for row in rows], [row["label"] for row in rows]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: `ablate audit EXPERIMENT --mend` has it made again") from error

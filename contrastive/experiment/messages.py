@@ -1,0 +1,158 @@
+"""pydantic's errors as sentences for people: what was expected, what arrived, the nearest right name."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from contrastive.config.experiment import SETTINGS, Section
+from contrastive.errors import LONGEST_NAME, brief, brief_name
+from contrastive.experiment import schema
+
+Place = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
+Finding = tuple[Place, str]
+
+LONGEST = 80  # characters of a value that a message repeats
+MISSING = "is missing"
+MOST_NAMES = 60  # that a message lists
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "mapping_type": "settings (name: value)",
+    "dict_type": "settings (name: value)",
+    "model_type": "settings (name: value)",
+    "Tune": "full, {last_blocks: N}, {lora: {r: N}} or both",
+    "name": "lower-case letters, digits and - (at most 63)",
+}
+BOUNDS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "too_short": "needs at least {min_length}",
+    "too_long": "takes at most {max_length}",
+    "string_too_short": "must not be empty",
+}
+
+
+def explained(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
+    """pydantic's errors, for people; those of one place (the members of a union) as one."""
+    found: dict[Place, list[Any]] = {}
+    for item in error.errors():
+        place, value = _place(item["loc"], data, item["type"])
+        if item["type"] != "too_short" or not value:  # pydantic also counts a list of wrong items as too short
+            found.setdefault(place, []).append(item)
+    for place, items in found.items():
+        field = _field(model, place)
+        bounds = [item for item in items if item["type"] in BOUNDS]
+        if len(items) > 1 and not bounds and field is not None and field.description:
+            yield place, f"expected {field.description}, got {shown(items[0]['input'])}"
+        else:
+            yield place, _message((bounds or items)[0], model, place, field)
+
+
+def _message(item: Any, model: type[BaseModel], place: Place, field: FieldInfo | None) -> str:
+    kind, got, context = item["type"], shown(item["input"]), item.get("ctx", {})
+    name = str(place[-1]) if place else ""
+    if kind == "extra_forbidden":
+        return _unknown_setting(name, model, place)
+    if kind == "missing":
+        return f"{MISSING}{': ' + field.description if field and field.description else ''}"
+    if kind == "value_error":
+        return str(context["error"]) + _nearest_registered(name, item["input"])
+    if kind == "literal_error":
+        return f"expected {context['expected']}, got {got}" + nearest(
+            item["input"], re.findall("'(.*?)'", context["expected"])
+        )
+    if kind == "string_pattern_mismatch":
+        return f"expected {(field.description if field else None) or EXPECTED.get(name)}, got {got}"
+    if kind in BOUNDS:
+        return f"{BOUNDS[kind].format(**context)}, got {got}"
+    expected = EXPECTED.get(context.get("class_name", kind), EXPECTED.get(kind))
+    return f"expected {expected}, got {got}" if expected else f"{item['msg']}, got {got}"
+
+
+def _place(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[Place, Any]:
+    """The part of pydantic's location that the file has: without the names of a union's members."""
+    place: Place = ()
+    for part in location:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return ((*place, part), None) if kind == "missing" else (place, data)
+        place = (*place, part)
+    return place, data
+
+
+def _model(model: type[BaseModel] | None, place: Place) -> type[BaseModel] | None:
+    """The part of the schema that describes the settings at `place`."""
+    for part in place:
+        if isinstance(part, str):
+            field = model.model_fields.get(part) if model else None
+            model = _inner_model(field.annotation) if field else None
+    return model
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_inner_model, get_args(annotation))), None)
+
+
+def _field(model: type[BaseModel], place: Place) -> FieldInfo | None:
+    """What the schema says of the setting at `place`, or of the list that it is in."""
+    while place and isinstance(place[-1], int):
+        place = place[:-1]
+    parent = _model(model, place[:-1])
+    return parent.model_fields.get(str(place[-1])) if parent and place else None
+
+
+def _unknown_setting(name: str, model: type[BaseModel], place: Place) -> str:
+    parent = _model(model, place[:-1])
+    names = list(parent.model_fields) if parent else []
+    if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
+        home = "base" if parent is Section else SETTINGS[name]
+        return f"there is no such setting here; did you mean `{home}: {{{name}: …}}`?"
+    return "there is no such setting" + nearest(name, names)
+
+
+def unknown_in_cells(name: str) -> str:
+    if name in ("seed", "seeds"):
+        return "the seeds are those of the whole experiment: `seeds: [0, 1, 2]` at the top"
+    return "there is no such setting" + nearest(name, SETTINGS)
+
+
+def _nearest_registered(name: str, value: Any) -> str:
+    if name not in schema.REGISTRIES:
+        return ""
+    known = schema.names(name)
+    used = value.split("+") if isinstance(value, str) else value or ()
+    unknown = [part for part in used if part not in known]
+    return nearest(unknown[0], known, otherwise="") if unknown else ""
+
+
+def nearest(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
+    names, word = list(names), str(name)[:LONGEST_NAME]
+    parts = [known for known in names if len(word) > 2 and word in known]
+    near = difflib.get_close_matches(word, names, 1) or parts
+    if near:
+        return f"; did you mean `{brief_name(near[0])}`?"
+    return otherwise if otherwise is not None else f"; there are {listed(names)}" if names else "; it has none"
+
+
+def listed(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(map(brief_name, names[:MOST_NAMES])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def shown(value: Any) -> str:
+    return brief("nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str), LONGEST)

@@ -1,9 +1,0 @@
-"""Linear separability: accuracy of a linear SVM in cross-validation."""
-
-from contrastive.metrics.linear import cross_validated
-from contrastive.metrics.types import Inputs, Score, proportion
-
-
-def svm(inputs: Inputs) -> list[Score]:
-    """Share of texts classified right by an SVM trained on the other folds; the scaler is fitted inside the fold."""
-    return [proportion("svm_accuracy", cross_validated(inputs, "hinge"))]

@@ -1,0 +1,1 @@
+"""The network of a cell: encoder, tuning, attention, frozen blocks, head."""

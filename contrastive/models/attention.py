@@ -1,0 +1,66 @@
+"""The attention of CLS, one row computed from a block's own query and keys.
+
+`output_attentions=True` would force slow attention and keep heads × length² numbers a block for the one row that
+`topk_tokens` needs. Equal to that row in eval mode; never part of the graph.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from contrastive.errors import UserError
+from contrastive.models import frozen
+
+SUPPORTED = ("bert", "roberta", "deberta-v2")
+
+
+@torch.no_grad()
+def cls_row(
+    backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
+) -> Float[Tensor, "n s"]:
+    """Attention of position 0 to each position in a block that read `inputs`, averaged over its heads."""
+    model = frozen.bare(backbone)
+    kind = model.config.model_type
+    if kind not in SUPPORTED:
+        raise UserError(
+            f"token views need CLS attention, known for {', '.join(SUPPORTED)}, not for {kind}: take a sentence view"
+        )
+    attention = model.encoder.layer[block].attention.self
+    score_NHS = disentangled(attention, model, inputs) if kind == "deberta-v2" else scaled(attention, inputs)
+    return score_NHS.float().masked_fill(~mask[:, None], -torch.inf).softmax(-1).mean(1)
+
+
+def scaled(attention: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+    heads = attention.num_attention_heads
+    query_NHD, key_NSHD = split(attention.query(inputs[:, 0]), heads), split(attention.key(inputs), heads)
+    return torch.einsum("nhd,nshd->nhs", query_NHD, key_NSHD) * attention.scaling
+
+
+def disentangled(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+    """DeBERTa's content → content, content → position and position → content terms of row 0."""
+    heads, kinds = attention.num_attention_heads, attention.pos_att_type
+    query_NHD, key_NSHD = split(attention.query_proj(inputs[:, 0]), heads), split(attention.key_proj(inputs), heads)
+    scale = (query_NHD.shape[-1] * (1 + ("c2p" in kinds) + ("p2c" in kinds))) ** 0.5
+    score_NHS = torch.einsum("nhd,nshd->nhs", query_NHD, key_NSHD)
+    if not attention.relative_attention:
+        return score_NHS / scale
+    span = attention.pos_ebd_size
+    away_S = model.encoder.get_rel_pos(inputs, inputs[:, :1])[0, 0]  # bucket of (0 − key position)
+    row_S = (away_S + span).clamp(0, 2 * span - 1)
+    table_RD = model.encoder.get_rel_embedding()[: 2 * span].to(inputs.dtype)
+    if "c2p" in kinds:
+        project = attention.key_proj if attention.share_att_key else attention.pos_key_proj
+        position_SHD = split(project(table_RD), heads)[row_S]
+        score_NHS = score_NHS + torch.einsum("nhd,shd->nhs", query_NHD, position_SHD)
+    if "p2c" in kinds:
+        project = attention.query_proj if attention.share_att_key else attention.pos_query_proj
+        position_SHD = split(project(table_RD), heads)[row_S]
+        score_NHS = score_NHS + torch.einsum("nshd,shd->nhs", key_NSHD, position_SHD)
+    return score_NHS / scale
+
+
+def split(vectors: Tensor, heads: int) -> Tensor:
+    """[… heads·d] → [… heads, d]"""
+    return vectors.unflatten(-1, (heads, -1))

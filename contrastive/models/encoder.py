@@ -1,0 +1,191 @@
+"""Encoders: pretrained weights from a package, a folder or a pinned hub revision, or a small one begun at random.
+
+Weights are read from safetensors only, and code that comes with a model is never run.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from contrastive.config.experiment import Encoder, Tune
+from contrastive.errors import UserError
+from contrastive.models import attention, frozen, tuning
+from contrastive.sources import locate
+from contrastive.views.batches import Batch
+from contrastive.views.types import Encoded, Hidden
+
+# Architectures whose positions are added to the tokens, counted from 0 or from behind the padding's.
+POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad_token_id + 1}
+
+
+def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+    """The tuned transformer without head or pooler; SDPA attention where the architecture has it.
+
+    A process reads pretrained weights once: models share what is frozen of them, and have a copy of what trains.
+    """
+    if encoder.model.startswith("scratch:"):
+        return hooked(tuning.tune(begin(encoder, vocab_size, pad_id), encoder.tune))
+    with torch.random.fork_rng():  # whether they were read before changes no random number
+        first = _first(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
+    shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
+    tuned = tuning.tune(copy.deepcopy(first, shared), encoder.tune)
+    for weight in tuned.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.clone()
+    return tuned
+
+
+@lru_cache(maxsize=1)
+def _first(encoder: Encoder, digest: str) -> nn.Module:
+    """The encoder as its files have it; nobody trains this one. Other files have another digest."""
+    from transformers import AutoModel
+
+    return hooked(_pretrained(AutoModel, encoder))
+
+
+def hooked(backbone: Any) -> Any:
+    """With the hooks that tell of each block; left for later, they would miss the blocks that are computed apart."""
+    from transformers.utils.output_capturing import maybe_install_capturing_hooks
+
+    maybe_install_capturing_hooks(backbone)
+    return backbone
+
+
+def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
+    """The weights of an encoder, as one of transformers' kinds of models."""
+    from transformers import AutoConfig, AutoModel
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # a bar of milliseconds a cell would fill the terminal
+    folder = locate.model_folder(encoder.model)
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        attend(config, encoder)
+        poolers = kind is AutoModel and config.model_type in ("bert", "roberta")
+        plain = {"add_pooling_layer": False} if poolers else {}
+        return kind.from_pretrained(
+            folder,
+            config=config,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            **plain,
+            **wanted,
+        )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
+
+
+def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+    """A small encoder at random, from torch's generator: the cell's seed decides it."""
+    from transformers import AutoModel, BertConfig, DebertaV2Config
+
+    sizes = locate.scratch_sizes(encoder)
+    shape = {
+        "vocab_size": vocab_size,
+        "pad_token_id": pad_id,
+        "num_hidden_layers": sizes["layers"],
+        "hidden_size": sizes["hidden"],
+        "num_attention_heads": sizes["heads"],
+        "intermediate_size": 4 * sizes["hidden"],
+        "max_position_embeddings": locate.SCRATCH_POSITIONS,
+    }
+    if encoder.model == "scratch:bert":
+        return AutoModel.from_config(attend(BertConfig(**shape), encoder), add_pooling_layer=False)
+    relative = {
+        "relative_attention": True,
+        "position_buckets": 256,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+    }
+    kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}
+    return AutoModel.from_config(attend(DebertaV2Config(**shape, **relative, **kinds), encoder))
+
+
+def attend(config: Any, encoder: Encoder) -> Any:
+    """A model's configuration with the recipe's dropout of attention weights, where it names one."""
+    if encoder.attention_dropout is not None:
+        if not hasattr(config, "attention_probs_dropout_prob"):
+            raise UserError(
+                f"{encoder.model}: a {config.model_type} knows no attention_probs_dropout_prob: leave out "
+                "`encoder.attention_dropout`, or take another encoder"
+            )
+        config.attention_probs_dropout_prob = encoder.attention_dropout
+    return config
+
+
+def guesser(encoder: Encoder, backbone: Any) -> nn.Module:
+    """The encoder's head for hidden words, which shares the backbone's word vectors; a scratch encoder's is random."""
+    from transformers import AutoModelForMaskedLM
+
+    if encoder.model.startswith("scratch:"):
+        whole, missing = AutoModelForMaskedLM.from_config(backbone.config), []
+    else:
+        whole, missing = _pretrained(AutoModelForMaskedLM, encoder, output_loading_info=True)
+        missing = sorted(missing["missing_keys"])
+    heads = [module for name, module in whole.named_children() if name != whole.base_model_prefix]
+    if missing or len(heads) != 1:
+        raise UserError(
+            f"{encoder.model} has no head that guesses hidden words"
+            + (f": its weights lack {', '.join(missing[:3])}" if missing else "")
+        )
+    whole.get_output_embeddings().weight = backbone.get_input_embeddings().weight
+    return heads[0]
+
+
+def encode(
+    backbone: Any,
+    batch: Batch,
+    pooling: str,
+    dropout: nn.Module,
+    *,
+    alter: Callable[[Tensor], Tensor] | None = None,
+    positions: Int64[Tensor, "n s"] | None = None,
+    cut: int = 0,
+    below: Callable[[nn.Module, Batch, int], Tensor] = frozen.below,
+) -> Encoded:
+    """One pass over a batch, every block's output kept; of the lowest `cut` blocks only the last one's, by `below`.
+
+    `alter` changes what the tokens are embedded as, `positions` says where they stand; both for the views that ask, and
+    for both the whole encoder is computed.
+    """
+    given: dict[str, Tensor] = {"input_ids": batch.input_ids}
+    if alter is not None:
+        given = {"inputs_embeds": alter(backbone.get_input_embeddings()(batch.input_ids))}
+    if positions is not None:
+        if backbone.config.model_type not in POSITIONS_FROM:
+            raise UserError(
+                f"position_shuffle needs an encoder that is told positions ({', '.join(POSITIONS_FROM)}); "
+                f"{backbone.config.model_type} only knows how far tokens are apart"
+            )
+        given["position_ids"] = positions + POSITIONS_FROM[backbone.config.model_type](backbone.config)
+    whole = alter is not None or positions is not None or cut == 0
+    if whole:
+        states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
+    else:
+        known = None if frozen.draws(backbone) else batch.below
+        states = frozen.above(backbone, below(backbone, batch, cut) if known is None else known, batch, cut)
+
+    def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:
+        return attention.cls_row(backbone, block, encoded.hidden.into(block), batch.attention_mask)
+
+    return Encoded(Hidden(states, 0 if whole else cut), batch, POOLINGS[pooling], dropout, attention_row)
+
+
+def first_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
+    return hidden[:, 0]
+
+
+def mean_token(hidden: Float[Tensor, "n s d"], batch: Batch) -> Float[Tensor, "n d"]:
+    weight = batch.attention_mask[..., None].to(hidden.dtype)
+    return (hidden * weight).sum(1) / weight.sum(1)
+
+
+POOLINGS = {"cls": first_token, "mean": mean_token}

@@ -1,0 +1,168 @@
+"""The model of a cell: encoder, view and head in one module, so that a launcher can wrap it whole."""
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from contrastive.config import registry
+from contrastive.config.experiment import Cell, Objective
+from contrastive.config.speed import USUAL, Speed
+from contrastive.data.tokens import Tokens
+from contrastive.errors import UserError
+from contrastive.losses import LOSSES
+from contrastive.models import encoder as encoders
+from contrastive.models import frozen, text_vectors
+from contrastive.models.kernels import kernels
+from contrastive.sources.encoder_shape import cut
+from contrastive.views import VIEWS
+from contrastive.views.batches import Batch
+from contrastive.views.tools.hidden_words import Masked
+from contrastive.views.tools.lexicon import Lexicon
+from contrastive.views.tools.translation import Rephrase
+from contrastive.views.types import Encoded, Output, View
+
+
+@dataclass(frozen=True)
+class Predicted:
+    embedding: Float[Tensor, "n d"]
+    logits: Float[Tensor, "n c"] | None
+    others: dict[str, Tensor]
+
+
+class Model(nn.Module):
+    def __init__(self, cell: Cell, tokens: Tokens):
+        super().__init__()
+        self.backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id)
+        self.dropout = nn.Dropout(cell.encoder.dropout)
+        config: Any = self.backbone.config
+        self.cut = cut(cell)
+        self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.below
+        self.still = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
+        self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
+        self.pooling = cell.encoder.pooling
+        self.view = view_of(cell)
+        self.needs = tuple(inspect.signature(self.view).parameters)
+        self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
+        self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
+        self.rephrase = Rephrase(tokens, cell.data.max_length)
+        self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
+        self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
+        self.guesses = "mlm" in cell.objective.terms()
+        self.masked = masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
+
+    def encode(self, batch: Batch, **changes: Any) -> Encoded:
+        return self._encode(self.backbone, batch, **changes)
+
+    def _encode(self, backbone: nn.Module, batch: Batch, **changes: Any) -> Encoded:
+        return encoders.encode(
+            backbone, batch, self.pooling, self.dropout, **{"cut": self.cut} | changes, below=self.below
+        )
+
+    def train(self, mode: bool = True) -> "Model":
+        """Frozen blocks stay as in evaluation where the recipe says so."""
+        super().train(mode)
+        if self.still is not None:
+            for backbone in (self.backbone, self.slow, self.twin):
+                for module in () if backbone is None else frozen.still(backbone, self.still):
+                    module.eval()
+        return self
+
+    def forward(self, batch: Batch) -> Output:
+        view = self.view(self.encode, batch, **self.tools())
+        logits = None if self.head is None else self.head(view.sentences)
+        guesses = self.masked(self.encode, batch) if self.masked is not None and self.guesses else None
+        return Output(view.groups, view.sentences, logits, guesses)
+
+    def tools(self) -> dict[str, Any]:
+        """What the view asks for by naming it, besides the encoder and the batch."""
+        found: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
+        others = {"slow": self.slow, "twin": self.twin}
+        found |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
+        if self.masked is not None:
+            found["guess"] = partial(self.masked.guess, self.encode)
+        return {name: tool for name, tool in found.items() if name in self.needs}
+
+    def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
+        """How wrong the head is about a batch: the sum of its cross-entropy."""
+        assert self.head is not None, "no head judges in a cell without a supervised term"
+        return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
+
+    @torch.no_grad()
+    def predict(self, batch: Batch, others: Sequence[str] = ()) -> Predicted:
+        """Embedding and logits of each text, without dropout, and other vectors of it; leaves the mode as it was."""
+        training = self.training
+        self.eval()
+        encoded = self.encode(batch)
+        embedding = encoded.pooled()
+        logits = None if self.head is None else self.head(embedding)
+        whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
+        found = Predicted(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
+        self.train(training)
+        return found
+
+    @torch.no_grad()
+    def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:
+        """The embedding of each text with two masks of dropout; leaves the mode as it was."""
+        training = self.training
+        self.train()
+        pair = torch.stack([self.encode(batch).pooled() for _ in range(2)], 1)
+        self.train(training)
+        return pair
+
+    @torch.no_grad()
+    def after_step(self, progress: float) -> None:
+        """Let what follows the trained weights follow: the slow copy of the encoder, and what a loss keeps itself."""
+        losses: list[Any] = list(self.losses.values())
+        for loss in losses:
+            if self.slow is not None and hasattr(loss, "momentum"):
+                for slow, fast in zip(self.slow.parameters(), self.backbone.parameters(), strict=True):
+                    slow.lerp_(fast, 1 - loss.momentum(progress))
+            if hasattr(loss, "after_step"):
+                loss.after_step(progress)
+
+
+def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
+    """The losses of an objective that are modules, made with the settings that they read."""
+    found = {}
+    for name in objective.terms():
+        made = LOSSES[name]
+        if isinstance(made, type):
+            wanted = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
+            given = {key: value for key in wanted if (value := getattr(objective, key)) is not None}
+            found[name] = made(size, **given)
+    return found
+
+
+def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
+    """The encoder's head for hidden words; it trains, at the rate of heads, where the objective has the term `mlm`."""
+    if tokens.mask_id is None:
+        raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token, which hides a word")
+    masked = Masked(encoders.guesser(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size)
+    if "mlm" not in cell.objective.terms():
+        shared = {id(parameter) for parameter in backbone.parameters()}
+        for parameter in masked.parameters():
+            parameter.requires_grad_(parameter.requires_grad and id(parameter) in shared)
+    return masked
+
+
+def view_of(cell: Cell) -> Callable[..., View]:
+    """The view that the cell names, with the settings that it reads; one left out is the view's own."""
+    name = cell.objective.view or "cls"
+    wanted = registry.entries("contrastive.views", "VIEWS")[name].settings
+    given = {setting: getattr(cell.objective, setting) for setting in wanted}
+    return partial(VIEWS[name], **{setting: value for setting, value in given.items() if value is not None})
+
+
+def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
+    model = Model(cell, tokens)
+    if speed.of(cell.training.sharding).kernels == "fast":
+        kernels.quicken(model)
+    return model

@@ -1,0 +1,101 @@
+"""Which parameters train, and how fast."""
+
+import re
+import warnings
+from typing import Any
+
+from torch import nn
+
+from contrastive.config.experiment import Training, Tune
+from contrastive.errors import UserError
+
+BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBERTa and DeBERTa are named
+
+# Of a cell's model: the classifier, what losses bring with them, and what guesses hidden words.
+HEADS = ("head.", "losses.", "masked.")
+
+
+def tune(backbone: nn.Module, how: Tune) -> nn.Module:
+    """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
+    blocks = count_blocks(backbone)
+    if how.last_blocks is not None and how.last_blocks > blocks:
+        raise UserError(f"last_blocks is {how.last_blocks}, and this encoder has {blocks} blocks")
+    if how.lora is not None:
+        return with_adapters(backbone, how, range(blocks - (how.last_blocks or blocks), blocks))
+    if how.last_blocks is None:
+        return backbone
+    for name, parameter in backbone.named_parameters():
+        parameter.requires_grad_(block_of(name) >= blocks - how.last_blocks)
+    return backbone
+
+
+def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
+    from peft import LoraConfig, get_peft_model
+
+    assert how.lora is not None
+    targets = list(how.lora.targets) or default_targets(backbone)
+    settings = LoraConfig(
+        r=how.lora.r,
+        lora_alpha=how.lora.alpha,
+        lora_dropout=how.lora.dropout,
+        target_modules=targets,
+        layers_to_transform=list(blocks) if blocks.start else None,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft reads an attribute by its old name
+            return get_peft_model(backbone, settings)
+    except ValueError as error:
+        known = sorted({n.split(".")[-1] for n, m in backbone.named_modules() if isinstance(m, nn.Linear)})
+        raise UserError(f"lora.targets {targets}: {error}; the linear modules are {', '.join(known)}") from error
+
+
+def default_targets(backbone: nn.Module) -> list[str]:
+    """The query and value projections, under the names that this architecture gives them."""
+    names = {name.split(".")[-1] for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
+    for pair in (["query_proj", "value_proj"], ["query", "value"], ["q_lin", "v_lin"], ["q_proj", "v_proj"]):
+        if set(pair) <= names:
+            return pair
+    raise UserError(f"name lora.targets: the linear modules of this encoder are {', '.join(sorted(names))}")
+
+
+def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, Any]]:
+    """Optimizer groups: the head at its own rate, the top block at encoder_lr, and each block below × layer_decay.
+
+    Biases and norms do not decay. `shown` marks the group whose rate stands for its kind in metrics.jsonl.
+    """
+    blocks = count_blocks(model)
+    found: dict[tuple[str, float, float], dict[str, Any]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        kind = "head" if name.startswith(HEADS) else "encoder"
+        depth = 0 if how.lora is not None else blocks - 1 - block_of(name)
+        rate = training.head_lr if kind == "head" else training.encoder_lr * training.layer_decay**depth
+        decay = 0.0 if parameter.ndim < 2 else training.weight_decay
+        group = {"name": kind, "lr": rate, "weight_decay": decay, "params": []}
+        found.setdefault((kind, rate, decay), group)["params"].append(parameter)
+    ordered = sorted(found.values(), key=lambda group: -group["lr"])
+    for kind in ("head", "encoder"):
+        for group in [group for group in ordered if group["name"] == kind][:1]:
+            group["shown"] = True
+    return ordered
+
+
+def count_blocks(model: nn.Module) -> int:
+    blocks = 1 + max((block_of(name) for name, _ in model.named_parameters()), default=-1)
+    if blocks == 0:
+        raise UserError("the blocks of this encoder are not named as those of BERT, RoBERTa or DeBERTa")
+    return blocks
+
+
+def is_block(name: str) -> bool:
+    """Whether a module of this name is a block, and no part of one."""
+    found = BLOCK.search(f"{name}.")
+    return found is not None and found.end() == len(name) + 1
+
+
+def block_of(name: str) -> int:
+    """The block that a parameter belongs to; −1 for embeddings and whatever else lies below the blocks."""
+    found = BLOCK.search(name)
+    return int(found.group(1)) if found else -1

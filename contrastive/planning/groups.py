@@ -1,0 +1,69 @@
+"""Which cells train together in one process, those that share the passes of their frozen blocks; and in which order
+they begin, so that what a process has read stays of use. Light."""
+
+import math
+from collections.abc import Hashable, Iterable
+
+from contrastive.config.experiment import Cell
+from contrastive.planning.estimate import Fit
+from contrastive.reuse import frozen_readers
+from contrastive.sources.encoder_shape import cut
+
+UNKNOWN = 1e12  # seconds
+AT_MOST = 8  # from there on, a further cell of a group saves nearly nothing, and devices wait longer for the last one
+
+
+def groups(cells: Iterable[Cell], fit: Fit, slots: int, room: int | None) -> list[list[Cell]]:
+    """Equal parts of those that share, as many as keep the slots busy and have room in the bytes that each slot has.
+
+    Those of the same data and encoder begin after one another, the longest of them first.
+    """
+    found: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(shared(cell, fit), []).append(cell)
+    together = sum(len(group) for group in found.values() if len(group) > 1)
+    most = fit.speed.together or min(AT_MOST, max(1, together // slots))
+    parts = [part for group in found.values() for part in split(group, min(most, holds(group, fit, room)))]
+    return ordered(parts, fit)
+
+
+def shared(cell: Cell, fit: Fit) -> Hashable:
+    """Equal for cells whose frozen blocks are given the same texts and random numbers, step by step; else the cell."""
+    nothing = fit.speed.reuse == "none" or frozen_readers.used(cell, fit.speed)
+    if nothing or cell.training.processes > 1 or cut(cell) == 0:
+        return id(cell)
+    return cell.data, cell.encoder, cell.training, cell.seed, cut(cell)
+
+
+def holds(group: list[Cell], fit: Fit, room: int | None) -> int:
+    """How many of these cells have room in so many bytes; one that has none tries all the same."""
+    if room is None or len(group) == 1:
+        return AT_MOST if fit.speed.together is None else fit.speed.together
+    largest = max(map(fit.own, group))
+    return max(1, int((room - fit.shared(group[0])) // max(1, largest)))
+
+
+def split(cells: list[Cell], most: int) -> list[list[Cell]]:
+    """Parts of nearly the same size."""
+    count = math.ceil(len(cells) / most)
+    return [cells[len(cells) * part // count : len(cells) * (part + 1) // count] for part in range(count)]
+
+
+def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
+    """By what those of their data and encoder take together, then by what they take; of what nothing is known first."""
+    families: dict[Hashable, list[tuple[float, list[Cell]]]] = {}
+    for part in parts:
+        longest = sum(seconds(cell, len(part), fit) for cell in part)
+        families.setdefault((part[0].data, part[0].encoder.model), []).append((longest, part))
+
+    def amount(timed: tuple[float, list[Cell]]) -> float:
+        return timed[0]
+
+    found = sorted(families.values(), key=lambda family: sum(map(amount, family)), reverse=True)
+    return [part for family in found for _, part in sorted(family, key=amount, reverse=True)]
+
+
+def seconds(cell: Cell, together: int, fit: Fit) -> float:
+    """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
+    known = fit.seconds(cell, together)
+    return UNKNOWN + fit.size(cell, stored=False) if known is None else known

@@ -1,0 +1,43 @@
+"""Which cells read what frozen blocks give from a store, and which of them the same one. Light: plans ask it."""
+
+from collections.abc import Hashable, Iterator
+
+from contrastive.config.experiment import Cell, Tune
+from contrastive.config.speed import Speed
+from contrastive.data import tokens
+from contrastive.sources.encoder_shape import cut
+
+
+def used(cell: Cell, speed: Speed) -> bool:
+    """Whether the training reads one: the frozen blocks' output is always the same, and it is asked to be kept."""
+    return not cell.encoder.tune.frozen_dropout and speed.reuse != "none" and cut(cell) > 0
+
+
+def embeds(cell: Cell, speed: Speed) -> bool:
+    """Whether the embedding afterwards does, where nothing drops out in any cell; an encoder that begins at random has
+    few cells of its seed."""
+    if cell.encoder.model.startswith("scratch:"):
+        return used(cell, speed)
+    return speed.reuse != "none" and cut(cell) > 0
+
+
+def embedding(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
+    """What it reads is computed and kept in full precision, whatever the training computes with."""
+    exact = cell.training.model_copy(update={"precision": "fp32"})
+    return cell.model_copy(update={"training": exact}), speed.model_copy(update={"reuse": "full"})
+
+
+def stores(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[tuple[Cell, Speed, str]]:
+    """What a cell reads, in training and to embed these splits."""
+    if used(cell, speed):
+        yield cell, speed, "train"
+    if embeds(cell, speed):
+        yield from ((*embedding(cell, speed), split) for split in splits)
+
+
+def read_by(cell: Cell, speed: Speed, split: str) -> Hashable:
+    """Equal for what is one store."""
+    begun = cell.seed if cell.encoder.model.startswith("scratch:") else None
+    encoder = cell.encoder.model_copy(update={"tune": Tune(), "pooling": "cls", "dropout": 0.0})  # all above the cut
+    training = cell.training.precision, cell.training.threads
+    return tokens.digest(cell.data, cell.encoder), encoder, cut(cell), training, begun, speed.reuse, split

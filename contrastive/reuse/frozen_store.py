@@ -1,0 +1,132 @@
+"""What frozen blocks without dropout give for every token of a split: computed once for each (data, encoder, cut), kept
+memory-mapped in full or half precision, and read by all cells, epochs and seeds that can use it.
+
+A text is computed beside texts of its own length, not those of a batch: equal to a pass over a batch but for rounding.
+"""
+
+import hashlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+
+from contrastive.cells.identity import canonical_json, code_digest
+from contrastive.config.experiment import Cell, Encoder, Training
+from contrastive.config.speed import Speed
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens, TokenSplit
+from contrastive.models import encoder as encoders
+from contrastive.models import frozen
+from contrastive.models.kernels import kernels
+from contrastive.reuse import frozen_readers
+from contrastive.runs import store
+from contrastive.sources import locate
+from contrastive.sources.encoder_shape import cut
+from contrastive.views.batches import by_length, collate
+
+ABOVE = {"tune", "pooling", "dropout"}  # settings of an encoder that are of no block below the cut, which is named
+SPARE = 0.5  # of the free disk: a store that wants more is not made
+WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
+
+
+def to_train(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
+    """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
+    not there."""
+    return _with(tokens, ("train",), cell, speed) if frozen_readers.used(cell, speed) else tokens
+
+
+def to_embed(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
+    """The tokens with what the frozen blocks give for these splits, bit for bit as the cell would compute it."""
+    return (
+        _with(tokens, splits, *frozen_readers.embedding(cell, speed)) if frozen_readers.embeds(cell, speed) else tokens
+    )
+
+
+def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> Tokens:
+    read = {name: _split(tokens, name, cell, speed) for name in names if name in tokens.splits}
+    return replace(tokens, splits=tokens.splits | read)
+
+
+def make(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
+    """The folder with what the frozen blocks give for a split; None where it has no texts, or the disk no room."""
+    split = tokens.splits[name]
+    if not len(split):
+        return None
+    folder = place(tokens.folder.name, cell, speed) / name
+    if not store.finished(folder) and not room(split, cell.encoder, speed):
+        return None
+    return token_store.once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
+
+
+def place(digest: str, cell: Cell, speed: Speed) -> Path:
+    """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
+    encoder, training = cell.encoder, cell.training
+    content = {
+        "tokens": digest,
+        "encoder": locate.model_digest(encoder),
+        "attention": encoder.model_dump(mode="json", exclude_defaults=True, exclude=ABOVE | {"model"}),
+        "seed": cell.seed if encoder.model.startswith("scratch:") else None,
+        "cut": cut(cell),
+        "training": training.model_dump(include={"precision", "threads"}),
+        "speed": speed.model_dump(include={"kernels", "reuse"}),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+        "code": code_digest(("contrastive.reuse.frozen_store",)),
+    }
+    name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+    return store.home() / "cache" / "prefix" / name
+
+
+def room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
+    store.home().mkdir(parents=True, exist_ok=True)
+    return size(split, encoder, speed) < SPARE * shutil.disk_usage(store.home()).free
+
+
+def size(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
+    """In bytes, with the texts that belong to those of the split."""
+    tokens = sum(len(texts.ids) for texts in (split, *split.partners))
+    return tokens * locate.shape(encoder)[1] * WIDTH[speed.reuse].itemsize
+
+
+def _split(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> TokenSplit:
+    split, folder = tokens.splits[name], make(tokens, name, cell, speed)
+    if folder is None:
+        return split
+    partners = tuple(replace(partner, below=_read(folder, f"partner{i}")) for i, partner in enumerate(split.partners))
+    return replace(split, below=_read(folder, "below"), partners=partners)
+
+
+def _read(folder: Path, name: str) -> np.ndarray:
+    return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+
+def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder: Path) -> None:
+    torch.set_num_threads(cell.training.threads)
+    torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
+    if speed.kernels == "fast":
+        kernels.quicken(backbone)
+    names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
+    with autocast(device, cell.training):
+        for name, texts in zip(names, (split, *split.partners), strict=True):
+            shape = (len(texts.ids), locate.shape(cell.encoder)[1])
+            kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
+            for rows in by_length(texts.lengths):
+                batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
+                found = frozen.below(backbone, batch, cut(cell))[batch.attention_mask]
+                kept[token_rows(texts, rows)] = found.float().cpu().numpy()
+            kept.flush()
+
+
+def token_rows(texts: TokenSplit, rows: np.ndarray) -> np.ndarray:
+    """Where the tokens of some texts stand, in the order in which a batch has them."""
+    return np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
+
+
+def autocast(device: torch.device, training: Training) -> torch.autocast:
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[training.precision]
+    return torch.autocast(device.type, dtype if dtype != torch.float32 else None, enabled=dtype != torch.float32)

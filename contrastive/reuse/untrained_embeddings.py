@@ -1,0 +1,49 @@
+"""Embeddings of the training texts by the untrained encoder, from which some losses begin: computed once for all cells
+that share data and encoder."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from contrastive.cells import identity
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
+from contrastive.runs import store
+from contrastive.sources.encoder_shape import cut
+
+
+def embeddings(
+    cell: Cell, tokens: Tokens, speed: Speed, compute: Callable[[], Float[Tensor, "n d"]]
+) -> Float[Tensor, "n d"]:
+    """What `compute` gives, or gave another cell of which it must be the same."""
+
+    def make(folder: Path) -> None:
+        np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
+
+    folder = token_store.once(place(cell, tokens, speed), make)
+    return torch.from_numpy(np.load(folder / "embeddings.npy"))
+
+
+def place(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
+    known = identity.identity(cell)
+    content = {
+        "tokens": tokens.folder.name,
+        "encoder": known["encoder"],
+        "read": cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
+        "seed": cell.seed if cell.encoder.model.startswith("scratch:") else None,
+        "training": cell.training.model_dump(include={"precision", "threads"}),
+        "speed": speed.model_dump(mode="json", exclude={"together"}),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+        "code": identity.code_digest(
+            ("contrastive.models.model", "contrastive.reuse.frozen_store", "contrastive.reuse.untrained_embeddings")
+        ),
+    }
+    name = hashlib.sha256(identity.canonical_json(content).encode()).hexdigest()[:16]
+    return store.home() / "cache" / "untrained" / name

@@ -1,0 +1,68 @@
+"""Where a cell's numbers came from: code, packages, hardware, data, time. Recorded, never part of the identity."""
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from contrastive.config.registry import PACKAGE_ROOT
+
+PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-learn")
+
+
+def describe() -> dict[str, Any]:
+    return {
+        "commit": commit(),
+        "packages": packages(),
+        "hardware": hardware(),
+        "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+
+
+@cache
+def packages() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+@cache  # of the code that this process has loaded, whatever is done to the files meanwhile
+def commit() -> str:
+    """The Git commit of the code, with + when the working tree differs from it; empty outside of Git.
+
+    A worker to which the code was sent is told it in ABLATE_COMMIT.
+    """
+    if "ABLATE_COMMIT" in os.environ:
+        return os.environ["ABLATE_COMMIT"]
+    git = ["git", "-C", str(PACKAGE_ROOT)]
+    try:
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.strip() + ("+" if changed.strip() else "")
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    import torch  # here, so that who asks for the commit alone waits for nothing
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return {"device": device, "cpu": processor(), "cores": os.cpu_count(), "memory_gib": memory_gib()}
+
+
+def processor() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def memory_gib() -> float:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

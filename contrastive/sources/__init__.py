@@ -1,0 +1,1 @@
+"""Where models lie, what their files say (shape, positions), and DeepSpeed's configuration files."""

@@ -1,0 +1,100 @@
+"""DeepSpeed's JSON files: how ZeRO shares the training state. Everything else in one is the recipe's, and refused here.
+
+Light: an experiment file is checked with it, so neither torch nor DeepSpeed is imported.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from contrastive import paths
+from contrastive.config.experiment import Objective, Training
+from contrastive.errors import UserError, brief
+
+KIND = "deepspeed:"
+# What a file may say; the first decides how the state is shared, the others how it moves and what is said of it.
+KEYS = ("zero_optimization", "aio", "steps_per_print", "wall_clock_breakdown")
+# What the experiment file says instead, for each key that people put there.
+RECIPE = {
+    "optimizer": "training.head_lr, encoder_lr and weight_decay (the optimizer is AdamW)",
+    "scheduler": "training.schedule and warmup",
+    "train_batch_size": "training.batch_size",
+    "train_micro_batch_size_per_gpu": "training.batch_size and processes",
+    "gradient_accumulation_steps": "training.accumulate",
+    "gradient_clipping": "training.clip",
+    "fp16": "training.precision",
+    "bf16": "training.precision",
+    "amp": "training.precision",
+    "torch_autocast": "training.precision",
+    "data_types": "training.precision",
+    "communication_data_type": "training.precision",
+}
+
+
+def named(training: Training) -> bool:
+    return training.sharding is not None and training.sharding.startswith(KIND)
+
+
+def settings(sharding: str) -> dict[str, Any]:
+    """What a JSON file says, without what it leaves to others (`auto`); UserError where it is not to be used."""
+    try:
+        path = paths.given(sharding.removeprefix(KIND)).absolute()
+        paths.check_file(path)
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except UserError as error:
+        raise UserError(f"{brief(sharding)}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{brief(sharding)}: no JSON can be read there ({brief(error)})") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{sharding}: a JSON object was expected, as in configs/deepspeed/zero2.json")
+    said = {key: value for key, value in _said(found).items() if value != {}}
+    for key in said:
+        if key not in KEYS:
+            instead = f"say it in the experiment file, {RECIPE[key]}" if key in RECIPE else "only ZeRO is used here"
+            raise UserError(f"{brief(sharding)}: take `{brief(key)}` out: {instead}")
+    zero = said.get("zero_optimization")
+    if not isinstance(zero, dict) or type(zero.get("stage")) is not int or zero["stage"] not in (1, 2, 3):
+        raise UserError(f"{sharding}: zero_optimization.stage must be 1, 2 or 3; without ZeRO, leave `sharding` out")
+    for key in ("offload_optimizer", "offload_param"):
+        if zero.get(key, {}).get("device", "none") not in ("none", "cpu"):
+            raise UserError(f"{sharding}: {key}.device must be cpu or none: what lies on a disk is in no checkpoint")
+    return said
+
+
+def _said(value: Any) -> Any:
+    """Without the values that are `auto`, and what consists of such values only."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _said(item) for key, item in value.items() if item != "auto"}
+    return {key: item for key, item in kept.items() if item != {} or value[key] == {}}
+
+
+def digest(sharding: str) -> str:
+    """What the file says, wherever it lies and however it is laid out."""
+    content = json.dumps(settings(sharding), sort_keys=True)
+    return KIND + hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def splits_weights(training: Training) -> bool:
+    """Whether no process holds all weights, so that they can be read in the forward pass only."""
+    if training.sharding is None:
+        return False
+    return not named(training) or settings(training.sharding)["zero_optimization"]["stage"] == 3
+
+
+def misfit(objective: Objective, training: Training) -> str:
+    """Why an objective cannot be trained with its state shared like that; empty where it can."""
+    if not objective.compares() or training.sharding is None:
+        return ""
+    if "swav" in objective.terms() and named(training):
+        return "swav's prototypes rest at first, and ZeRO decays what rests: take sharding fsdp, or leave it out"
+    if not splits_weights(training):
+        return ""
+    view, wanted = objective.view or objective.usual_view(), "take ZeRO 1 or 2, which leave the weights whole"
+    if view == "momentum" and named(training):
+        return f"the view momentum averages all weights after each step, and {training.sharding} splits them: {wanted}"
+    if view == "contextual":
+        return f"the view contextual encodes only where a word was drawn, each process on its own: {wanted}"
+    if (view, objective.change) == ("consert", "adversarial"):
+        return f"the adversarial change takes a gradient in the forward pass, and {training.sharding} splits: {wanted}"
+    return ""

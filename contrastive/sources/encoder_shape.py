@@ -1,0 +1,30 @@
+"""How many of an encoder's lowest blocks are computed apart from those that train. Light: plans ask it too."""
+
+from contrastive.config.experiment import Cell, Objective
+from contrastive.sources import locate
+
+
+def cut(cell: Cell) -> int:
+    """The blocks below the first that trains, and below all that the cell's view looks into.
+
+    0 where nothing can be computed apart: nothing is frozen, or processes share the weights of a block.
+    """
+    tuned = cell.encoder.tune.last_blocks
+    if tuned is None or cell.training.sharding is not None or locate.has_convolution(cell.encoder):
+        return 0
+    blocks = locate.shape(cell.encoder)[0]
+    return max(0, min(blocks - tuned, lowest(cell.objective, blocks)))
+
+
+def lowest(objective: Objective, blocks: int) -> int:
+    """The first block that has to be computed with the others for a view: what goes into it may be given."""
+    if objective.view == "multiview":
+        return (middle(blocks) if objective.middle is None else objective.middle) + 1
+    if objective.view == "layers" and objective.layers is not None:
+        return min(objective.layers) + (objective.level == "sentence")
+    return blocks  # token views ask for what goes into the last block, which trains where they are allowed
+
+
+def middle(blocks: int) -> int:
+    """The block half way up."""
+    return (blocks - 1) // 2

@@ -1,0 +1,1 @@
+"""One cell through its stages (prepare, train, evaluate), and the processes in which it trains."""

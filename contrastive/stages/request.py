@@ -1,0 +1,18 @@
+"""What is asked of the training of a cell. Light: the flow's process makes it."""
+
+from dataclasses import dataclass, field
+
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
+
+
+@dataclass(frozen=True)
+class Asked:
+    cell: Cell
+    name: str
+    checkpoint_every: int
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    speed: Speed = field(default_factory=Speed)
+    together: int = 1  # cells that take turns in one process
+    predicted: dict[str, float] | None = None  # seconds and memory_bytes, noted beside what is measured

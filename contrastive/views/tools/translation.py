@@ -1,0 +1,129 @@
+"""Texts into another language and back, with two models that the user names; and batches of tokens rephrased that way.
+
+Greedy, without dropout, and in float64, which autocast leaves alone: a text has one back-translation, whatever was
+translated before it or beside it. So the numbers of a cell do not depend on what the process has translated already.
+"""
+
+import re
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from jaxtyping import Bool, Int64
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from contrastive.data import tokenizer
+from contrastive.data.tokens import UNLIMITED, Tokens
+from contrastive.errors import UserError
+from contrastive.sources import locate
+from contrastive.views.batches import Batch
+
+Translators: TypeAlias = tuple[str, str]  # names of the models: there, and back
+
+CPU = torch.device("cpu")  # of the accelerators only CUDA has float64
+AT_A_TIME = 32  # texts
+APART = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # BERT's tokenizers part Chinese characters
+KEPT = 200_000  # texts whose back-translation this process remembers; the oldest go first
+
+_known: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
+
+
+class Translator(NamedTuple):
+    model: Any
+    tokenizer: Any
+    longest: int  # tokens that it can read or write
+
+
+def back_and_forth(texts: list[str], translators: Translators, device: torch.device) -> list[str]:
+    """Each text in another language and back; the text itself where nothing comes back."""
+    there, back = (locate.content_digest(model, locate.TRANSLATOR_FILES) for model in translators)
+    found = {text: known for text in texts if (known := _known.get((there, back, text))) is not None}
+    if new := [text for text in dict.fromkeys(texts) if text not in found]:
+        foreign = translated(load(translators[0], there, device), new)
+        returned = translated(load(translators[1], back, device), foreign)
+        found |= {text: other.strip() or text for text, other in zip(new, returned, strict=True)}
+        _known.update({(there, back, text): found[text] for text in new})
+        while len(_known) > KEPT:
+            del _known[next(iter(_known))]
+    return [found[text] for text in texts]
+
+
+@torch.no_grad()
+def translated(translator: Translator, texts: list[str]) -> list[str]:
+    """What the model makes of each text; empty where there is nothing to read."""
+    model, tokens, longest = translator
+    rows = tokens(texts, truncation=True, max_length=longest)["input_ids"]
+    written = dict.fromkeys(texts, "")
+    readable = {text: row for text, row in zip(texts, rows, strict=True) if text.strip() and row}
+    waiting = sorted(readable, key=lambda text: len(readable[text]))
+    for begin in range(0, len(waiting), AT_A_TIME):
+        part = waiting[begin : begin + AT_A_TIME]
+        ids, mask = (tensor.to(model.device) for tensor in padded([readable[text] for text in part], 0))
+        bounds = [min(2 * len(readable[text]) + 10, longest - 1) for text in part]
+        made = model.generate(
+            input_ids=ids, attention_mask=mask.long(), num_beams=1, do_sample=False, max_new_tokens=max(bounds)
+        )
+        for text, row, bound in zip(part, made.tolist(), bounds, strict=True):
+            written[text] = tokens.decode(row[1 : bound + 1], skip_special_tokens=True)  # the first one only starts
+    return [written[text] for text in texts]
+
+
+@lru_cache(maxsize=2)
+def load(model: str, digest: str, device: torch.device) -> Translator:
+    """A model and its tokenizer. The last two stay in memory; `digest` tells a changed folder from the one before."""
+    from transformers import AutoModelForSeq2SeqLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    folder = locate.model_folder(model, locate.TRANSLATOR_FILES)
+    tokens = tokenizer.read(model, folder)
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            loaded, report = AutoModelForSeq2SeqLM.from_pretrained(
+                folder,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                dtype=torch.float64,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"{model}: no model that translates could be loaded from {folder} ({error})") from error
+    if missing := sorted(set(report["missing_keys"]) & {name for name, _ in loaded.named_parameters()}):
+        raise UserError(f"{model}: {folder} holds no weights for {', '.join(missing[:3])}: it is no whole translator")
+    loaded.generation_config.forced_eos_token_id = None  # at the end of the longest text of those beside it
+    loaded.generation_config.max_length = None  # each text has a bound of its own
+    parts = (loaded.config, getattr(loaded.config, "decoder", None))
+    limits = [getattr(part, "max_position_embeddings", None) or UNLIMITED for part in parts]
+    return Translator(loaded.to(device).eval(), tokens, min(tokens.model_max_length, *limits))
+
+
+class Rephrase:
+    """Batches of an encoder's tokens, of the same texts in the words that two translators find."""
+
+    def __init__(self, tokens: Tokens, max_length: int):
+        self.tokens = tokens
+        self.max_length = max_length
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return tokenizer.read("the prepared tokens", self.tokens.tokenizer)
+
+    def __call__(self, batch: Batch, translators: Translators) -> Batch:
+        device = batch.input_ids.device
+        rows = [ids[mask].tolist() for ids, mask in zip(batch.input_ids, batch.attention_mask, strict=True)]
+        texts = [APART.sub("", self.tokenizer.decode(row, skip_special_tokens=True)) for row in rows]
+        other = back_and_forth(texts, translators, device if device.type == "cuda" else CPU)
+        rows = self.tokenizer(other, truncation=True, max_length=self.max_length)["input_ids"]
+        ids, mask = padded(rows, self.tokens.pad_id)
+        special = ~mask | torch.isin(ids, torch.tensor(self.tokens.special_ids))
+        return Batch(ids, mask, special, batch.labels.cpu()).to(device)
+
+
+def padded(rows: list[list[int]], pad_id: int) -> tuple[Int64[Tensor, "n s"], Bool[Tensor, "n s"]]:
+    """Rows of tokens in one table, and where it holds one."""
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=pad_id)
+    return ids, torch.arange(ids.shape[1]) < lengths[:, None]

@@ -1,0 +1,239 @@
+"""`ablate plan`: what a run of an experiment would do, how long and in how much memory, without torch."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from contrastive.cells import plan as plans
+from contrastive.cells.grid import expand
+from contrastive.cells.plan import Plan
+from contrastive.config.experiment import Cell, Experiment, Resources
+from contrastive.config.speed import Speed
+from contrastive.data import tokens
+from contrastive.evaluation.needs import embedded
+from contrastive.experiment import load as experiment
+from contrastive.experiment.foreseen import Foreseen, foresee
+from contrastive.planning import calibration, estimate
+from contrastive.planning.estimate import Fit
+from contrastive.planning.groups import groups
+from contrastive.planning.makespan import Part, makespan
+from contrastive.reuse import frozen_readers
+from contrastive.runs.store import home
+from flows import overhead
+from flows.terminal import say
+from tasks.engines import EngineName
+from tasks.engines.local import Places, places, room
+
+
+def load(path: Path) -> Experiment:
+    return experiment.load(path)
+
+
+def check(path: Path) -> None:
+    """Find every mistake of the file before anything heavy is imported."""
+    expand(load(path))
+
+
+def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> Foreseen:
+    """What is known to go wrong; `gpus_per_cell` is what the command asks for. Of the devices of a cluster it is not
+    known here what they are."""
+    resources = plan.experiment.resources
+    given = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+    on_gpu = engine == "ray" or places(given, threads(plan)).on_gpu
+    return foresee(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
+
+
+def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> Foreseen:
+    """A share of a GPU that was asked for by name, where there is none: a command means this machine, a file any."""
+    share = gpus_per_cell if gpus_per_cell is not None else resources.gpus_per_cell
+    if on_gpu or not share:
+        return Foreseen((), ())
+    if gpus_per_cell is not None:
+        return Foreseen((f"--gpus-per-cell is {share:g}, and there is no GPU here: leave it out, or give 0",), ())
+    if "gpus_per_cell" not in resources.model_fields_set:
+        return Foreseen((), ())
+    return Foreseen((), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",))
+
+
+def make(path: Path) -> Plan:
+    return plans.make(load(path))
+
+
+def fitted(experiment: Experiment, where: Places) -> Fit:
+    """What is known of the time of cells of an experiment where they will run."""
+    return Fit(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
+
+
+def device(where: Places) -> str:
+    return "gpu" if where.on_gpu else "cpu"
+
+
+def at(plan: Plan) -> Places:
+    return places(plan.experiment.resources, threads(plan))
+
+
+def threads(plan: Plan) -> int:
+    """Of the cell that computes with the most: a section may have its own."""
+    return max((status.cell.training.threads for status in plan.to_do), default=1)
+
+
+def to_train(plan: Plan) -> list[Cell]:
+    return [status.cell for status in plan.to_do if status.action != "evaluate"]
+
+
+def calibrate(plan: Plan) -> None:
+    """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
+    cells, where = [status.cell for status in plan.to_do], at(plan)
+    for cell in {tokens.digest(cell.data, cell.encoder): cell for cell in cells}.values():
+        tokens.prepare(cell.data, cell.encoder, home())
+    calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of what is to do. `wall_seconds` is how long the local engine takes, `slots` cells at a time, the longest first;
+    `around_seconds` come beside that, as in the last run; `device_seconds` are those of all cores, or of all GPUs.
+    Memory is that of the largest cells."""
+
+    wall_seconds: float | None
+    around_seconds: float | None
+    slots: int
+    device: str
+    device_seconds: float | None
+    memory_bytes: int
+    memory_bytes_together: int
+    finished: int  # cells that rest on finished ones
+    calibrated: int  # cells that rest on a calibration alone
+    calibration: str  # the day of it
+    evaluation_known: bool
+    lengths_known: bool
+
+
+def predict(plan: Plan) -> Prediction:
+    where = at(plan)
+    fit, cells = fitted(plan.experiment, where), to_train(plan)
+    bases = Counter(fit.basis(cell) for cell in cells)
+    evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
+    known = not bases[""] if cells else evaluation_known
+    slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
+    together = groups(cells, fit, slots, room(where))
+    parts, stores = ahead(plan, together, fit)
+    boot = max((fit.calibration(cell).boot for cell in cells), default=0.0)
+    wall = boot + makespan(stores, slots) + makespan(parts, slots, measuring)
+    sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
+    return Prediction(
+        wall_seconds=wall if known else None,
+        around_seconds=overhead.known(),
+        slots=slots,
+        device=device(where),
+        device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
+        memory_bytes=max(map(fit.memory, cells), default=0),
+        memory_bytes_together=sum(sizes[-slots:]),
+        finished=bases["finished"],
+        calibrated=bases["calibration"],
+        calibration=max((fit.calibration(cell).made for cell in cells), default=""),
+        evaluation_known=evaluation_known,
+        lengths_known=all(fit.texts(cell).known for cell in cells),
+    )
+
+
+def ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part], list[Part]]:
+    """Groups of cells in the order in which they begin, with what is only measured; and what is computed before."""
+    parts = [
+        Part(
+            sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
+            sum(fit.evaluation_seconds(cell) or 0.0 for cell in some),
+            some[0].training.processes,
+            some[0].training.threads,
+        )
+        for some in together
+    ]
+    measured = (status.cell for status in plan.to_do if status.action == "evaluate")
+    only = [Part(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
+    made = [Part(fit.prefix_seconds(cell, at), 0.0, threads=cell.training.threads) for cell, _, at in stores(plan)]
+    return parts + only, made
+
+
+def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
+    """What frozen blocks give for a split, of all that the cells to train will read, each once."""
+    splits = embedded(plan.experiment.evaluation)
+    read = (store for cell in to_train(plan) for store in frozen_readers.stores(cell, plan.experiment.speed, splits))
+    return list({frozen_readers.read_by(*store): store for store in read}.values())
+
+
+def busy(part: Part, on_gpu: bool) -> float:
+    """Seconds of GPUs, which evaluation leaves alone; or of cores."""
+    return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
+
+
+def as_dict(plan: Plan, found: Foreseen) -> dict[str, Any]:
+    fit = fitted(plan.experiment, at(plan))
+    todo = {status.id for status in plan.to_do if status.action != "evaluate"}
+    return {
+        "experiment": plan.experiment.name,
+        "counts": dict(Counter(status.action for status in plan.statuses.values())),
+        "estimated_seconds": estimate.seconds(to_train(plan), fit),
+        "predicted": asdict(predict(plan)),
+        "warnings": [*found.warnings],
+        "errors": [*found.errors],
+        "cells": [
+            {"id": status.id, "name": plan.name(status.cell), "action": status.action, "why": status.why}
+            | (
+                {"predicted": fit.predicted(status.cell), "rests_on": fit.basis(status.cell)}
+                if status.id in todo
+                else {}
+            )
+            for status in plan.statuses.values()
+        ],
+    }
+
+
+def show(plan: Plan, found: Foreseen) -> None:
+    told = [f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()]
+    say("\n".join(told))
+    counts = Counter(status.action for status in plan.statuses.values())
+    listed = ", ".join(
+        f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items()
+    )
+    say(f"{len(plan.statuses)} cells: {listed}")
+    if plan.to_do:
+        for line in (*lines(predict(plan)), *(f"warning: {warning}" for warning in found.warnings)):
+            say(line)
+
+
+def lines(found: Prediction) -> list[str]:
+    """The prediction in words, and what it rests on."""
+    unit = "GPU" if found.device == "gpu" else "core"
+    together = f"{found.slots} at a time" if found.slots > 1 else "one after another"
+    memory = (
+        f"memory: {size(found.memory_bytes)} for the largest cell, {size(found.memory_bytes_together)} for "
+        f"{'all at a time' if found.slots > 1 else 'it alone'}"
+    )
+    if found.wall_seconds is None or found.device_seconds is None:
+        return [
+            "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
+            memory,
+        ]
+    more = found.around_seconds
+    beside = "start and report not counted" if more is None else f"{span(more)} of it to start and to report"
+    wall = span(found.wall_seconds + (more or 0.0))
+    time = f"time: {wall}, {together}, {beside}; {span(found.device_seconds)} of {unit}s"
+    return [time, memory, f"this rests on {', '.join(rests(found))}"]
+
+
+def rests(found: Prediction) -> list[str]:
+    said = [f"finished cells ({found.finished} of the cells here are like some)"] if found.finished else []
+    said += [f"a calibration of {found.calibration}"] if found.calibration else []
+    said += [] if found.evaluation_known else ["no time for evaluation, which is unknown"]
+    return said + ([] if found.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"])
+
+
+def span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -1,0 +1,58 @@
+"""What an engine's worker is asked to do. Imports torch when it is called, so that the flow's process never does."""
+
+from pathlib import Path
+from typing import Any
+
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
+from contrastive.runs import store
+from contrastive.stages.launch import Machines
+from contrastive.stages.request import Asked
+
+
+def prepare(cell: Cell) -> Path:
+    from contrastive.stages import stages
+
+    return stages.prepare(cell)
+
+
+def reference(tokens: Path) -> None:
+    from contrastive.evaluation.reference import tfidf
+
+    tfidf(tokens, store.home())
+
+
+def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:
+    from contrastive.stages import stages
+
+    folder = store.run_folder(cell_id)
+    return stages.attempt(stages.train_cell, folder, folder, asked, devices, machines)
+
+
+def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
+    """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
+    from contrastive.stages import turns
+
+    return turns.train({store.run_folder(name): cell for name, cell in asked.items()})
+
+
+def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
+    """What frozen blocks give for a split, for all cells that can use it."""
+    from contrastive.data import tokens as token_store
+    from contrastive.reuse import frozen_store
+
+    frozen_store.make(token_store.open(tokens), split, cell, speed)
+
+
+def assist(cell_id: str, earlier: str, index: int) -> str:
+    """Train this machine's share of a cell larger than one, in the attempt after `earlier`; gives what was lost."""
+    from contrastive.stages.launch import assist
+
+    return assist(store.run_folder(cell_id), earlier, index)
+
+
+def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:
+    from contrastive.stages import stages
+
+    return stages.attempt(stages.evaluate_cell, store.run_folder(cell_id), store.run_folder(cell_id), evaluation)

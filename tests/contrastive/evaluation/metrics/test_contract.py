@@ -1,0 +1,158 @@
+"""What every entry of METRICS keeps, whatever it measures."""
+
+import math
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from contrastive.config import registry
+from contrastive.errors import UserError
+from contrastive.evaluation import parallel
+from contrastive.evaluation.metrics import METRICS, measure
+from contrastive.evaluation.metrics.types import FOLDED, OF_CLASSES, Inputs, Score, proportion
+
+every_metric = pytest.mark.parametrize("name", METRICS)
+knows_classes = pytest.mark.parametrize("name", sorted({*METRICS} - {"uniformity", "anisotropy"}))
+
+
+def clouds(texts: int = 90, size: int = 6, classes: int = 3, noise: float = 1.0) -> Inputs:
+    """A cloud a class, and a head that is right about most of them."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(texts) % classes
+    vectors = 2 * np.eye(classes, size)[labels] + noise * generator.normal(size=(texts, size))
+    guesses = np.where(generator.random(texts) < 0.8, labels, generator.integers(0, classes, texts))
+    twice = vectors[:, None] + 0.1 * noise * generator.normal(size=(texts, 2, size))
+    return Inputs(vectors.astype(np.float32), labels, certain(guesses, classes), 5, twice.astype(np.float32))
+
+
+def certain(guesses: np.ndarray, classes: int) -> np.ndarray:
+    """Logits of a head that makes these guesses."""
+    return np.eye(classes, dtype=np.float32)[guesses] * 5
+
+
+@every_metric
+def test_scores_are_numbers_with_a_direction_and_a_count(name):
+    scores = measure([name], clouds())
+    assert scores and len({score.name for score in scores}) == len(scores)
+    for score in scores:
+        assert type(score.value) is float and math.isfinite(score.value)
+        assert score.count == 90 and score.higher_is_better in (True, False, None)
+        assert score.standard_error is None or score.standard_error >= 0
+        assert re.fullmatch(r"[a-z0-9_]+", score.name)
+        if score.each is not None and score.name != "top_singular_share":  # which has its spectrum there
+            assert score.each.shape == (90,) and score.each.dtype in (bool, np.float32)
+            assert score.each.mean() == pytest.approx(score.value, rel=1e-5)
+
+
+@every_metric
+def test_the_same_twice_and_with_one_thread_and_two(name):
+    inputs = clouds(texts=600, size=32)
+    with parallel.threads(1):
+        first, second = measure([name], inputs), measure([name], inputs)
+    with parallel.threads(2):
+        third = measure([name], inputs)
+    assert first == second == third
+    for one, two, three in zip(first, second, third, strict=True):
+        assert np.array_equal(one.each, two.each) and np.array_equal(one.each, three.each)
+
+
+@every_metric
+def test_inputs_are_left_as_they_were(name):
+    inputs = clouds()
+    vectors, labels = inputs.embeddings.copy(), inputs.labels.copy()
+    measure([name], inputs)
+    assert (inputs.embeddings == vectors).all() and (inputs.labels == labels).all()
+
+
+@knows_classes
+def test_separated_classes_are_worth_more_than_mixed_ones(name):
+    clear, mixed = clouds(noise=0.05), clouds(noise=50.0)
+    clear = Inputs(clear.embeddings, clear.labels, certain(clear.labels, 3), 5, clear.twice)
+    for good, bad in zip(measure([name], clear), measure([name], mixed), strict=True):
+        assert good.value > bad.value if good.higher_is_better else good.value < bad.value
+
+
+@every_metric
+def test_collapsed_embeddings_are_measured_without_a_crash(name):
+    inputs = clouds()
+    collapsed = Inputs(np.ones_like(inputs.embeddings), inputs.labels, inputs.logits, 5)
+    assert all(math.isfinite(score.value) for score in measure([name], collapsed))
+
+
+@every_metric
+def test_labels_need_not_start_at_zero_nor_be_dense(name):
+    inputs = clouds()
+    names = np.array([3, 10, 7])
+    logits = np.full((90, 11), -1e3, np.float32)  # of classes that there are not
+    logits[:, names] = inputs.logits
+    renamed = Inputs(inputs.embeddings, names[inputs.labels], logits, 5, inputs.twice)
+    plain, other = measure([name], inputs), measure([name], renamed)
+    assert [score.value for score in plain] == pytest.approx([score.value for score in other])
+
+
+@every_metric
+def test_memory_stays_far_below_a_square_of_the_texts(name):
+    inputs = clouds(texts=8000, size=4)
+    tracemalloc.start()
+    measure([name], inputs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 8000**2 / 4
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_too_few_texts_a_class_for_the_folds(name):
+    inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.array([0] * 6 + [1] * 3), None, folds=5)
+    with pytest.raises(
+        UserError, match=r"5 folds need 5 texts a class; the smallest class has 3: set evaluation.folds"
+    ):
+        measure([name], inputs)
+
+
+@every_metric
+def test_one_class_can_be_told_from_no_other(name):
+    """By the metrics of which a plan says so; the others can be had."""
+    inputs, left_out = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5), {}
+    measure([name], inputs, left_out)
+    assert list(left_out) == ([name] if name in OF_CLASSES else [])
+    assert all("all 9 texts are of one class" in why for why in left_out.values())
+
+
+@every_metric
+def test_what_one_text_cannot_have_is_left_out(name):
+    logits, left_out = np.zeros((1, 2), np.float32), {}
+    found = measure([name], Inputs(np.ones((1, 3), np.float32), np.zeros(1, np.int64), logits, folds=5), left_out)
+    assert bool(left_out) != bool(found)
+
+
+def test_all_at_once_in_the_order_of_names_are_what_each_gives_alone():
+    inputs, names = clouds(), list(reversed(METRICS))
+    assert measure(names, inputs) == [score for name in names for score in measure([name], inputs)]
+
+
+def test_the_registry_reads_functions_and_what_compares_pairs():
+    entries = registry.entries("contrastive.evaluation.metrics", "METRICS")
+    assert set(entries) == set(METRICS)
+    assert {entry.first for entry in entries.values()} == {"inputs"}
+    assert [entries[name].is_module for name in ("accuracy", "knn")] == [False, True]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_embeddings_that_are_no_numbers_are_named(bad):
+    vectors = np.zeros((4, 3), np.float32)
+    vectors[1, 2] = vectors[3, 0] = bad
+    with pytest.raises(UserError, match="2 of 4 embeddings hold NaN or infinity"):
+        Inputs(vectors, np.arange(4), None, 5).check()
+
+
+def test_no_embeddings_at_all():
+    with pytest.raises(UserError, match="no embeddings to measure"):
+        Inputs(np.zeros((0, 3), np.float32), np.zeros(0, np.int64), None, 5).check()
+
+
+def test_the_standard_error_of_a_proportion():
+    right = np.array([True] * 95 + [False] * 5)
+    assert proportion("x", right) == Score("x", 0.95, True, 100, standard_error=math.sqrt(0.95 * (1 - 0.95) / 100))
+    assert proportion("x", np.repeat(right, 250)).standard_error == pytest.approx(0.0014, abs=5e-5)

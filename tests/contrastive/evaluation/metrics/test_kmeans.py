@@ -1,0 +1,102 @@
+"""k-means finds clouds, its scores are those worked out by hand, and the names of clusters do not matter."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, kmeans, redundant
+from contrastive.evaluation.metrics.types import Inputs
+
+
+def scores(vectors, labels) -> dict[str, float]:
+    found = kmeans(Inputs(np.asarray(vectors, np.float32), np.asarray(labels), None, folds=5))
+    return {score.name: score.value for score in found}
+
+
+def test_separated_clouds_are_found():
+    labels = np.arange(60) % 3
+    vectors = 10 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3))
+    assert scores(vectors, labels) == pytest.approx({"ari": 1.0, "nmi": 1.0, "kmeans_accuracy": 1.0})
+
+
+def test_one_text_in_the_wrong_cloud_by_hand():
+    """Clouds of three; classes aab | bbb. Pairs: 6 together in clusters, 1 + 6 in classes, 1 + 3 in both."""
+    vectors = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]
+    found = scores(vectors, [0, 0, 1, 1, 1, 1])
+    both, clusters, classes, pairs = 4, 6, 7, 15
+    expected = clusters * classes / pairs
+    assert found["ari"] == pytest.approx((both - expected) / ((clusters + classes) / 2 - expected))
+    shares = {(0, 0): 2 / 6, (0, 1): 1 / 6, (1, 1): 3 / 6}
+    of_class, of_cluster = {0: 2 / 6, 1: 4 / 6}, {0: 0.5, 1: 0.5}
+    information = sum(p * math.log(p / (of_cluster[c] * of_class[k])) for (c, k), p in shares.items())
+    entropy = [-sum(p * math.log(p) for p in of.values()) for of in (of_class, of_cluster)]
+    assert found["nmi"] == pytest.approx(information / (sum(entropy) / 2))
+    assert found["kmeans_accuracy"] == pytest.approx(5 / 6)
+
+
+def test_the_matching_is_the_best_of_all():
+    generator = np.random.default_rng(0)
+    vectors, labels = generator.normal(size=(80, 2)).astype(np.float32), generator.integers(0, 4, 80)
+    clusters = KMeans(4, n_init=10, random_state=0).fit_predict(vectors)
+    best = max(np.mean(np.array(names)[clusters] == labels) for names in itertools.permutations(range(4)))
+    assert scores(vectors, labels)["kmeans_accuracy"] == best
+
+
+def test_balanced_binary_labels_say_one_thing_three_times():
+    labels = np.repeat([0, 1], 2000)
+    vectors = np.random.default_rng(0).normal(size=(4000, 1)) + 2.4 * labels[:, None]
+    found = scores(vectors, labels)
+    a = found["kmeans_accuracy"]
+    assert 0.85 < a < 0.92
+    assert found["ari"] == pytest.approx((2 * a - 1) ** 2, abs=0.005)
+    assert found["nmi"] == pytest.approx(1 + a * math.log2(a) + (1 - a) * math.log2(1 - a), abs=0.005)
+
+
+def test_collapsed_embeddings_are_one_cluster():
+    found = scores(np.ones((30, 4)), np.arange(30) % 3)
+    assert found == pytest.approx({"ari": 0.0, "nmi": 0.0, "kmeans_accuracy": 1 / 3})
+
+
+def test_only_its_accuracy_has_a_standard_error():
+    found = kmeans(Inputs(np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32), np.arange(50) % 2, None, 5))
+    errors = {score.name: score.standard_error for score in found}
+    accuracy = next(score.value for score in found if score.name == "kmeans_accuracy")
+    assert errors == {
+        "ari": None,
+        "nmi": None,
+        "kmeans_accuracy": pytest.approx((accuracy * (1 - accuracy) / 50) ** 0.5),
+    }
+
+
+@pytest.mark.parametrize("accuracy", [0.55, 0.65, 0.75, 0.85, 0.95, 1.0])
+@pytest.mark.parametrize("share", [0.46, 0.5, 0.54])
+def test_what_the_unit_says_holds(accuracy, share):
+    """Clusters in the line's two halves, whose texts are right in so many of a hundred cases, for either class."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [round(4000 * share), 4000 - round(4000 * share)])
+    right = generator.random(4000) < accuracy
+    vectors = np.where(right, labels, 1 - labels)[:, None] + 0.01 * generator.normal(size=(4000, 1))
+    found = {score.name: score for score in kmeans(Inputs(vectors.astype(np.float32), labels, None, 5))}
+    a = found["kmeans_accuracy"].value
+    entropy = -sum(p * math.log2(p) for p in (a, 1 - a) if p)
+    assert found["ari"].value == pytest.approx((2 * a - 1) ** 2, abs=0.02)
+    assert found["nmi"].value == pytest.approx(1 - entropy, abs=0.02)
+    assert [score.unit for score in found.values()] == [ONE_NUMBER, ONE_NUMBER, ""]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"), [([50, 50], True), ([45, 55], True), ([44, 56], False), ([34, 33, 33], False), ([9], False)]
+)
+def test_where_it_is_said(sizes, said):
+    assert redundant(np.array(sizes), 1.0, 1.0, 1.0) is said
+
+
+def test_it_is_not_said_of_clusters_that_are_not_balanced():
+    """A hundred of a thousand in a pure cluster: a = .6, the formula says NMI = .029, and it is .147."""
+    vectors = np.concatenate([np.zeros(500), np.zeros(400), np.full(100, 9.0)]).astype(np.float32)[:, None]
+    found = {s.name: s for s in kmeans(Inputs(vectors, np.repeat([0, 1], 500), None, 5))}
+    assert (found["kmeans_accuracy"].value, found["nmi"].unit) == (0.6, "")
+    assert found["nmi"].value == pytest.approx(0.147, abs=1e-3)

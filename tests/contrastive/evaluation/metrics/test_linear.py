@@ -1,0 +1,223 @@
+"""The solver's optimum is the one worked out by hand, that of scipy, and that of scikit-learn, on any kind of input."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from contrastive.evaluation import parallel
+from contrastive.evaluation.metrics import newton
+from contrastive.evaluation.metrics.linear import Classifiers, fit
+
+both_losses = pytest.mark.parametrize("loss", ["hinge", "logistic"])
+scaled_or_not = pytest.mark.parametrize("scaled", [True, False])
+
+
+def one(vectors, classes, strength: float = 1.0, *, loss: str = "hinge", scaled: bool = False) -> Classifiers:
+    members = np.ones((1, len(classes)), bool)
+    return fit(vectors, np.asarray(classes), members, np.array([strength]), loss=loss, scaled=scaled)
+
+
+def clouds(texts: int, size: int, classes: int, *, apart: float = 1.0, shares=None, seed: int = 0):
+    """A cloud a class, of dimensions that differ in their spread, away from the origin."""
+    generator = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(classes), generator.choice(classes, texts - classes, p=shares)])
+    vectors = apart * np.eye(classes, size)[labels] + generator.normal(size=(texts, size))
+    return (vectors * generator.lognormal(size=size) + 3).astype(np.float32), labels
+
+
+def peer(vectors, classes, strength: float, loss: str, scaled: bool):
+    """scikit-learn's, at a tolerance at which nothing moves any more."""
+    if loss == "logistic":
+        model = LogisticRegression(C=strength, tol=1e-8, max_iter=20_000)
+    else:
+        dual = len(vectors) < vectors.shape[1]
+        model = LinearSVC(C=strength, dual=dual, tol=1e-8, max_iter=1_000_000, random_state=0)
+    return (make_pipeline(StandardScaler(), model) if scaled else model).fit(vectors.astype(np.float64), classes)
+
+
+TWO = np.array([[-1.0], [1.0]], np.float32)
+
+
+@pytest.mark.parametrize("strength", [0.25, 1.0, 10.0])
+def test_the_hinge_of_two_points_by_hand(strength):
+    """w²/2 + 2C(1 − w)² is least at w = 4C / (1 + 4C)."""
+    found = one(TWO, [0, 1], strength)
+    w = 4 * strength / (1 + 4 * strength)
+    assert found.decide(np.array([[-1.0], [0.0], [2.0]], np.float32), 0) == pytest.approx([-w, 0, 2 * w], abs=1e-6)
+    assert found.predict(TWO, 0).tolist() == [0, 1]
+
+
+def test_the_logistic_of_two_points_by_hand():
+    """w²/2 + 2C·log(1 + e⁻ʷ) is least where w = 2C / (1 + eʷ), so at 1 for C = (1 + e) / 2."""
+    found = one(TWO, [0, 1], (1 + math.e) / 2, loss="logistic")
+    assert found.decide(TWO, 0) == pytest.approx([-1, 1], abs=1e-5)
+
+
+def test_the_scaler_is_that_of_the_rows_of_a_problem_by_hand():
+    """Rows 3 and 7 become −1 and 1; the third, which is not trained on, decides nothing."""
+    vectors, members = np.array([[3.0], [7.0], [1000.0]], np.float32), np.array([[True, True, False]])
+    found = fit(vectors, np.array([0, 1, 0]), members, np.ones(1), loss="hinge", scaled=True)
+    assert found.decide(np.array([[9.0]], np.float32), 0) == pytest.approx([0.8 * (9 - 5) / 2], rel=1e-3)
+
+
+@both_losses
+def test_three_classes_in_the_plane_are_those_of_scipy(loss):
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(30, 2)).astype(np.float32), np.arange(30) % 3
+    one_hot = np.eye(3)[y]
+
+    def objective(flat):
+        w, b = flat.reshape(3, 3)[:, :2], flat.reshape(3, 3)[:, 2]
+        scores = x @ w.T + b
+        if loss == "logistic":
+            return (w**2).sum() / 2 - 2 * (one_hot * log_softmax(scores, 1)).sum()
+        gaps = np.maximum(0, 1 - (2 * one_hot - 1) * scores)
+        return (w**2).sum() / 2 + (b**2).sum() / 2 + 2 * (gaps**2).sum()
+
+    least = minimize(objective, np.zeros(9), tol=1e-12).x.reshape(3, 3)
+    expected = x @ least[:, :2].T + least[:, 2]
+    found = one(x, y, 2.0, loss=loss).decide(x, 0)
+    if loss == "logistic":
+        expected -= expected.mean(1, keepdims=True)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+CASES = {
+    "two classes": clouds(300, 12, 2),
+    "three classes": clouds(300, 12, 3),
+    "twenty classes": clouds(800, 25, 20, apart=2.0),
+    "imbalanced": clouds(400, 8, 3, shares=[0.9, 0.07, 0.03]),
+    "separable": clouds(200, 10, 2, apart=12.0),
+    "fewer rows than dimensions": clouds(60, 150, 3),
+    "a mean of a thousand": (clouds(300, 6, 2)[0] + np.float32(1000), clouds(300, 6, 2)[1]),
+    "duplicates": tuple(np.tile(part, (4, 1) if part.ndim == 2 else 4) for part in clouds(50, 8, 2)),
+    "one dimension": (clouds(200, 2, 2)[0][:, :1], clouds(200, 2, 2)[1]),
+    "a constant dimension": (clouds(200, 6, 2)[0] * np.array([1, 1, 1, 0, 1, 1], np.float32), clouds(200, 6, 2)[1]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@both_losses
+def test_it_is_the_pipeline_of_scikit_learn(case, loss):
+    (vectors, classes), generator = CASES[case], np.random.default_rng(1)
+    members, strengths = generator.random((3, len(classes))) < 0.8, np.array([0.05, 1.0, 1.0])
+    members[:, np.unique(classes, return_index=True)[1]] = True
+    found = fit(vectors, classes, members, strengths, loss=loss, scaled=True)
+    for problem, (rows, strength) in enumerate(zip(members, strengths, strict=True)):
+        model = peer(vectors[rows], classes[rows], strength, loss, scaled=True)
+        expected = model.decision_function(vectors.astype(np.float64))
+        scores = found.decide(vectors, problem)
+        assert np.abs(scores - expected).max() <= 2e-3 * np.abs(expected).max()
+        assert np.mean(found.predict(vectors, problem) != model.predict(vectors.astype(np.float64))) <= 1e-3
+
+
+@pytest.mark.parametrize("case", ["two classes", "three classes", "imbalanced", "fewer rows than dimensions"])
+@both_losses
+def test_without_a_scaler_too(case, loss):
+    vectors, classes = CASES[case]
+    found, model = one(vectors, classes, 0.5, loss=loss), peer(vectors, classes, 0.5, loss, scaled=False)
+    expected = model.decision_function(vectors.astype(np.float64))
+    assert np.abs(found.decide(vectors, 0) - expected).max() <= 3e-3 * np.abs(expected).max()
+
+
+@both_losses
+@pytest.mark.parametrize("size", [1e-20, 1e-3, 1e20])
+def test_the_size_of_the_vectors_does_not_matter_to_a_scaler(loss, size):
+    vectors, classes = clouds(200, 5, 3)
+    plain = one(vectors, classes, loss=loss, scaled=True).decide(vectors, 0)
+    other = (vectors.astype(np.float64) * size).astype(np.float32)
+    assert one(other, classes, loss=loss, scaled=True).decide(other, 0) == pytest.approx(plain, abs=1e-3)
+
+
+@both_losses
+@scaled_or_not
+def test_dimensions_of_very_different_size(loss, scaled):
+    vectors, classes = clouds(200, 4, 2)
+    vectors = vectors * np.array([1e-15, 1, 1e3, 1e10], np.float32)
+    scores = one(vectors, classes, loss=loss, scaled=scaled).decide(vectors, 0)
+    assert np.isfinite(scores).all()
+    if scaled:
+        expected = peer(vectors, classes, 1.0, loss, scaled=True).decision_function(vectors.astype(np.float64))
+        assert scores == pytest.approx(expected, abs=1e-3)
+
+
+@scaled_or_not
+def test_collapsed_vectors_leave_the_intercept_by_hand(scaled):
+    """One score b for 30 and 10 rows: b²/2 + 30(1 + b)² + 10(1 − b)² is least at b = −40/81."""
+    vectors, classes = np.full((40, 3), 0.1, np.float32), np.repeat([0, 1], [30, 10])
+    weight = 3 * 0.01 if not scaled else 0  # without a scaler a weight of a constant is a cheaper intercept
+    b = -40 * (1 + weight) / (1 + 80 * (1 + weight))
+    assert one(vectors, classes, scaled=scaled).decide(vectors, 0) == pytest.approx(np.full(40, b), abs=1e-5)
+
+
+@both_losses
+@scaled_or_not
+def test_rows_that_are_not_trained_on_decide_nothing(loss, scaled):
+    vectors, classes = clouds(120, 5, 3)
+    members = np.arange(120)[None] < 80
+    other = vectors.copy()
+    other[80:] *= 7
+    found = [
+        fit(x, classes, members, np.ones(1), loss=loss, scaled=scaled).decide(vectors, 0) for x in (vectors, other)
+    ]
+    assert found[0] == pytest.approx(found[1], abs=2e-3)
+
+
+@both_losses
+def test_a_row_of_another_size_that_is_not_trained_on(loss):
+    """Its size decides in what units float32 has the others."""
+    vectors, classes = clouds(300, 10, 2)
+    vectors[0] *= 1e4
+    members = np.arange(300)[None] > 0
+    found = fit(vectors, classes, members, np.ones(1), loss=loss, scaled=True).decide(vectors[1:], 0)
+    expected = peer(vectors[1:], classes[1:], 1.0, loss, scaled=True).decision_function(vectors[1:].astype(np.float64))
+    assert np.abs(found - expected).max() <= 3e-3 * np.abs(expected).max()
+
+
+@both_losses
+def test_problems_do_not_see_each_other(loss):
+    vectors, classes = clouds(150, 6, 3)
+    members = np.random.default_rng(0).random((4, 150)) < 0.7
+    strengths = np.array([0.01, 1.0, 1.0, 30.0])
+    together = fit(vectors, classes, members, strengths, loss=loss, scaled=True)
+    for problem in range(4):
+        chosen = slice(problem, problem + 1)
+        alone = fit(vectors, classes, members[chosen], strengths[chosen], loss=loss, scaled=True)
+        assert together.decide(vectors, problem) == pytest.approx(alone.decide(vectors, 0), abs=2e-3)
+
+
+@both_losses
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_same_bits_with_one_thread_and_two(loss, classes):
+    vectors, labels = clouds(3000, 33, classes)
+    members = np.random.default_rng(0).random((3, 3000)) < 0.8
+    found = []
+    for count in (1, 2, 2):
+        with parallel.threads(count):
+            found.append(fit(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
+    for other in found[1:]:
+        assert (other.weights == found[0].weights).all() and (other.intercepts == found[0].intercepts).all()
+
+
+def test_a_search_that_does_not_end_is_told(monkeypatch):
+    monkeypatch.setattr(newton, "STEPS", 1)
+    vectors, classes = clouds(100, 5, 2)
+    with pytest.warns(RuntimeWarning, match="1 of 1 linear classifiers have not reached their optimum after 1 steps"):
+        one(vectors, classes)
+
+
+@both_losses
+def test_blocks_of_rows_change_nothing_but_rounding(monkeypatch, loss):
+    vectors, classes = clouds(200, 5, 3)
+    whole = one(vectors, classes, loss=loss).decide(vectors, 0)
+    for module in ("contrastive.evaluation.metrics.linear", "contrastive.evaluation.metrics.newton"):
+        monkeypatch.setattr(sys.modules[module], "ROWS", 7)
+    assert one(vectors, classes, loss=loss).decide(vectors, 0) == pytest.approx(whole, abs=1e-3)

@@ -1,0 +1,124 @@
+"""Retrieval is that of pytorch-metric-learning, and with ties that of a loop that ranks other classes first."""
+
+import numpy as np
+import pytest
+import torch
+from pytorch_metric_learning.distances import CosineSimilarity
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from pytorch_metric_learning.utils.inference import CustomKNN
+
+from contrastive.errors import UserError
+from contrastive.evaluation.metrics import measure
+from contrastive.evaluation.metrics.types import Inputs
+from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, LABELS, directions, inputs
+
+
+def values(given: Inputs) -> dict[str, float]:
+    return {score.name: score.value for score in measure(["retrieval"], given)}
+
+
+def test_by_hand():
+    """Angles 0, 10, 40 of one class, 25 and 42 of the other, 90 alone: R is 2, 2, 2, 1, 1, and none.
+
+    0: 10 ✓, 25 ✗ → 1/2. 10: 0 ✓ (25 is as far as 15: 0 is nearer), 25 ✗ → 1/2. 40: 42 ✗, 25 ✗ → 0. 25: 10 or 40 → 0.
+    42: 40 ✗ → 0.
+    """
+    angles = np.radians([0, 10, 40, 25, 42, 90])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.array([1, 2, 3, 4, 5, 6])[:, None]
+    first, precision = measure(["retrieval"], Inputs(vectors.astype(np.float32), np.array([0, 0, 0, 1, 1, 2]), None, 5))
+    assert (first.name, first.value, first.count, first.higher_is_better) == ("precision_at_1", 2 / 5, 5, True)
+    assert (precision.name, precision.count, precision.higher_is_better) == ("map_at_r", 5, True)
+    assert precision.value == pytest.approx(1 / 5)
+    assert first.each == pytest.approx([1, 1, 0, 0, 0, np.nan], nan_ok=True)
+    assert precision.each == pytest.approx([0.5, 0.5, 0, 0, 0, np.nan], nan_ok=True)
+    assert first.standard_error == pytest.approx((0.4 * 0.6 / 5) ** 0.5)
+
+
+@pytest.mark.parametrize("sizes", [(700, 300), (100, 80, 60, 20), (2,) * 40, (150, 3, 1, 1)])
+@pytest.mark.parametrize("noise", [0.3, 1.0])
+def test_it_is_that_of_pytorch_metric_learning(sizes, noise):
+    generator = np.random.default_rng(0)
+    labels = generator.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    vectors = (np.eye(40, 40)[labels] + noise * generator.normal(size=(len(labels), 40))).astype(np.float32)
+    calculator = AccuracyCalculator(
+        include=("precision_at_1", "mean_average_precision_at_r"),
+        k="max_bin_count",
+        device=torch.device("cpu"),
+        knn_func=CustomKNN(CosineSimilarity()),
+    )
+    expected = calculator.get_accuracy(torch.tensor(vectors).double(), torch.tensor(labels))
+    assert values(Inputs(vectors, labels, None, 5)) == pytest.approx(
+        {"precision_at_1": expected["precision_at_1"], "map_at_r": expected["mean_average_precision_at_r"]}, abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_it_is_the_loop_that_ranks_other_classes_first(name):
+    first, precision = [], []
+    for text, vector in enumerate(directions(name)):
+        apart = np.square(directions(name) - vector).sum(1)
+        off = 2 * np.linalg.norm(vector - directions(name).mean(0))
+        equal = 1000 * ((vector.size + 20) * 1.1e-16 * off**2 + 4e-15 * off)
+        apart = np.where(apart < equal, 0, [float(f"{away:.10e}") for away in apart])  # equally near
+        others = np.delete(np.arange(len(LABELS)), text)
+        same = LABELS[others] == LABELS[text]
+        ranked = same[np.lexsort((same, apart[others]))]
+        wanted = same.sum()
+        first.append(ranked[0])
+        precision.append(sum(ranked[: k + 1].mean() for k in range(wanted) if ranked[k]) / wanted)
+    found = values(inputs(name))
+    close = 1e-9 if name in ("clouds", "duplicates", "huge", "tiny", "one point", "zeros", "a point a class") else 0.02
+    assert found == pytest.approx({"precision_at_1": np.mean(first), "map_at_r": np.mean(precision)}, abs=close)
+
+
+@pytest.mark.parametrize("name", ["one point", "zeros", "in one direction"])
+def test_what_has_collapsed_finds_nothing_by_luck(name):
+    """Of 120 texts 70 have one class: after the 50 others come, at ranks 51 to 69, some of its own."""
+    worst = 70 / 120 * sum((k - 50) / k for k in range(51, 70)) / 69
+    assert values(inputs(name)) == {"precision_at_1": 0, "map_at_r": pytest.approx(worst)}
+
+
+def test_two_points_with_classes_mixed_find_nothing_by_luck_either():
+    points = np.random.default_rng(0).normal(size=(2, 33)).astype(np.float32)[np.arange(40) % 2]
+    found = values(Inputs(points, np.arange(40) // 20, None, 5))
+    nearest = sum((k - 10) / k for k in range(11, 20)) / 19  # 10 of the other class, then 9 of its own
+    assert found == {"precision_at_1": 0, "map_at_r": pytest.approx(nearest)}
+
+
+def test_each_answer_is_kept_for_paired_tests():
+    first, precision = measure(["retrieval"], inputs("clouds"))
+    assert first.each.dtype == bool and precision.each.dtype == np.float32
+    assert first.each.mean() == first.value and precision.each.mean() == pytest.approx(precision.value)
+
+
+def test_classes_of_one_text_have_none_to_retrieve():
+    with pytest.raises(
+        UserError, match="each of the 3 texts is of a class of its own: there is none to retrieve; give"
+    ):
+        measure(["retrieval"], Inputs(np.ones((3, 2), np.float32), np.arange(3), None, folds=5))
+
+
+def test_tight_classes_are_no_copies():
+    """Two classes whose cosine inside is .99997, opposite each other: all of what is nearest has the class."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    vectors = np.ones((400, 768)) * (1 - 2 * labels[:, None]) + 0.0055 * generator.normal(size=(400, 768))
+    wrong = np.flatnonzero(generator.random(400) < 0.05)
+    vectors[wrong] += 0.005 * generator.choice([-1, 1], size=768) * 4  # a group of their own beside the class
+    labels[wrong] = 1 - labels[wrong]
+    first = measure(["retrieval"], Inputs(vectors.astype(np.float32), labels, None, 5))[0]
+    exact = vectors.astype(np.float32).astype(np.float64)
+    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    cosines = exact @ exact.T - 3 * np.eye(400)
+    assert first.value == np.mean(labels[cosines.argmax(1)] == labels) > 0.9
+
+
+def test_a_vector_of_zeros_is_near_to_nothing():
+    """Its cosine with every other is 0, so that it is nobody's nearest where others agree more."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    vectors = (np.eye(2, 8)[labels] + 0.1 * generator.normal(size=(60, 8))).astype(np.float32)
+    vectors[7] = 0
+    found = {score.name: score for score in measure(["retrieval", "knn"], Inputs(vectors, labels, None, 5))}
+    assert found["precision_at_1"].each[np.arange(60) != 7].all()
+    assert found["knn_cosine_accuracy"].each[np.arange(60) != 7].all()

@@ -1,0 +1,72 @@
+"""What every entry of POSTS keeps, whatever it does to vectors."""
+
+import numpy as np
+import pytest
+
+from contrastive.config import registry
+from contrastive.config.evaluation import Evaluation
+from contrastive.errors import UserError
+from contrastive.evaluation import parallel
+from contrastive.evaluation.post import POSTS, fit
+
+every_post = pytest.mark.parametrize("name", [*POSTS, "whiten:5"])
+
+
+def clouds(texts: int = 120, size: int = 12, seed: int = 0) -> np.ndarray:
+    """Correlated vectors away from zero, one cloud for all seeds."""
+    mixing = np.random.default_rng(7).normal(size=(size, size))
+    return (np.random.default_rng(seed).normal(size=(texts, size)) @ mixing + 5).astype(np.float32)
+
+
+@every_post
+def test_an_experiment_may_name_it(name):
+    assert Evaluation(post=(name,)).post == (name,)
+    assert name.partition(":")[0] in registry.entries("contrastive.evaluation.post", "POSTS")
+
+
+@every_post
+def test_any_vectors_become_finite_ones_of_one_width(name):
+    apply = fit(name, clouds())
+    for other in (clouds(7, seed=1), clouds(1, seed=2), clouds(0)):
+        made = apply(other)
+        assert made.shape == (len(other), 5 if name == "whiten:5" else 12)
+        assert made.dtype == np.float32 and np.isfinite(made).all()
+
+
+@every_post
+def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
+    train, other = clouds(600, 48), clouds(50, 48, seed=1)
+    found = []
+    for count in (1, 1, 2):
+        with parallel.threads(count):
+            found.append(fit(name, train)(other).tobytes())
+    assert found[0] == found[1] == found[2]
+
+
+@every_post
+def test_vectors_are_left_as_they_were(name):
+    train, other = clouds(), clouds(9, seed=1)
+    kept = train.copy(), other.copy()
+    fit(name, train)(other)
+    assert (train == kept[0]).all() and (other == kept[1]).all()
+
+
+@every_post
+def test_collapsed_embeddings_become_zeros_or_at_least_numbers(name):
+    collapsed = np.full((30, 12), 3.3, np.float32)
+    collapsed[::2] = np.nextafter(collapsed[::2], 4)  # the rounding of an encoder
+    made = fit(name, collapsed)(collapsed)
+    assert np.ptp(made, 0).max() == 0 and np.isfinite(made).all()
+    assert name == "flow" or (made == 0).all()
+
+
+@every_post
+def test_what_cannot_be_fitted(name):
+    with pytest.raises(
+        UserError, match=f"{name} is fitted on training embeddings; it needs at least 2, and there are 1"
+    ):
+        fit(name, clouds(1))
+    broken = clouds()
+    broken[3, 2], broken[5] = np.nan, np.inf
+    with pytest.raises(UserError, match=f"{name}: 2 of 120 training embeddings hold NaN or infinity"):
+        fit(name, broken)

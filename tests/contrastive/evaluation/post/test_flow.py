@@ -1,0 +1,126 @@
+"""The flow is invertible, its density is a density, and fitting it makes held-out vectors likelier."""
+
+import math
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from contrastive.errors import UserError
+from contrastive.evaluation.post import fit
+from contrastive.evaluation.post.flow import flow
+from contrastive.evaluation.post.glow import ActNorm, Coupling, Glow, Mixing
+from tests.contrastive.evaluation.post.test_contract import clouds
+
+fitted = sys.modules[flow.__module__].fitted
+
+
+def crescents(texts: int, seed: int) -> np.ndarray:
+    """Bent clouds in eight dimensions, which no linear map makes normal."""
+    generator = np.random.default_rng(seed)
+    flat = generator.normal(size=(texts, 8))
+    flat[:, 4:] = 0.3 * flat[:, 4:] + flat[:, :4] ** 2 - 1
+    return (flat / flat.std()).astype(np.float32)
+
+
+def trained(size: int = 9) -> Glow:
+    return fitted(clouds(200, size) / 5 - 1, steps=20)
+
+
+def test_a_step_by_hand():
+    """Mean 3, standard deviation 2; the matrix that turns by a quarter; a half moved by what the other says."""
+    norm = ActNorm(1)
+    norm.start(torch.tensor([[1.0], [3.0], [5.0]]))
+    assert norm(torch.tensor([[7.0]])).item() == pytest.approx(2) and norm.log_det().item() == pytest.approx(
+        -math.log(2)
+    )
+    mixing = Mixing(2, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        mixing.lower.zero_(), mixing.upper.zero_(), mixing.log_diagonal.fill_(math.log(3))
+        mixing.order.copy_(torch.tensor([1, 0])), mixing.sign.copy_(torch.tensor([1.0, -1.0]))
+    assert mixing(torch.tensor([[1.0, 2.0]])).tolist() == [[pytest.approx(-6), pytest.approx(3)]]
+    assert mixing.log_det().item() == pytest.approx(math.log(9))
+    coupling = Coupling(2, 1, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for weight in coupling.weights:
+            weight.fill_(2)
+    assert coupling(torch.tensor([[1.0, 1.0], [-1.0, 1.0]])).tolist() == [[1, 9], [-1, 1]]
+
+
+@pytest.mark.parametrize("size, entering", [(16, [16, 8, 4]), (9, [9, 4, 2]), (5, [5, 2]), (3, [3]), (2, [2])])
+def test_three_levels_of_three_steps_where_there_are_enough_dimensions(size, entering):
+    glow = trained(size)
+    assert glow.sizes == entering and [len(level) for level in glow.levels] == [9] * len(entering)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 16])
+def test_the_inverse_gives_the_vectors_back(size):
+    glow, vectors = trained(size), torch.from_numpy(clouds(30, size, seed=1) / 5 - 1)
+    assert glow(vectors).shape == vectors.shape
+    torch.testing.assert_close(glow.inverse(glow(vectors)), vectors, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [2, 7, 9])
+def test_the_log_determinant_is_that_of_the_jacobian(size):
+    glow = trained(size).double()
+    for vector in torch.from_numpy(clouds(3, size, seed=1)).double():
+        jacobian = torch.autograd.functional.jacobian(lambda x: glow(x[None])[0], vector)
+        assert glow.log_det().item() == pytest.approx(torch.linalg.slogdet(jacobian)[1].item(), abs=1e-6)
+
+
+def test_the_likelihood_is_a_density_of_the_vectors():
+    """Without couplings the flow is linear, and its density a normal distribution's, which scipy knows."""
+    glow = Glow(4, levels=2, depth=2, hidden=3, generator=torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        for parameter in (p for name, p in glow.named_parameters() if "log_" in name or "shift" in name):
+            parameter.add_(0.3)
+    origin, axes = glow(torch.zeros(1, 4).double()), glow(torch.eye(4).double())
+    matrix = torch.linalg.inv((axes - origin).T).detach().numpy()
+    mean = -matrix @ origin[0].detach().numpy()
+    vectors = np.random.default_rng(0).normal(size=(5, 4))
+    expected = multivariate_normal(mean, matrix @ matrix.T).logpdf(vectors)
+    assert glow.log_likelihood(torch.from_numpy(vectors)).detach().numpy() == pytest.approx(expected)
+
+
+def test_held_out_vectors_become_likelier_the_longer_it_fits():
+    train, other = crescents(2000, 0), torch.from_numpy(crescents(1000, 1))
+    likely = [fitted(train, steps).log_likelihood(other).mean().item() for steps in (0, 20, 60, 200)]
+    assert likely == sorted(likely) and likely[-1] > likely[0] + 1
+    exact = multivariate_normal(train.mean(0), np.cov(train.T)).logpdf(other.numpy()).mean()
+    assert likely[-1] > exact + 0.5  # bent, which no normal distribution is
+
+
+def test_latents_are_nearly_standard_normal():
+    made = fit("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
+    assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.2)
+    assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.3)
+
+
+def test_few_vectors_are_not_learnt_by_heart():
+    """600 vectors of 384 dimensions, in a few seconds; held-out ones gain."""
+    train, other = (clouds(600, 384, seed) / 20 for seed in (0, 1))
+    begin = time.process_time()
+    gained = fitted(train)
+    assert time.process_time() - begin < 10  # 1.5 s alone on one core
+    before, after = (
+        glow.log_likelihood(torch.from_numpy(other)).mean().item() for glow in (fitted(train, steps=0), gained)
+    )
+    assert after > before
+
+
+def test_the_global_random_state_and_the_threads_are_left_alone():
+    before, threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        fit("flow", clouds())(clouds(5))
+        assert torch.equal(torch.get_rng_state(), before) and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_one_dimension_has_no_halves():
+    with pytest.raises(UserError, match="flow couples two halves of the dimensions; the embeddings have 1"):
+        fit("flow", clouds(20, 1))

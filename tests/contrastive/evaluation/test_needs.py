@@ -1,0 +1,108 @@
+"""What an evaluation reads is embedded when a cell has trained, or later from its weights: the same, to the bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.evaluation import Evaluation
+from contrastive.data import tokens as token_store
+from contrastive.errors import UserError
+from contrastive.evaluation import embed
+from contrastive.evaluation.needs import lacking
+from contrastive.models import text_vectors
+from contrastive.runs import store
+from contrastive.stages import stages
+from contrastive.stages.request import Asked
+from contrastive.views import batches
+from contrastive.views.types import Encoded, Hidden
+from tests.contrastive.training.test_train import home, make, source  # noqa: F401, fixtures
+
+MORE = Evaluation(
+    splits=("test", "train"),
+    metrics=("knn", "alignment"),
+    vectors=("cls", "mean", "first_last", "layer:0:cls"),
+    post=("standardise",),
+)
+
+
+def trained(cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
+    folder = store.run_folder(cell_id(identity(cell)))
+    stages.train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
+    return folder
+
+
+def arrays(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "embeddings.npz") as stored:
+        return dict(stored)
+
+
+def test_vectors_of_a_text_by_hand():
+    """Two blocks, one text of two tokens and one of padding."""
+    mask = torch.tensor([[True, True, False]])
+    batch = batches.Batch(torch.zeros(1, 3, dtype=torch.int64), mask, ~mask, torch.zeros(1, dtype=torch.int64))
+    first, last = torch.tensor([[[1.0], [3], [100]]]), torch.tensor([[[10.0], [20], [100]]])
+    encoded = Encoded(
+        Hidden((first, first, last), 0), batch, lambda states, _: states[:, 0], lambda it: it, lambda *_: mask
+    )
+    expected = {"cls": 10, "mean": 15, "first_last": (2 + 15) / 2, "layer:0:cls": 1, "layer:1:mean": 15}
+    assert {name: float(text_vectors.of(name, encoded)) for name in expected} == expected
+
+
+def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):  # noqa: F811
+    found = arrays(trained(make(source)))
+    assert set(found) == {f"{split}{kind}" for split in ("validation", "test") for kind in ("", ".labels", ".ids")}
+
+
+def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
+    cell = make(source, encoder={"pooling": "mean"})
+    folder = trained(cell, MORE)
+    found = arrays(folder)
+    assert found["train"].shape == (64, 32) and found["test/first_last"].shape == (32, 32)
+    assert (found["test/mean"] == found["test"]).all() and (found["test/cls"] != found["test"]).any()
+    pairs = found["test.twice"]
+    assert pairs.shape == (32, 2, 32) and (pairs[:, 0] != pairs[:, 1]).any(1).all()
+    with np.load(folder / "predictions.npz") as guesses:
+        assert guesses["train.logits"].shape == (64, 2)
+    tokens = token_store.open(stages.prepare(cell))
+    texts = tokens.splits["test"]
+    batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
+    model = embed.restore(cell, folder, tokens)
+    states = model.eval().encode(batch)
+    np.testing.assert_allclose(found["test/layer:0:cls"], states.hidden[0][:, 0].detach(), atol=1e-5)
+
+
+def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):  # noqa: F811
+    cell = make(source)
+    early = arrays(trained(cell, MORE))
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "other"))
+    folder = trained(cell)
+    weights = (folder / "checkpoint" / "weights.safetensors").stat().st_ino
+    stages.evaluate_cell(folder, Evaluation())
+    assert not lacking(folder, Evaluation()) and lacking(folder, MORE)
+    stages.evaluate_cell(folder, MORE)
+    late = arrays(folder)
+    assert early.keys() == late.keys() and all((early[name] == late[name]).all() for name in early)
+    assert (folder / "checkpoint" / "weights.safetensors").stat().st_ino == weights, "it has been trained again"
+    assert store.finished(folder) and store.damage(folder, "TRAINED", thorough=True) is None
+    names = {score["name"] for score in store.read_json(folder / "scores.json")["scores"]}
+    assert {"test.knn_accuracy", "train.knn_accuracy", "first_last/standardise/train.knn_accuracy"} <= names
+    assert "test.alignment_dropout" in names and "cls/test.alignment_dropout" not in names
+
+
+def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home):  # noqa: F811
+    cell = make(source)
+    with pytest.raises(UserError, match="layer:2:cls is asked for, and the blocks of scratch:bert are 0 to 1"):
+        trained(cell, Evaluation(vectors=("layer:2:cls",)))
+    assert not list(home.rglob("weights.safetensors"))
+
+
+def test_too_few_texts_for_the_folds_stop_no_cell(source, home):  # noqa: F811
+    evaluation = Evaluation(splits=("validation",), folds=9)
+    folder = trained(make(source), evaluation)
+    stages.evaluate_cell(folder, evaluation)
+    found = store.read_json(folder / "scores.json")
+    assert "validation.accuracy" in {score["name"] for score in found["scores"]}
+    assert list(found["notes"]) == ["validation.svm", "validation.knn"]

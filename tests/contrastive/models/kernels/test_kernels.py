@@ -1,0 +1,255 @@
+"""Quick products: the plain ones but for rounding, with their gradients; and nothing else of a model is touched."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
+from contrastive.data import tokens as token_store
+from contrastive.evaluation import embed
+from contrastive.models import model as models
+from contrastive.models.kernels import kernels
+from contrastive.runs import store
+from contrastive.stages import stages
+from contrastive.stages.request import Asked
+from contrastive.training import train
+from contrastive.views.batches import collate
+from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
+
+FAST = Speed(kernels="fast", reuse="none")
+PLAIN = Speed(reuse="none")
+ONEDNN_PAYS = kernels.onednn_pays
+CLOSE = {"atol": 2e-5, "rtol": 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def maker(monkeypatch: pytest.MonkeyPatch):
+    """Of a processor on which it pays, whosever this one is."""
+    monkeypatch.setattr(kernels, "onednn_pays", lambda: True)
+
+
+@pytest.mark.parametrize(("processor", "pays"), [("AMD EPYC 9654", True), ("Intel(R) Xeon(R) Processor", False)])
+def test_products_are_left_to_mkl_where_it_is_as_quick(processor: str, pays: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels.provenance, "processor", lambda: processor)
+    monkeypatch.setattr(kernels, "onednn_pays", ONEDNN_PAYS)
+    ONEDNN_PAYS.cache_clear()
+    model = nn.Sequential(nn.Linear(4, 4))
+    kernels.quicken(model)
+    ONEDNN_PAYS.cache_clear()
+    assert type(model[0]) is (kernels.Linear if pays else nn.Linear)
+
+
+def quick(*shape: int, bias: bool = True) -> nn.Linear:
+    torch.manual_seed(0)
+    linear = nn.Sequential(nn.Linear(*shape, bias=bias))
+    kernels.quicken(linear)
+    assert type(linear[0]) is kernels.Linear
+    return linear[0]
+
+
+def inputs() -> dict[str, Tensor]:
+    """Of 24 numbers each, laid out in memory in all the ways that a model may give them."""
+    torch.manual_seed(1)
+    whole = torch.randn(6, 7, 24)
+    return {
+        "one text": torch.randn(1, 24),
+        "three axes": whole,
+        "first tokens": whole[:, 0],
+        "one row": torch.randn(24),
+        "turned": torch.randn(24, 5).t(),
+        "spread": torch.randn(1, 24).expand(5, 24),
+        "every other": torch.randn(5, 48)[:, ::2],
+        "four axes": torch.randn(2, 3, 4, 24),
+    }
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", inputs())
+@pytest.mark.parametrize("end", ["product", "sum", "rows"])
+def test_a_product_and_its_gradients_are_those_of_float64(name: str, bias: bool, end: str):
+    linear = quick(24, 10, bias=bias)
+    exact, given = copy.deepcopy(linear).double(), inputs()[name]
+    found: list[list[Tensor]] = []
+    for module, x in ((linear, given.requires_grad_()), (exact, given.detach().double().requires_grad_())):
+        y = module(x)
+        torch.manual_seed(2)
+        weights = torch.randn(y.shape, dtype=torch.float64).to(y.dtype)
+        value = {"product": (y * weights).sum(), "sum": y.sum(), "rows": y.select(-1, 3).sum()}[end]
+        leaves = [x, *module.parameters()]
+        found.append([y, *torch.autograd.grad(value, leaves)])
+    for quickly, exactly in zip(*found, strict=True):
+        assert quickly.dtype == torch.float32 and quickly.shape == exactly.shape
+        torch.testing.assert_close(quickly.double(), exactly, **CLOSE)
+
+
+def test_a_large_product_is_that_of_float64_and_always_the_same():
+    x, linear = torch.randn(64, 768), quick(768, 768)
+    with torch.no_grad():
+        torch.testing.assert_close(linear(x).double(), copy.deepcopy(linear).double()(x.double()), **CLOSE)
+        assert torch.equal(linear(x), linear(x))
+
+
+def test_what_has_no_gradient_keeps_nothing_for_one():
+    """As a frozen weight under an adapter, whose input would be kept for nothing."""
+    linear, kept = quick(24, 10), []
+    x = torch.randn(6, 24, requires_grad=True)
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tuple(tensor.shape))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        linear.requires_grad_(False)(x).sum().backward()
+        assert kept == [(10, 24)] and x.grad is not None
+        kept.clear()
+        linear.requires_grad_(True)(x.detach()).sum().backward()
+        assert kept == [(6, 24)] and linear.weight.grad is not None
+        with torch.no_grad():
+            assert linear(x).grad_fn is None and kept == [(6, 24)]
+
+
+@pytest.mark.parametrize("case", ["bf16", "float64", "empty"])
+def test_other_than_float32_is_left_to_pytorch(case: str, monkeypatch: pytest.MonkeyPatch):
+    def never(*_):
+        raise AssertionError("a quick product")
+
+    linear = quick(24, 10)
+    monkeypatch.setattr(kernels, "product", never)
+    with pytest.raises(AssertionError, match="a quick product"):
+        linear(torch.randn(5, 24))
+    expected, x = nn.Linear.forward, torch.randn(0 if case == "empty" else 5, 24, requires_grad=True)
+    if case == "float64":
+        linear, x = linear.double(), x.detach().double().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=case == "bf16"):
+        y, plain = linear(x), expected(linear, x)
+    assert torch.equal(y, plain) and y.dtype == {"bf16": torch.bfloat16, "float64": torch.float64}.get(case, x.dtype)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
+
+
+class Own(nn.Linear):
+    """Of another library, with a way of its own."""
+
+
+def test_a_model_keeps_its_weights_their_names_and_what_is_no_plain_product():
+    torch.manual_seed(0)
+    model = nn.ModuleDict({"plain": nn.Linear(4, 4), "own": Own(4, 4), "attention": nn.MultiheadAttention(4, 2)})
+    model["shared"] = model["plain"]
+    before = {name: (id(p), p.detach().clone()) for name, p in model.named_parameters()}
+    kinds = {name: type(module) for name, module in model.named_modules()}
+    for _ in range(2):  # the second time nothing is left to do
+        kernels.quicken(model)
+        now = {name: type(module) for name, module in model.named_modules()}
+        assert {name for name in kinds if now[name] is not kinds[name]} == {"plain"}
+        assert now["plain"] is kernels.Linear and model["shared"] is model["plain"]
+        assert all(id(p) == before[n][0] and torch.equal(p, before[n][1]) for n, p in model.named_parameters())
+    assert type(copy.deepcopy(model)["plain"]) is kernels.Linear
+
+
+def train_with(cell: Cell, speed: Speed, home: Path) -> Path:  # noqa: F811
+    """In a home of its own, since how a cell is computed is no part of its name."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ABLATE_HOME", str(home / speed.kernels / speed.reuse))
+        folder = store.run_folder(cell_id(identity(cell)))
+        stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    return folder
+
+
+def curve(folder: Path) -> np.ndarray:
+    return np.array([json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()])
+
+
+# At rates of a size that people train with: large ones make of a rounding error another cell, whatever the products.
+RATES = {"encoder_lr": 1e-4, "head_lr": 1e-3}
+CELLS = [
+    {"loss": "ce+supcon", "view": "topk_tokens", "k": 3},
+    {"loss": "moco"},
+    {"loss": "rdrop", "encoder": {"tune": {"lora": {"r": 2, "dropout": 0.1}}}},
+    {"loss": "ce+barlow", "encoder": {"model": "scratch:deberta-v2", "tune": {"last_blocks": 1}}},
+    {"loss": "clear+mlm", "training": {"micro_batch": 3}},
+]
+
+
+@pytest.mark.parametrize("settings", CELLS, ids=lambda settings: settings["loss"])
+def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
+    settings: dict,
+    source: str,  # noqa: F811
+    home: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    asked: list[tuple[int, ...]] = []
+    real = kernels.product
+    monkeypatch.setattr(kernels, "product", lambda *given: asked.append(given[0].shape) or real(*given))
+    training = RATES | settings.get("training", {})
+    cell = make(source, data={"train": 24}, **settings | {"training": training})
+    plain = train_with(cell, PLAIN, home)
+    assert not asked
+    fast = train_with(cell, FAST, home)
+    assert len(asked) > 100
+    np.testing.assert_allclose(curve(fast), curve(plain), rtol=1e-6)
+    names = [set(load_file(folder / "checkpoint" / "weights.safetensors")) for folder in (plain, fast)]
+    assert names[0] == names[1]
+    told = [store.read_json(folder / "provenance.json")["speed"]["kernels"] for folder in (plain, fast)]
+    assert told == ["plain", "fast"]
+
+
+def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source: str, home: Path):  # noqa: F811
+    cell = make(source, data={"train": 16}, loss="ce+simcse")
+    first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
+    assert numbers(first) == numbers(second)
+    tokens = token_store.open(stages.prepare(cell))
+    texts = tokens.splits["test"]
+    batch = collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
+    with np.load(first / "embeddings.npz") as arrays:
+        stored = arrays["test"]
+    found = [embed.restore(cell, first, tokens, speed).predict(batch).embedding.numpy() for speed in (FAST, PLAIN)]
+    for vectors in found:
+        np.testing.assert_allclose(vectors, stored, atol=1e-5)
+
+
+def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
+    source: str,  # noqa: F811
+    home: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    cell = make(source, data={"train": 32}, loss="ce+simcse")
+    undisturbed, steps, real = curve(train_with(cell, PLAIN, home)), [], train.save_checkpoint
+
+    def die(*arguments):
+        real(*arguments)
+        steps.append(arguments[1])
+        raise KeyboardInterrupt
+
+    folder = store.run_folder(cell_id(identity(cell)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(train, "save_checkpoint", die)
+        stages.train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))
+    stages.train_cell(folder, Asked(cell, "a cell", 2, speed=PLAIN))
+    assert steps == [2]
+    np.testing.assert_allclose(curve(folder), undisturbed, rtol=1e-6)
+
+
+def test_under_bf16_nothing_differs(source: str, home: Path):  # noqa: F811
+    """Its products are half precision; what is left in float32 is no product."""
+    cell = make(source, data={"train": 16}, training={"precision": "bf16"}, loss="ce")
+    plain, fast = (train_with(cell, speed, home) for speed in (PLAIN, FAST))
+    assert np.array_equal(curve(plain), curve(fast))
+
+
+def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):  # noqa: F811
+    split = make(source, training={"sharding": "fsdp"}, loss="ce")
+    tokens = token_store.open(stages.prepare(split))
+    assert stages.used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
+    for training, kind in (({}, kernels.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
+        cell = make(source, training=training, loss="moco")
+        model = models.build(cell, token_store.open(stages.prepare(cell)), FAST)
+        found = {type(module) for module in model.modules() if isinstance(module, nn.Linear)}
+        assert found == {kind}  # of the slow copy and the head too

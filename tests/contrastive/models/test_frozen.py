@@ -1,0 +1,263 @@
+"""Frozen blocks computed apart: no bit differs, nothing that a view reads is hidden, and what is still is told."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
+
+from contrastive.config.experiment import Cell
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
+from contrastive.models import frozen
+from contrastive.models import model as models
+from contrastive.sources import locate
+from contrastive.sources.encoder_shape import cut
+from contrastive.stages import stages
+from contrastive.training.gradcache import tensors
+from contrastive.views import VIEWS
+from contrastive.views.batches import Batch, collate
+from contrastive.views.types import Hidden
+from tests.contrastive.training.test_train import make, source  # noqa: F401, a fixture
+
+BLOCKS = 4
+SIZES = {"layers": BLOCKS, "hidden": 16, "heads": 2, "vocabulary": 300}
+PAIRED = {"positive": "same", "negative": "other"}
+MODELS = ("scratch:bert", "scratch:deberta-v2", "roberta")
+
+# A loss for each view, and the settings that say which blocks it reads.
+LOSS = {"cls": "supcon", "topk_tokens": "supcon", "cluster": "supcon", "layers": "supcon", "multiview": "supcon"}
+LOSS |= {"momentum": "moco", "pair": "simcse_sup", "contextual": "simcse+mlm", "span": "declutr"}
+SETTINGS: dict[str, list[dict]] = {
+    "layers": [
+        *({"layers": blocks, "level": "sentence"} for blocks in ((0,), (3,), (1, 2))),
+        *({"layers": blocks, "level": "token", "k": 3} for blocks in ((0, 3), (3,), (2,))),
+    ],
+    "multiview": [{}, *({"middle": block} for block in range(BLOCKS))],
+    "topk_tokens": [{"k": 3}],
+    "cluster": [{"k": 4, "clusters": 2}],
+    "consert": [{"change": change} for change in ("feature_cutoff", "token_cutoff")],
+}
+PLAIN = [view for view in VIEWS if view not in SETTINGS and view != "backtranslation"]  # which needs the user's models
+OBJECTIVES = [
+    {"loss": LOSS.get(view, "simcse"), "view": view} | settings
+    for view in [*PLAIN, *SETTINGS]
+    for settings in SETTINGS.get(view, [{}])
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ABLATE_HOME", str(folder := tmp_path_factory.mktemp("home")))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def roberta(source: str, home: Path) -> str:  # noqa: F811
+    """One begun at random, in a folder with its tokenizer."""
+    tokens = tokens_of(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
+    shape = {"num_hidden_layers": BLOCKS, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    config = RobertaConfig(
+        vocab_size=tokens.vocab_size, pad_token_id=tokens.pad_id, max_position_embeddings=60, type_vocab_size=1, **shape
+    )
+    torch.manual_seed(0)
+    RobertaForMaskedLM(config).save_pretrained(home / "roberta")
+    PreTrainedTokenizerFast.from_pretrained(tokens.tokenizer).save_pretrained(home / "roberta")
+    return f"file:{home / 'roberta'}"
+
+
+def cell_of(source: str, model: str, tune: dict, training: dict | None = None, **objective) -> Cell:  # noqa: F811
+    encoder = {"model": model, "tune": tune, "scratch": SIZES if model.startswith("scratch:") else None}
+    return make(source, encoder=encoder, data=PAIRED, training=training, **objective)
+
+
+@cache
+def tokens_of(cell: Cell) -> Tokens:
+    return token_store.open(stages.prepare(cell))
+
+
+def built(cell: Cell) -> tuple[models.Model, Batch]:
+    """In training mode, so with all its dropout, and a few texts of unlike lengths."""
+    tokens = tokens_of(cell)
+    torch.manual_seed(0)
+    model = models.build(cell, tokens).train()
+    return model, collate(tokens.splits["train"], np.arange(5), tokens.pad_id, tokens.special_ids)
+
+
+def step(model: models.Model, batch: Batch, count: int) -> dict[str, Tensor]:
+    """What a batch gives to the losses, and the gradient of the weights that train, with so many blocks apart."""
+    model.cut = count
+    model.zero_grad()
+    torch.manual_seed(7)
+    output = model(batch)
+    given = tensors(output)
+    numbers = torch.Generator().manual_seed(3)
+    sum((tensor * torch.randn(tensor.shape, generator=numbers)).sum() for tensor in given).backward()
+    found = {f"output {i}": tensor.detach() for i, tensor in enumerate(given)}
+    found |= {f"targets {i}": g.targets for i, g in enumerate(output.groups) if g.targets is not None}
+    found |= {f"mask {i}": group.mask for i, group in enumerate(output.groups)}
+    return found | {n: p.grad for n, p in model.named_parameters() if p.grad is not None} | {"next": torch.rand(3)}
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    assert [name for name in expected if not torch.equal(found[name], expected[name])] == []
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in list(o.values())[1:]))
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
+    kind: str,
+    objective: dict,
+    source: str,  # noqa: F811
+    roberta: str,
+):
+    """And one block more apart would hide what the view reads, or is one that trains."""
+    name = roberta if kind == "roberta" else kind
+    model, batch = built(cell := cell_of(source, name, {"last_blocks": 1}, **objective))
+    assert model.cut == cut(cell) <= BLOCKS - 1
+    if model.cut:
+        assert_equal(step(model, batch, model.cut), step(model, batch, 0))
+    if cut(cell) < BLOCKS - 1:
+        with pytest.raises(IndexError, match="was not computed"):
+            step(model, batch, cut(cell) + 1)
+    for tuned in range(2, BLOCKS + 1):
+        assert cut(cell_of(source, name, {"last_blocks": tuned}, **objective)) == min(BLOCKS - tuned, cut(cell))
+
+
+TUNES = [
+    {"last_blocks": 2},
+    {"last_blocks": 3},
+    {"last_blocks": 1, "frozen_dropout": False},
+    {"last_blocks": 1, "lora": {"r": 2, "dropout": 0.3}},
+    {"last_blocks": 2, "lora": {"r": 2}, "frozen_dropout": False},
+]
+
+
+@pytest.mark.parametrize("tune", TUNES, ids=str)
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, source: str, roberta: str):  # noqa: F811
+    name = roberta if kind == "roberta" else kind
+    model, batch = built(cell_of(source, name, tune, loss="rdrop"))
+    assert model.cut == BLOCKS - tune["last_blocks"]
+    for name, parameter in model.named_parameters():
+        if name.endswith("lora_B.default.weight"):  # which begins as zeros, and would hide what comes from below
+            torch.nn.init.normal_(parameter)
+    apart = step(model, batch, model.cut)
+    assert_equal(apart, step(model, batch, 0))
+    trained = {int(name.partition(".layer.")[2].partition(".")[0]) for name in apart if ".layer." in name}
+    assert trained == set(range(BLOCKS - tune["last_blocks"], BLOCKS))
+
+
+def test_where_nothing_of_the_encoder_trains_all_of_it_is_apart(source: str, home: Path):  # noqa: F811
+    model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 0}, loss="rdrop"))
+    assert model.cut == BLOCKS
+    assert_equal(step(model, batch, BLOCKS), step(model, batch, 0))
+
+
+def test_nothing_is_apart_where_nothing_is_frozen_or_processes_split_the_weights(
+    source: str,  # noqa: F811
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    whole = cell_of(source, "scratch:bert", {}, loss="ce")
+    adapted = cell_of(source, "scratch:bert", {"lora": {"r": 2}}, loss="ce")
+    assert cut(whole) == cut(adapted) == built(whole)[0].cut == built(adapted)[0].cut == 0
+    last = {"last_blocks": 1}
+    assert cut(cell_of(source, "scratch:bert", last, {"processes": 2}, loss="ce")) == BLOCKS - 1
+    assert cut(cell_of(source, "scratch:bert", last, {"processes": 2, "sharding": "fsdp"}, loss="ce")) == 0
+    monkeypatch.setattr(locate, "has_convolution", lambda encoder: True)  # of DeBERTa's largest, after block 0
+    assert cut(cell_of(source, "scratch:deberta-v2", last, loss="ce")) == 0
+
+
+def test_a_convolution_is_read_from_the_configuration(roberta: str, source: str):  # noqa: F811
+    cell = cell_of(source, roberta, {"last_blocks": 1}, loss="ce")
+    assert not locate.has_convolution(cell.encoder) and cut(cell) == BLOCKS - 1
+    path = Path(roberta.removeprefix("file:")) / "config.json"
+    path.write_text((before := path.read_text()).replace("{", '{"conv_kernel_size": 3,', 1))
+    assert locate.has_convolution(cell.encoder) and cut(cell) == 0
+    path.write_text(before)
+
+
+def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
+    source: str,  # noqa: F811
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
+    apart: list[int] = []
+    monkeypatch.setattr(model, "below", lambda *given: apart.append(given[2]) or frozen.below(*given))
+    places = torch.arange(batch.input_ids.shape[1]).expand(batch.input_ids.shape)
+    for changes in ({"alter": torch.zeros_like}, {"positions": places.flip(1)}):
+        assert model.encode(batch, **changes).hidden.first == 0 and apart == []
+    assert model.encode(batch).hidden.first == 3 and apart == [3]
+
+
+def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
+    states = [torch.full((1, 1, 1), float(number)) for number in range(2, 5)]  # into blocks 2 and 3, and the output
+    hidden = Hidden(states, 2)
+    assert len(hidden) == 4
+    assert [float(hidden[block]) for block in (1, 2, 3, -1, -2, -3)] == [2, 3, 4, 4, 3, 2]
+    assert [float(hidden.into(block)) for block in (2, 3)] == [2, 3]
+    for ask in (lambda: hidden[0], lambda: hidden[-4], lambda: hidden.into(1)):
+        with pytest.raises(IndexError, match="what went into block 1 was not computed: blocks 2 to 3 were"):
+            ask()
+    with pytest.raises(IndexError, match="block 5 was not computed"):
+        hidden[4]
+
+
+def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, home: Path):  # noqa: F811
+    model, _ = built(cell_of(source, "scratch:bert", {"last_blocks": 2}, loss="ce"))
+    names, own = [name for name, _ in model.named_parameters()], model.backbone.embeddings
+    with pytest.raises(RuntimeError, match="planted"), frozen.only(model.backbone, slice(1), nn.Identity()):
+        assert len(model.backbone.encoder.layer) == 1
+        raise RuntimeError("planted")
+    assert len(model.backbone.encoder.layer) == BLOCKS and model.backbone.embeddings is own
+    assert [name for name, _ in model.named_parameters()] == names
+
+
+def modes(backbone: nn.Module) -> list[bool]:
+    """Of the embeddings and each block: whether all of it is in training mode; an assertion that none is half so."""
+    parts = [frozen.bare(backbone).embeddings, *frozen.bare(backbone).encoder.layer]
+    found = [{module.training for module in part.modules()} for part in parts]
+    assert all(len(of_part) == 1 for of_part in found)
+    return [of_part.pop() for of_part in found]
+
+
+@pytest.mark.parametrize("tune", [{}, {"lora": {"r": 2, "dropout": 0.1}}], ids=["blocks", "adapters"])
+@pytest.mark.parametrize("kind", ["scratch:bert", "scratch:deberta-v2"])
+def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(
+    kind: str,
+    tune: dict,
+    source: str,  # noqa: F811
+    home: Path,
+):
+    """In the slow copy and in the twin too, and again after each look without dropout."""
+    for loss, other in (("moco", "slow"), ("bert_ct", "twin")):
+        still, _ = built(cell_of(source, kind, {"last_blocks": 2, "frozen_dropout": False} | tune, loss=loss))
+        usual, batch = built(cell_of(source, kind, {"last_blocks": 2} | tune, loss=loss))
+        for model, expected in ((still, [False] * 3 + [True] * 2), (usual, [True] * 5)):
+            for backbone in (model.backbone, getattr(model, other)):
+                assert modes(backbone) == expected
+            assert model.dropout.training
+            model.predict(batch)
+            model.drop_twice(batch)
+            assert modes(model.backbone) == modes(getattr(model, other)) == expected
+            assert modes(model.eval().backbone) == [False] * 5
+            model.train()
+
+
+def test_frozen_blocks_without_dropout_give_always_the_same_and_with_it_never(source: str, home: Path):  # noqa: F811
+    for frozen_dropout, last_blocks in ((True, 1), (False, 1), (False, 0)):
+        tune = {"last_blocks": last_blocks, "frozen_dropout": frozen_dropout}
+        model, batch = built(cell_of(source, "scratch:bert", tune, loss="ce"))
+        first, second = (frozen.below(model.backbone, batch, model.cut) for _ in range(2))
+        assert torch.equal(first, second) != frozen_dropout and not first.requires_grad
+        if last_blocks:
+            both = [model.encode(batch).pooled() for _ in range(2)]
+            assert not torch.equal(*both)  # by the dropout of the block that trains

@@ -1,0 +1,206 @@
+"""What is predicted comes from finished cells like these and from a calibration, and is not invented without either."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contrastive.cells.identity import evaluation_key
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell
+from contrastive.config.speed import Speed
+from contrastive.data import tokens
+from contrastive.planning import calibration, cost, estimate
+from contrastive.planning.estimate import Fit
+from contrastive.runs import store
+
+RATES = cost.Work(forward=2.0, trained=1.0, moved=0.5, calls=0.1, cell=3.0)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def cell(train: int, epochs: int = 1, model: str = "scratch:bert", tune: Any = "full", **objective: object) -> Cell:
+    data = {"source": "file:texts.csv", "train": train, "test": 10}
+    return Cell(
+        data=data, encoder={"model": model, "tune": tune}, objective=objective, training={"epochs": epochs}, seed=0
+    )
+
+
+def finish(name: str, done: Cell, seconds: float, **known: object) -> None:
+    folder = store.run_folder(name)
+    store.write_json(folder / "config.json", {"cell": done.model_dump(mode="json")})
+    store.write_json(folder / "provenance.json", {"wall_seconds": seconds} | known)
+    (folder / "DONE").write_text("")
+
+
+def calibrate(like: Cell, **changed: object) -> None:
+    content = {"made": "2026-01-01", "rates": RATES, "boot": 5.0, "base": 100, "batch": 2.0, "evaluation": {}} | changed
+    store.write_json(calibration.place(like, Speed(), "cpu"), content)
+
+
+def test_nothing_is_known_at_first():
+    assert estimate.seconds([cell(100)]) is None
+    assert estimate.seconds([]) == 0
+    assert Fit().predicted(cell(100)) is None and Fit().basis(cell(100)) == ""
+    assert Fit().evaluation_seconds(cell(100)) is None
+
+
+def test_time_grows_with_texts_epochs_and_passes():
+    for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
+        finish(name, cell(100), seconds)
+    assert estimate.seconds([cell(100)]) == pytest.approx(12)
+    assert estimate.seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
+    assert estimate.seconds([cell(100, loss="rdrop", view="two_stage")]) == pytest.approx(24, rel=0.1)
+    assert Fit().basis(cell(100)) == "finished"
+
+
+def test_another_encoder_is_not_comparable():
+    finish("one", cell(100), 10)
+    assert estimate.seconds([cell(100), cell(100, model="scratch:deberta-v2")]) is None
+
+
+def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
+    finish("one", cell(100), 10)
+    finish("broken", cell(100), 10)
+    finish("odd", cell(100), 10, peak_memory_bytes=None)
+    (home / "runs" / "broken" / "config.json").write_text("{")
+    store.write_json(home / "runs" / "odd" / "config.json", [])
+    assert estimate.seconds([cell(100)]) == pytest.approx(10)
+
+
+def test_cells_alike_are_known_best():
+    supcon, plain = cell(100, loss="ce+supcon"), cell(100)
+    finish("plain", plain, 10.0)
+    finish("supcon", supcon, 30.0)
+    finish("other", cell(100, epochs=2), 100.0)
+    assert estimate.seconds([supcon]) == pytest.approx(30)
+    assert estimate.seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15, rel=0.2)  # of its objective
+    assert estimate.seconds([cell(100, loss="ce+swav")]) == pytest.approx(30, rel=0.1)  # of its encoder alone
+    assert Fit().seconds(cell(10, model="scratch:deberta-v2")) is None
+
+
+def test_a_calibration_says_it_without_any_finished_cell_and_finished_ones_correct_it():
+    one, other = cell(100, loss="ce"), cell(300, tune={"last_blocks": 1}, loss="ce+supcon")
+    calibrate(one)
+    fit = Fit()
+    work = cost.work(one, fit.texts(one), fit.batches(one), Evaluation())
+    by_hand = 2 * work.forward + work.trained + 0.5 * work.moved + 0.1 * work.calls + 3
+    assert fit.seconds(one) == pytest.approx(by_hand) and fit.basis(one) == "calibration"
+    formula = fit.seconds(other)
+    assert formula is not None and formula != fit.seconds(one)
+    finish("other", other, 1.5 * formula)
+    assert Fit().seconds(other) == pytest.approx(1.5 * formula)
+    assert Fit(speed=Speed(kernels="fast")).seconds(other) is None  # which nothing was measured of
+
+
+def test_cells_that_share_frozen_blocks_pay_for_them_once():
+    tuned = {"last_blocks": 1}
+    one, kept = cell(100, tune=tuned), cell(100, tune=tuned | {"frozen_dropout": False})
+    calibrate(one)
+    fit = Fit()
+    alone, four = fit.seconds(one), fit.seconds(one, together=4)
+    common = 2.0 * cost.common(one, fit.batches(one))
+    assert alone is not None and four is not None and four == pytest.approx(alone - 0.75 * common)
+    stored, computed = fit.seconds(kept), Fit(speed=Speed(reuse="none")).seconds(kept)
+    assert stored is not None and computed == pytest.approx(alone) and stored < alone - common
+    assert 0 < fit.prefix_seconds(kept, "test") < fit.prefix_seconds(kept, "train") < 1.2 * common
+    finish("one", one, 2 * four, speed={"kernels": "plain", "reuse": "none", "together": 4})
+    assert Fit().seconds(one) == pytest.approx(2 * alone)
+
+
+def test_one_of_other_hardware_or_damaged_tells_nothing(monkeypatch: pytest.MonkeyPatch):
+    one = cell(100)
+    calibrate(one)
+    assert Fit(device="gpu").seconds(one) is None
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("contrastive.runs.provenance.processor", lambda: "another one")
+        assert Fit().seconds(one) is None
+    calibrate(one, rates=[1.0])
+    assert Fit().seconds(one) is None
+
+
+def test_memory_is_of_the_process_the_frozen_weights_and_what_a_cell_has_itself():
+    one, other = cell(100, tune={"last_blocks": 1}), cell(100)
+    calibrate(one)
+    fit = Fit()
+    assert fit.memory(one) == fit.shared(one) + fit.own(one)
+    assert fit.shared(one) > fit.shared(other) == 100  # nothing is frozen there
+    formula = cost.memory(other, fit.batches(other))
+    assert fit.own(other) == formula.own + formula.batch  # a batch takes twice as much as the formula says
+    finish("other", other, 10, peak_memory_bytes=3 * fit.memory(other))
+    assert Fit().memory(other) == pytest.approx(3 * fit.memory(other), rel=0.01)
+
+
+def test_lengths_are_those_of_the_prepared_tokens(home: Path):
+    texts = home / "texts.csv"
+    texts.write_text("text,label\n" + "".join(f"some words {i},{'ab'[i % 2]}\n" for i in range(120)))
+    one = cell(100)
+    one = one.model_copy(update={"data": one.data.model_copy(update={"source": f"file:{texts}"})})
+    assert not Fit().texts(one).known and Fit().batches(one).length == 128
+    tokens.prepare(one.data, one.encoder, home)
+    fit = Fit()
+    assert fit.texts(one).known and fit.batches(one).length < 10
+    assert {name: len(found) for name, found in fit.texts(one).splits.items()} == {
+        "train": 100,
+        "validation": 0,
+        "test": 10,
+    }
+
+
+def test_evaluation_takes_what_it_took_of_the_same_settings():
+    settings = Evaluation()
+    key = evaluation_key(settings)
+    for number, seconds in enumerate((2.0, 6.0, 3.0)):
+        finish(f"c{number}", cell(100), 10)
+        folder = store.run_folder(f"c{number}")
+        store.write_json(folder / "scores.json", {"key": key if number != 1 else "other"})
+        attempt = {"stage": "evaluate", "outcome": "done", "began": 100.0, "ended": 100.0 + seconds}
+        store.write_json(folder / "attempts" / "0002" / "attempt.json", attempt)
+    twice = cell(100)
+    twice = twice.model_copy(update={"data": twice.data.model_copy(update={"test": 20})})
+    assert Fit(evaluation=settings).evaluation_seconds(cell(100)) == pytest.approx(2.5)
+    assert Fit(evaluation=settings).evaluation_seconds(twice) == pytest.approx(5.0)
+    calibrate(cell(100), evaluation={evaluation_key(Evaluation(folds=3)): 0.5})
+    assert Fit(evaluation=Evaluation(folds=3)).evaluation_seconds(cell(100)) == pytest.approx(5.0)
+
+
+def test_thousands_of_cells_take_a_second():
+    """Here, where every call's types are checked, two; 0.1 in a flow."""
+    finish("one", cell(100), 10)
+    cells = [cell(100, loss="ce+supcon", alpha=float(a), temperature=t / 100) for a in range(50) for t in range(1, 41)]
+    began = time.process_time()
+    fit = Fit()
+    assert all(map(fit.seconds, cells)) and time.process_time() - began < 2.0
+
+
+def test_rates_are_found_again_in_what_probes_saw():
+    random = np.random.default_rng(0)
+    seen = []
+    for _ in range(30):
+        work = cost.Work(*(random.uniform(0, 5, 4) * (random.random(4) < 0.8)).tolist(), 0.0)
+        seen.append([list(work), RATES.seconds(work) * random.normal(1, 0.01)])
+    probed = {"peak": 1000, "shared": 300, "own": 400, "batch": 200}
+    seen = [[work, took] for work, took in seen if took > 0]
+    found = calibration.fit([{"seen": seen, "cell": 3.0, "boot": 5.0, "base": 100, "memory": [probed]}])
+    assert found["rates"] == pytest.approx(list(RATES), rel=0.05)
+    assert found["batch"] == pytest.approx((1000 - 100 - 300 - 200) / 200)
+
+
+def test_probes_stand_for_what_trains_least_and_most():
+    cells = [cell(100, tune={"last_blocks": blocks}) for blocks in (1, 2)] + [cell(100), cell(100, epochs=2)]
+    found = calibration.probes(cells)
+    assert [(probe.encoder.tune.last_blocks, probe.training.batch_size) for probe in found] == [
+        (1, 4),
+        (1, 16),
+        (2, 4),
+        (2, 16),
+        (None, 4),
+        (None, 16),
+    ]
+    assert {probe.training.epochs for probe in found} == {1}

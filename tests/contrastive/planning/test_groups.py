@@ -1,0 +1,161 @@
+"""Which cells train together: each once, in order, in parts that keep the devices busy, and only those that share."""
+
+import math
+from collections import Counter
+from functools import cache
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.speed import Speed
+from contrastive.planning.estimate import Fit
+from contrastive.planning.groups import AT_MOST, groups
+from contrastive.sources.encoder_shape import cut
+
+TUNES = (
+    {},
+    {"last_blocks": 1},
+    {"last_blocks": 2},
+    {"last_blocks": 1, "frozen_dropout": False},
+    {"last_blocks": 1, "lora": {"r": 2}},
+    {"last_blocks": 3},  # of as many: nothing is frozen
+)
+VIEWS = ({"view": "two_stage"}, {"view": "topk_tokens"}, {"view": "layers", "layers": (0, 2)})
+
+
+@cache
+def cell(tune: int, view: int, alpha: float, seed: int, processes: int, sharding: str | None, batch_size: int) -> Cell:
+    return Cell(
+        data=Data(source="file:nowhere.csv", test=4),
+        encoder=Encoder(model="scratch:bert", tune=TUNES[tune], scratch={"layers": 3}),
+        objective=Objective(loss="ce+supcon", alpha=alpha, **VIEWS[view]),
+        training=Training(batch_size=batch_size, processes=processes, sharding=sharding),
+        seed=seed,
+    ).canonical()
+
+
+# Tune, view, seed, processes, sharding, batch size: of each, eight cells that differ in α alone.
+SETTINGS = (
+    (1, 0, 0, 1, None, 8),
+    (1, 1, 0, 1, None, 8),
+    (1, 2, 0, 1, None, 8),
+    (1, 0, 1, 1, None, 8),
+    (1, 0, 0, 1, None, 16),
+    (2, 0, 0, 1, None, 8),
+    (4, 0, 0, 1, None, 8),
+    (0, 0, 0, 1, None, 8),
+    (3, 0, 0, 1, None, 8),
+    (5, 0, 0, 1, None, 8),
+    (1, 0, 0, 2, None, 8),
+    (1, 0, 0, 2, "fsdp", 8),
+)
+POOL = [cell(tune, view, number / 10, *more) for tune, view, *more in SETTINGS for number in range(1, 9)]
+CELLS = st.lists(st.sampled_from(POOL), max_size=40, unique=True)
+SPEEDS = st.builds(Speed, together=st.none() | st.integers(1, 9), reuse=st.sampled_from(["full", "half"]))
+SPEEDS |= st.sampled_from([Speed(reuse="none"), Speed(reuse="none", together=1)])
+OWN, SHARED = 10, 5  # bytes
+
+
+class Known(Fit):
+    """Every cell takes α seconds, 10 bytes of its own and 5 that it shares."""
+
+    def __init__(self, **speed) -> None:
+        super().__init__(speed=Speed(**speed))
+
+    def seconds(self, cell: Cell, together: int = 1) -> float:
+        return cell.objective.alpha
+
+    def own(self, cell: Cell) -> int:
+        return OWN
+
+    def shared(self, cell: Cell) -> int:
+        return SHARED
+
+
+def seconds(group: list[Cell]) -> float:
+    return sum(one.objective.alpha for one in group)
+
+
+@given(CELLS, SPEEDS, st.integers(1, 6), st.none() | st.integers(0, 100))
+@settings(deadline=None, max_examples=150)
+def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
+    cells: list[Cell], speed: Speed, slots: int, room: int | None
+):
+    found = groups(cells, Known(**speed.model_dump()), slots, room)
+    assert Counter(one for group in found for one in group) == Counter(cells)
+    place = {one: number for number, one in enumerate(cells)}
+    assert all([place[one] for one in group] == sorted(place[one] for one in group) for group in found)
+    assert found == sorted(found, key=seconds, reverse=True)  # the longest begin first
+    most = speed.together or AT_MOST
+    if room is not None:
+        most = min(most, max(1, (room - SHARED) // OWN))
+    assert all(1 <= len(group) <= most for group in found)
+    if speed.together is None:
+        assert len(found) >= min(slots, len(cells))
+    for group in (group for group in found if len(group) > 1):
+        assert len({one.model_copy(update={"objective": Objective()}) for one in group}) == 1
+        assert {cut(one) for one in group} == {cut(group[0])} != {0}
+        assert all(one.training.processes == 1 and one.training.sharding is None for one in group)
+        assert speed.reuse != "none" and all(one.encoder.tune.frozen_dropout for one in group)
+
+
+@given(CELLS, st.integers(1, 6))
+@settings(deadline=None, max_examples=50)
+def test_one_together_means_that_none_are(cells: list[Cell], slots: int):
+    found = groups(cells, Known(together=1), slots, None)
+    assert all(len(group) == 1 for group in found) and Counter(group[0] for group in found) == Counter(cells)
+
+
+def alike(count: int) -> list[Cell]:
+    return [cell(1, 0, 1 + number / 100, 0, 1, None, 8) for number in range(count)]
+
+
+@given(st.integers(1, 30), st.integers(1, 9))
+@settings(max_examples=30)
+def test_parts_of_one_group_are_as_few_as_can_be_and_nearly_equal(count: int, most: int):
+    sizes = [len(group) for group in groups(alike(count), Known(together=most), 1, None)]
+    assert len(sizes) == math.ceil(count / most) and max(sizes) - min(sizes) <= 1
+
+
+def test_what_cells_must_have_in_common():
+    """Everything but the objective; and of that, what decides how many blocks are apart."""
+    one = cell(1, 0, 0.1, 0, 1, None, 8)
+    others = {"view": cell(1, 2, 0.1, 0, 1, None, 8), "seed": cell(1, 0, 0.1, 1, 1, None, 8)}
+    others |= {"training": cell(1, 0, 0.1, 0, 1, None, 16), "tune": cell(2, 0, 0.1, 0, 1, None, 8)}
+    for other in others.values():
+        assert len(groups([one, other], Known(), 1, None)) == 2
+    for other in (
+        cell(1, 0, 0.2, 0, 1, None, 8),
+        cell(1, 1, 0.1, 0, 1, None, 8),
+    ):  # another α, a view that is cut alike
+        assert groups([one, other], Known(), 1, None) == [[one, other]]
+
+
+def test_groups_leave_a_part_for_each_slot_and_have_room_in_it():
+    assert [len(groups(alike(12), Known(), slots, None)) for slots in (1, 2, 3, 4, 6, 12, 20)] == [
+        2,
+        2,
+        3,
+        4,
+        6,
+        12,
+        12,
+    ]
+    for count, slots in product(range(1, 13), range(1, 8)):
+        assert len(groups(alike(count), Known(), slots, None)) >= min(count, slots), (count, slots)
+    assert [len(groups(alike(6), Known(), 1, room)) for room in (0, 15, 24, 25, 35, 64, 65)] == [6, 6, 6, 3, 2, 2, 1]
+
+
+def test_cells_that_read_a_store_or_are_to_share_nothing_stay_alone():
+    still = [cell(3, 0, alpha, 0, 1, None, 8) for alpha in (0.1, 0.2)]
+    dropping = [cell(1, 0, alpha, 0, 1, None, 8) for alpha in (0.1, 0.2)]
+    for reuse, cells, count in (("full", still, 2), ("half", still, 2), ("full", dropping, 1), ("none", dropping, 2)):
+        assert len(groups(cells, Known(reuse=reuse), 1, None)) == count, reuse
+
+
+def test_sharing_passes_and_computing_each_exclude_one_another():
+    with pytest.raises(ValueError, match="together: 8 shares passes of frozen blocks, and reuse: none computes each"):
+        Speed(reuse="none", together=8)

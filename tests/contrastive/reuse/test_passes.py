@@ -1,0 +1,182 @@
+"""A pass through frozen blocks is remembered by its tokens and its random numbers, and by nothing that lasts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.speed import Speed
+from contrastive.data import tokens as token_store
+from contrastive.models import encoder as encoders
+from contrastive.models import frozen
+from contrastive.models import model as models
+from contrastive.reuse.passes import Passes
+from contrastive.runs import store
+from contrastive.stages import stages
+from contrastive.stages.request import Asked
+from contrastive.training import gradcache, train
+from contrastive.views.batches import collate
+from contrastive.views.cls import cls
+from contrastive.views.two_stage import two_stage
+from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
+from tests.contrastive.views.conftest import PAD, batch_of
+
+LENGTHS = (5, 2, 4)
+
+
+class Counted(Passes):
+    """Tells how many passes were computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computed = 0
+
+    def __call__(self, backbone, batch, count: int) -> Tensor:
+        before = len(self.known)
+        found = super().__call__(backbone, batch, count)
+        self.computed += 0 if batch.doubled else len(self.known) - before  # of halves, each has been counted
+        return found
+
+
+def backbone_of(kind: str = "bert"):
+    torch.manual_seed(0)
+    sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
+    return encoders.load(Encoder(model=f"scratch:{kind}", scratch=sizes, tune={"last_blocks": 1}), 64, 0).train()
+
+
+@pytest.mark.parametrize("kind", ["bert", "deberta-v2"])
+def test_the_same_tokens_and_random_numbers_are_computed_once_and_draw_as_much(kind: str):
+    backbone, batch, passes = backbone_of(kind), batch_of(*LENGTHS), Counted()
+    torch.manual_seed(5)
+    expected = [frozen.below(backbone, batch, 2), torch.rand(3), frozen.below(backbone, batch, 2), torch.rand(3)]
+    assert not torch.equal(expected[0], expected[2])  # by their dropout
+    for _ in range(2):
+        torch.manual_seed(5)
+        found = [passes(backbone, batch, 2), torch.rand(3), passes(backbone, batch, 2), torch.rand(3)]
+        assert all(map(torch.equal, found, expected))
+    assert passes.computed == 2
+    passes.forget()
+    torch.manual_seed(5)
+    assert torch.equal(passes(backbone, batch, 2), expected[0]) and passes.computed == 3
+
+
+def test_other_tokens_masks_counts_or_random_numbers_are_other_passes():
+    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
+    shorter = batch.attention_mask.clone()
+    shorter[0, -1] = False
+    wider = replace(batch_of(*LENGTHS, 1), labels=batch_of(*LENGTHS, 1).labels)
+    asked = [
+        (batch, 2, 5),
+        (batch, 1, 5),
+        (batch, 2, 6),
+        (replace(batch, attention_mask=shorter), 2, 5),
+        (batch.reworded(batch.input_ids.flip(0)), 2, 5),
+        (wider, 2, 5),
+        (wider[0:3], 2, 5),  # the first batch again
+    ]
+    for given, count, seed in asked:
+        torch.manual_seed(seed)
+        found = passes(backbone, given, count)
+        torch.manual_seed(seed)
+        assert torch.equal(found, frozen.below(backbone, given, count))
+    assert passes.computed == 6
+
+
+def test_without_dropout_random_numbers_do_not_matter_and_none_are_drawn_or_set():
+    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
+    for module in frozen.still(backbone, 1):
+        module.eval()
+    torch.manual_seed(5)
+    first = passes(backbone, batch, 2)
+    torch.manual_seed(6)
+    expected = torch.rand(3)
+    torch.manual_seed(6)
+    assert passes(backbone, batch, 2) is first and passes.computed == 1
+    assert torch.equal(torch.rand(3), expected)
+    torch.manual_seed(5)
+    assert not torch.equal(passes(backbone.train(), batch, 2), first)  # with dropout it is another pass
+
+
+def test_what_is_computed_to_evaluate_is_not_remembered():
+    backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
+    backbone.eval()
+    assert torch.equal(passes(backbone, batch, 2), passes(backbone, batch, 2)) and not passes.known
+
+
+def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):  # noqa: F811
+    """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
+    cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="ce+simcse")
+    tokens = token_store.open(stages.prepare(cell))
+    batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
+    found: list[dict[str, Tensor]] = []
+    for below in (Passes(sharing=False), passes := Counted()):
+        torch.manual_seed(0)
+        model = models.build(cell, tokens).train()
+        model.below = below
+        torch.manual_seed(5)
+        encoded = gradcache.encode(model, batch, 3)
+        sum(leaf.square().sum() for leaf in gradcache.tensors(encoded.output)).backward()
+        encoded.finish()
+        found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None} | {"next": torch.rand(3)})
+    assert found[0].keys() == found[1].keys() and len(found[0]) > 10
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+    assert passes.computed == 2 * 3  # of two passes with other dropout, three parts each
+
+
+@pytest.mark.parametrize("micro_batch", [None, 3])
+def test_remembering_passes_changes_no_bit_of_a_cell(
+    micro_batch: int | None,
+    source: str,  # noqa: F811
+    home: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Which masks of dropout a cell draws does not follow from whether anything is reused."""
+    training = {"micro_batch": micro_batch, "accumulate": 2}
+    cell = make(source, encoder={"tune": {"last_blocks": 1}}, data={"train": 32}, training=training, loss="ce+ntxent")
+    found = []
+    for reuse in ("full", "none"):
+        monkeypatch.setenv("ABLATE_HOME", str(home / reuse))
+        folder = store.run_folder(cell_id(identity(cell)))
+        stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
+        found.append(numbers(folder))
+    assert found[0] == found[1]
+
+
+def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):  # noqa: F811
+    """All training texts are encoded for it: as many tokens as the data have."""
+    cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="sccl")
+    tokens = token_store.open(stages.prepare(cell))
+    passes = Passes()
+    (home / "cell").mkdir()
+    steps = train.training(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
+    next(steps)  # before the first batch
+    assert not passes.known
+
+
+@pytest.mark.parametrize("with_dropout", [True, False])
+def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
+    torch.manual_seed(0)
+    sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
+    backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
+    if not with_dropout:
+        for module in frozen.still(backbone, 1):
+            module.eval()
+    computed, passes = [], Passes()
+    backbone.encoder.layer[0].register_forward_hook(lambda block, inputs, output: computed.append(len(inputs[0])))
+    found = []
+    for view in (cls, two_stage):  # two cells at the same step
+        torch.manual_seed(1)
+        found.append(
+            view(
+                lambda batch: encoders.encode(backbone, batch, "cls", nn.Identity(), cut=2, below=passes),
+                batch_of(3, 2, 5),
+            )
+        )
+    assert computed == ([3, 3] if with_dropout else [3])
+    assert found[1].sentences.shape == (3, 2, 16)
+    assert not torch.equal(found[1].sentences[:, 0], found[1].sentences[:, 1])  # the block above drops

@@ -1,0 +1,219 @@
+"""One holder a cell: who waits, who takes over from whom, and that nothing of a late writer is taken over."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive.runs import claim, store
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from contrastive import claim, store
+claim.LEASE = 1.5
+run, name, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+print("ready", flush=True)
+with claim.attempt(run, "train", lambda: store.damage(run, "TRAINED") is None) as work:
+    if work is None:
+        print("finished by another", flush=True)
+    else:
+        print(f"holds {work.number}", flush=True)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            (work.folder / "weights").write_text(name)
+            time.sleep(0.02)
+        work.publish("TRAINED")
+        print("published", flush=True)
+"""
+
+
+class Worker:
+    def __init__(self, run: Path, name: str, seconds: float):
+        command = [sys.executable, "-c", WORKER, str(run), name, str(seconds)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def says(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def rest(self) -> str:
+        out, err = self.process.communicate(timeout=300)
+        return out + err
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "cell"
+
+
+def trained(run: Path) -> str:
+    assert store.damage(run, "TRAINED") is None and not (run / "claim.json").exists()
+    return (run / "weights").read_text()
+
+
+def outcomes(run: Path) -> list[str]:
+    return [known.get("outcome", "") for known in claim.attempts(run)]
+
+
+def test_of_many_at_once_one_works_and_the_others_find_it_done(run: Path):
+    workers = [Worker(run, str(i), 1.0) for i in range(4)]
+    said = [worker.rest() for worker in workers]
+    assert sorted("published" in text for text in said) == [False, False, False, True]
+    assert sum("finished by another" in text for text in said) == 3
+    assert trained(run) == str(["published" in text for text in said].index(True)) and outcomes(run) == ["done"]
+
+
+def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(run: Path):
+    first = Worker(run, "first", 60)
+    assert (first.says(), first.says()) == ("ready", "holds 1")
+    second = Worker(run, "second", 0.2)
+    assert second.says() == "ready"
+    first.process.kill()
+    first.process.wait()
+    began = time.monotonic()
+    assert second.says() == "holds 2" and time.monotonic() - began < 1.4  # it need not wait for the lease to end
+    assert "published" in second.rest()
+    assert trained(run) == "second" and outcomes(run) == ["lost", "done"]
+
+
+def test_a_holder_that_was_paused_past_its_lease_is_refused_when_it_wakes_up(run: Path):
+    late = Worker(run, "late", 1.0)
+    assert (late.says(), late.says()) == ("ready", "holds 1")
+    os.kill(late.process.pid, signal.SIGSTOP)
+    other = Worker(run, "other", 0.2)
+    assert (other.says(), other.says()) == ("ready", "holds 2")
+    assert "published" in other.rest()
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    os.kill(late.process.pid, signal.SIGCONT)
+    assert "attempt 1 at cell was taken over by another one" in late.rest()
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    assert trained(run) == "other" and outcomes(run) == ["superseded", "done"]
+
+
+def test_a_holder_that_beats_keeps_its_claim_past_the_lease(run: Path):
+    slow = Worker(run, "slow", 4.0)
+    assert (slow.says(), slow.says()) == ("ready", "holds 1")
+    other = Worker(run, "other", 0.1)
+    assert "finished by another" in other.rest() and "published" in slow.rest()
+    assert trained(run) == "slow"
+
+
+def test_a_number_is_never_given_twice(run: Path):
+    """Also where a holder died, or was paused, before it made its folder."""
+    first = claim._take(run, lambda: False)
+    assert first is not None and first.number == 1
+    store.write_json(run / "claim.json", store.read_json(run / "claim.json") | {"born": "another start"})
+    second = claim._take(run, lambda: False)
+    assert second is not None and second.number == 2
+
+
+def test_an_attempt_ends_with_what_stopped_it(run: Path):
+    with pytest.raises(ValueError, match="because"), claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None and claim.at_work(run) == run
+        (work.folder / "metrics.jsonl").write_text("")
+        assert claim.at_work(run) == work.folder
+        raise ValueError("because")
+    (known,) = claim.attempts(run)
+    assert known["outcome"] == "ValueError: because" and known["stage"] == "train" and known["ended"] >= known["began"]
+    assert not (run / "claim.json").exists() and store.damage(run, "TRAINED") is not None
+
+
+def test_the_log_of_an_attempt_that_failed_is_not_that_of_the_cell_once_another_one_succeeded(run: Path):
+    with pytest.raises(ValueError, match="no"), claim.attempt(run, "train", lambda: False) as first:
+        assert first is not None
+        (first.folder / "metrics.jsonl").write_text("failed")
+        raise ValueError("no")
+    assert claim.at_work(run) == first.folder
+    with claim.attempt(run, "train", lambda: False) as second:
+        assert second is not None
+        (second.folder / "metrics.jsonl").write_text("done")
+        second.publish("TRAINED")
+    assert claim.at_work(run) == run and (run / "metrics.jsonl").read_text() == "done"
+
+
+def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
+    run.mkdir(parents=True)
+    for name in ("weights", "scores.json", "DONE", "FAILED.json"):
+        (run / name).write_text("old")
+    (run / "checkpoint").mkdir()
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / "checkpoint").mkdir()
+        (work.folder / "checkpoint" / "new").write_text("new")
+        work.publish("TRAINED")
+    assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == {
+        "TRAINED", "attempts", "checkpoint",
+    }  # fmt: skip
+    assert (run / "checkpoint" / "new").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}', "REAL number→text", "REAL host→hosu"],
+)
+def test_a_harmed_claim_holds_nothing(content: str, run: Path):
+    first = claim._take(run, lambda: False)
+    assert first is not None
+    if content.startswith("REAL"):
+        real = (run / "claim.json").read_text()
+        content = (
+            real.replace('"number": 1', '"number": "1"') if "number" in content else real.replace('"host"', '"hosu"')
+        )
+        assert content != real
+    (run / "claim.json").write_text(content)
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / "weights").write_text("new")
+        work.publish("TRAINED")
+    assert trained(run) == "new"
+
+
+def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").write_text("of somebody")
+    run.mkdir(parents=True)
+    (run / "checkpoint").symlink_to(tmp_path / "elsewhere")
+    (run / "TRAINED").mkdir()
+    assert store.damage(run, "TRAINED") == "TRAINED is not readable"
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / "checkpoint").mkdir()
+        (work.folder / "checkpoint" / "weights").write_text("new")
+        work.publish("TRAINED")
+    assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
+
+
+def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
+    assert not claim.held(run)
+    with claim.attempt(run, "train", lambda: False):
+        assert claim.held(run)
+        store.write_json(run / "claim.json", claim._here() | {"number": 1, "host": "elsewhere"})
+        assert claim.held(run), "it beats on another machine"
+        past = time.time() - 2 * claim.LEASE
+        os.utime(run / "claim.json", (past, past))
+        assert not claim.held(run), "it has not beaten for a lease"
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    store.write_json(run / "claim.json", claim._here() | {"number": 2, "pid": dead.pid})
+    assert not claim.held(run)
+
+
+def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):
+    with claim.attempt(run, "train", lambda: False) as work:
+        (work.folder / "weights").write_text("whole")
+        work.publish("TRAINED")
+    assert claim.set_back(run) == "" and trained(run) == "whole"
+    before = (run / "weights").stat()
+    (run / "weights").write_text("harms")
+    os.utime(run / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
+    store._digest.cache_clear()
+    with claim.attempt(run, "evaluate", lambda: False):
+        assert claim.set_back(run) == "", "somebody works on it"
+    assert claim.set_back(run) == "weights was changed"
+    assert not (run / "TRAINED").exists()

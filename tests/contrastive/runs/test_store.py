@@ -1,0 +1,172 @@
+"""Run folders: what is not whole is not finished."""
+
+import errno
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import UserError
+from contrastive.runs import store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / "abc"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoint" / "weights.safetensors").write_bytes(b"weights" * 100)
+    (folder / "metrics.jsonl").write_text('{"step": 0}\n')
+    store.mark(folder, "TRAINED")
+    (folder / "scores.json").write_text("{}")
+    store.mark(folder, "DONE")
+    return folder
+
+
+def test_a_whole_folder_is_finished(folder: Path):
+    assert store.finished(folder)
+    assert store.damage(folder, "DONE", thorough=True) is None
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoint/weights.safetensors", "scores.json"])
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "missing"])
+def test_a_damaged_file_is_found(folder: Path, name: str, harm: str):
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    if harm == "missing":
+        path.unlink()
+    else:
+        content[-1] ^= 1
+        path.write_bytes(content if harm == "flipped" else content[:-1])
+    assert not store.finished(folder)
+    trained = store.damage(folder, "TRAINED")
+    assert (trained is None) == (name == "scores.json"), "damaged scores are measured again, not trained again"
+
+
+def test_a_flipped_bit_behind_the_clock_is_found_by_a_thorough_look(folder: Path):
+    path = folder / "checkpoint" / "weights.safetensors"
+    times = path.stat()
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    store._digest.cache_clear()
+    assert store.damage(folder, "DONE", thorough=True) == "checkpoint/weights.safetensors was changed"
+
+
+@pytest.mark.parametrize("marker", ["", "{", "[]", '{"files": 3}', "\x00\x01"])
+def test_a_broken_marker_is_no_marker(folder: Path, marker: str):
+    (folder / "DONE").write_text(marker)
+    assert not store.finished(folder)
+
+
+def test_a_copied_folder_is_still_finished(folder: Path):
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path)
+    assert store.finished(folder)
+
+
+def test_write_atomic_leaves_the_old_file_when_writing_fails(tmp_path: Path):
+    path = tmp_path / "file"
+    store.write_atomic(path, "old")
+    with pytest.raises(TypeError):
+        store.write_atomic(path, 3)  # type: ignore[arg-type]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _hold(path: Path, started, seconds: float) -> None:
+    with store.locked(path):
+        started.set()
+        time.sleep(seconds)
+
+
+def test_a_lock_waits_for_another_process_and_is_freed_by_its_death(tmp_path: Path):
+    context = multiprocessing.get_context("spawn")
+    started = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "lock", started, 60))
+    holder.start()
+    assert started.wait(20)
+    began = time.monotonic()
+    context.Process(target=_kill_later, args=(holder.pid, 0.5)).start()
+    with store.locked(tmp_path / "lock"):
+        assert time.monotonic() - began > 0.4
+    holder.join()
+
+
+def _kill_later(pid: int, seconds: float) -> None:
+    time.sleep(seconds)
+    os.kill(pid, 9)
+
+
+@pytest.mark.parametrize("content", ['{"kine": "code"}', "[]", "3", "{", ""])
+def test_a_harmed_failure_says_that_it_is_not_readable(content: str, tmp_path: Path):
+    (tmp_path / "FAILED.json").write_text(content)
+    assert store.failure(tmp_path) == {"kind": "infrastructure", "error": "FAILED.json is not readable"}
+
+
+def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
+    (tmp_path / "scores.json").write_text('{"scores": [')
+    with pytest.raises(UserError, match=r"scores.json is damaged .*`ablate audit EXPERIMENT --mend`"):
+        store.read_json(tmp_path / "scores.json")
+
+
+def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
+    for name in ("around.json", "lock"):
+        (tmp_path / name / "something").mkdir(parents=True)
+    store.write_json(tmp_path / "around.json", {"seconds": 1})
+    assert store.read_json(tmp_path / "around.json") == {"seconds": 1}
+    with store.locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").is_file()
+
+
+def plain_file(path: Path) -> None:
+    path.write_text("of somebody")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+@pytest.mark.parametrize("harm", [plain_file, loop, dangling])
+def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(harm: Callable[[Path], None], tmp_path: Path):
+    harm(tmp_path / "runs")
+    assert not store.finished(tmp_path / "runs" / "abc")
+    with pytest.raises(OSError) as refused:
+        store.write_json(tmp_path / "runs" / "abc" / "DONE", {})
+    what = "a file" if harm is plain_file else "a link that leads nowhere"
+    assert store.explain(refused.value).startswith(
+        f"{tmp_path}/runs is {what}, which cannot be used here: move it away"
+    )
+
+
+def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):
+    said = store.explain(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights")))
+    assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; the disk at /")
+    assert re.search(r"has \d+\.\d MiB left: make room there, or set ABLATE_HOME .* the same command goes on", said)
+
+
+def test_a_file_that_may_not_be_read_is_no_whole_one(folder: Path):
+    (folder / "DONE").chmod(0)
+    me = os.geteuid()
+    os.seteuid(65534 if me == 0 else me)  # root may read everything
+    try:
+        assert store.damage(folder, "DONE") == "DONE is not readable"
+    finally:
+        os.seteuid(me)
+
+
+def test_the_home_of_a_user_may_be_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", "~/bench")
+    assert store.home() == Path.home() / "bench"
+    monkeypatch.setenv("ABLATE_HOME", "~nosuchuser/bench")
+    with pytest.raises(UserError, match="there is no home ~nosuchuser on this machine"):
+        store.home()

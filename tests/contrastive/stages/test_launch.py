@@ -1,0 +1,213 @@
+"""A cell of several processes: the numbers of one, the files of one, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.runs import stopping, store
+from contrastive.stages import launch
+from contrastive.stages.launch import Machines
+from tests.contrastive.stages.launched import curve, make, run, write_sources
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    return write_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {},
+        {"loss": "ce+supcon"},
+        {"loss": "sccl", "projection": 16, "clusters": 3},
+        {"loss": "moco", "view": "momentum", "queue": 16},
+    ],
+    ids=lambda objective: objective.get("loss", "ce+simcse"),
+)
+def test_two_processes_train_as_one(objective: dict, sources: tuple[str, str]):
+    slowly = {"head_lr": 1e-4, "encoder_lr": 1e-5}  # else Adam makes much of the last bits
+    (alone, failed), (together, also) = (run(make(sources, n, training=slowly, **objective)) for n in (1, 2))
+    assert failed is None and also is None
+    names = ("loss", "gradient_norm")
+    np.testing.assert_allclose(curve(together, *names), curve(alone, *names), rtol=1e-4, atol=1e-6)
+    assert {p.name for p in together.rglob("*")} - {"claim.json"} == {p.name for p in alone.rglob("*")}
+    with np.load(alone / "embeddings.npz") as one, np.load(together / "embeddings.npz") as two:
+        np.testing.assert_allclose(two["test"], one["test"], atol=1e-3)
+
+
+def test_two_runs_of_two_processes_are_equal_to_the_bit(sources: tuple[str, str], monkeypatch, tmp_path: Path):
+    cell = make(sources, 2)
+    first, _ = run(cell)
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "again"))
+    again, _ = run(cell)
+    assert (curve(first, "loss") == curve(again, "loss")).all()
+
+
+def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
+    undisturbed = curve(run(make(sources, 2, training={"epochs": 4}))[0], "loss")
+    cell = make(sources, 2, training={"epochs": 4}).model_copy(update={"seed": 1})
+    folder = store.run_folder(cell_id(identity(cell)))
+    reports: list = []
+    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=2)[1]))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    jobs = processes(home)
+    os.kill(max(jobs), signal.SIGKILL)
+    thread.join()
+    assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
+    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
+    assert run(cell, checkpoint_every=2)[1] is None
+    assert len(curve(folder, "loss")) == len(undisturbed)
+
+
+def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
+    sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell = make(sources, 2, training={"epochs": 200})
+    folder = store.run_folder(cell_id(identity(cell)))
+    with stopping.granted(home) as leave:
+        monkeypatch.setenv(stopping.VARIABLE, str(leave))
+        reports: list = []
+        thread = threading.Thread(target=lambda: reports.append(run(cell)[1]))
+        thread.start()
+        log, deadline = folder / "attempts" / "0001" / "metrics.jsonl", time.monotonic() + 60
+        while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        leave.unlink()
+        thread.join()
+    assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
+    state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
+    assert state["step"] == log.read_text().count("\n")
+
+
+def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
+    cell = make(sources, 2, training={"epochs": 200})
+    folder = store.run_folder(cell_id(identity(cell)))
+    reports: list = []
+    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=2)[1]))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    jobs = processes(home)
+    parents = {psutil.Process(pid).ppid() for pid in jobs}
+    assert len(jobs) == 2 and len(parents) == 1
+    os.kill(parents.pop(), signal.SIGKILL)
+    thread.join()
+    assert reports[0]["kind"] == "infrastructure" and "the process that begins those of cells died" in str(reports[0])
+    deadline = time.monotonic() + 10
+    while any(psutil.pid_exists(pid) for pid in jobs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in jobs if psutil.pid_exists(pid)]
+    assert run(make(sources, 2, training={"epochs": 1}))[1] is None
+
+
+def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
+    threads_and_modules = (
+        "import os, sys, contrastive.stages.preloaded\n"
+        "print(len(os.listdir('/proc/self/task')), *({'sklearn', 'pandas', 'deepspeed', 'mlflow'} & {*sys.modules}))\n"
+        "print(*({'transformers.models.bert.modeling_bert', 'contrastive.training.train', 'peft'} - {*sys.modules}))\n"
+    )
+    assert _said(threads_and_modules) == "1\n\n"
+    device = (
+        "import torch\n"
+        "def never(*_): raise AssertionError('a device is asked for')\n"
+        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
+        "import contrastive.stages.preloaded\n"
+        "print('never')\n"
+    )
+    assert _said(device) == "never\n"
+
+
+def _said(script: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    return done.stdout or done.stderr[-1000:]
+
+
+def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
+    folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
+    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
+    assert store.failure(folder) == report
+
+
+def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tmp_path: Path):
+    cell = make(sources, 2, training={"epochs": 200})
+    (tmp_path / "cell.json").write_text(cell.model_dump_json())
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from contrastive.runs import store; from contrastive.stages import stages\n"
+        "from contrastive.stages.request import Asked\n"
+        "from contrastive.config.experiment import Cell; from contrastive.cells.identity import cell_id, identity\n"
+        "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
+        "stages.train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    jobs = processes(tmp_path)
+    assert len(jobs) == 2
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in jobs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
+
+
+def processes(home: Path) -> list[int]:
+    """The processes of jobs that run now in this home, which say there what goes wrong."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/fd/2"):
+        with suppress(OSError):
+            if path.readlink().is_relative_to(home):
+                found.append(int(path.parts[2]))
+    return found
+
+
+def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], home: Path):
+    """One of them leads and the other assists, a process each, beside one launch of two."""
+    cell = make(sources, 2)
+    folder, failed = run(cell)
+    assert failed is None
+    apart = home / "apart" / "attempts" / "0002"
+    apart.mkdir(parents=True)
+    (apart / "config.json").write_bytes((folder / "config.json").read_bytes())
+    two = Machines("127.0.0.1", (1, 1))
+    with ThreadPoolExecutor(1) as other:
+        lost = other.submit(launch.assist, home / "apart", "0001", 1)
+        trained = launch.launch(apart, 1000, cell.training, "", lambda: None, two)
+        assert trained == store.read_json(folder / "provenance.json")["trained_parameters"] > 0
+        assert lost.result(timeout=300) == ""
+    for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
+        assert (apart / name).read_bytes() == (folder / name).read_bytes()
+    assert {path.name for path in apart.iterdir()} == {
+        "checkpoint", "config.json", "embeddings.npz", "metrics.jsonl", "predictions.npz"
+    }  # fmt: skip
+
+
+def test_only_a_meeting_on_this_machine_keeps_to_loopback():
+    assert launch.network(None) == launch.network("tcp://127.0.0.1:5") == launch.LOOPBACK
+    assert launch.network("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}

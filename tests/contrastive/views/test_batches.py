@@ -1,0 +1,293 @@
+"""Batches: every text once, padded right, and an order that depends on seed and epoch only."""
+
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.data.tokens import Tokens, TokenSplit
+from contrastive.views import batches
+
+LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
+
+
+def split_of(rows: list[list[int]]) -> TokenSplit:
+    offsets = np.cumsum([0, *(len(row) for row in rows)])
+    labels = np.arange(len(rows)) % 3
+    return TokenSplit(np.concatenate(rows).astype(np.int32), offsets, labels, labels.astype(np.uint64))
+
+
+@given(st.integers(1, 80), st.integers(1, 20), st.integers(1, 12), st.integers(0, 5), st.integers(0, 3))
+def test_every_index_exactly_once(count, size, bucket, seed, epoch):
+    found = batches.order(LENGTHS[:count], size, bucket, seed, epoch)
+    assert sorted(np.concatenate(found).tolist()) == list(range(count))
+    assert sorted(len(batch) for batch in found)[1:] == [size] * (len(found) - 1)
+
+
+def test_the_order_is_decided_by_seed_and_epoch():
+    def flat(seed, epoch):
+        return np.concatenate(batches.order(LENGTHS, 8, 4, seed, epoch)).tolist()
+
+    assert flat(1, 0) == flat(1, 0)
+    orders = [flat(seed, epoch) for seed in range(3) for epoch in range(3)]
+    assert all(a != b for i, a in enumerate(orders) for b in orders[:i])
+
+
+def test_buckets_save_padding_and_one_bucket_is_random():
+    def padded(bucket):
+        return sum(len(batch) * LENGTHS[batch].max() for batch in batches.order(LENGTHS, 8, bucket, 0, 0))
+
+    assert padded(100) < 1.1 * LENGTHS.sum() < padded(1)
+    firsts = [LENGTHS[batches.order(LENGTHS, 8, 100, seed, 0)[0]].mean() for seed in range(20)]
+    assert max(firsts) - min(firsts) > 20  # the batches themselves come in random order
+
+
+tokens_of_texts = st.lists(st.integers(1, 64) | st.sampled_from([30, 64]), min_size=1, max_size=60)
+
+
+@given(
+    tokens_of_texts, st.integers(1, 3), st.integers(7, 12), st.integers(0, 300), st.integers(1, 4), st.integers(0, 5)
+)
+def test_a_budget_is_kept_by_batches_that_have_enough_texts(texts, size, bucket, more, least, seed):
+    lengths, budget = np.array(texts), (2 * least - 1) * 64 + more
+    found = batches.order(lengths, size, bucket, seed, 1, budget, least)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(texts)))
+    assert all(len(batch) * lengths[batch].max() <= budget for batch in found)
+    assert all(min(least, len(texts)) <= len(batch) <= size * bucket for batch in found)
+    again = batches.order(lengths, size, bucket, seed, 1, budget, least)
+    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in found]
+
+
+@given(tokens_of_texts, st.integers(192, 1000))
+def test_no_fewer_batches_would_keep_the_budget(texts, budget):
+    """And the fullest of them is as empty as it can be in that many."""
+    ordered = sorted(texts, reverse=True)
+    found = [0, *batches.evenly(ordered, budget, 2)]
+    assert len(found) == len(batches.begins(ordered, budget))
+    most = max((end - first) * ordered[first] for first, end in zip(found, [*found[1:], len(ordered)], strict=True))
+    assert most <= budget and (most <= 2 * ordered[0] or len(batches.begins(ordered, most - 1)) > len(found))
+
+
+def test_short_texts_fill_a_batch_of_many_and_long_ones_of_few():
+    lengths = np.random.default_rng(0).lognormal(3.2, 0.6, 3000).astype(int).clip(4, 200)
+    found = batches.order(lengths, 32, 20, 0, 0, 2000, 2)
+    filled = [len(batch) * lengths[batch].max() for batch in found]
+    assert min(filled) > 0.8 * max(filled) and max(filled) <= 2000
+    assert min(map(len, found)) < 15 and max(map(len, found)) > 100
+    assert sum(filled) < 1.2 * lengths.sum()
+    assert len(found) <= np.ceil(1.2 * lengths.sum() / 1900)
+
+
+def test_a_budget_too_small_for_the_texts_is_no_order():
+    with pytest.raises(AssertionError, match="could not give"):
+        batches.order(LENGTHS, 8, 4, 0, 0, 3 * int(LENGTHS.max()) - 1, 2)
+
+
+def cell_of(seed: int = 0, objective: dict | None = None, encoder: dict | None = None, **training) -> Cell:
+    return Cell(
+        data=Data(source="package:any", test=1, max_length=64),
+        encoder=Encoder(**{"model": "scratch:bert"} | (encoder or {})),
+        objective=Objective(**objective or {}),
+        training=Training(**training),
+        seed=seed,
+    )
+
+
+def tokens_with(split: TokenSplit) -> Tokens:
+    return Tokens(("a", "b", "c"), 0, None, (101, 102), 64, {"train": split}, Path())
+
+
+def of_lengths(lengths) -> TokenSplit:
+    return split_of([list(range(3, length + 3)) for length in lengths])
+
+
+MIXED = tokens_with(of_lengths(LENGTHS))
+
+
+def flat(cell: Cell, tokens: Tokens = MIXED) -> list:
+    return [(epoch, [batch.tolist() for batch in of_step]) for epoch, of_step in batches.steps(cell, tokens)]
+
+
+@pytest.mark.parametrize("training", [{}, {"token_budget": 400}, {"token_budget": 400, "accumulate": 3}])
+def test_all_cells_of_a_section_have_one_order_and_steps_are_counted_as_they_are(training):
+    mine = flat(cell_of(**training))
+    assert len(mine) == batches.count_steps(cell_of(**training), MIXED)
+    for other in (
+        {"objective": {"loss": "rdrop", "view": "one_stage"}},
+        {"objective": {"loss": "ce+supcon", "view": "topk_tokens", "k": 3}, "head_lr": 0.1},
+        {"encoder": {"tune": {"last_blocks": 1}, "pooling": "mean"}, "micro_batch": 2, "threads": 2},
+    ):
+        assert flat(cell_of(**training | other)) == mine
+    assert flat(cell_of(seed=1, **training)) != mine
+    epochs = [sorted(i for e, of_step in mine for batch in of_step for i in batch if e == epoch) for epoch in range(3)]
+    assert epochs == [list(range(len(LENGTHS)))] * 3 and mine[0][1] != mine[len(mine) // 3][1]
+
+
+def test_a_seed_of_the_order_is_that_of_all_cells():
+    shared = [flat(cell_of(seed=seed, order_seed=5, token_budget=400)) for seed in (0, 1)]
+    assert shared[0] == shared[1] == flat(cell_of(seed=5, token_budget=400))
+    assert flat(cell_of(seed=3, order_seed=0)) == flat(cell_of(seed=0))
+
+
+def test_no_batch_is_left_with_one_text_or_fewer_than_there_are_processes():
+    def sizes(texts: int, **training) -> list[int]:
+        tokens = tokens_with(of_lengths([62] * texts))
+        found = batches.steps(cell_of(epochs=1, **training), tokens)
+        return sorted(len(batch) for _, of_step in found for batch in of_step)
+
+    assert sizes(7, token_budget=192) == sizes(7, token_budget=192, processes=2) == [2, 2, 3]  # 3, 3 and 1
+    assert sizes(43, token_budget=448, processes=4) == [4, 4, 7, 7, 7, 7, 7]  # 7 times 6 and 1
+    assert sizes(8, token_budget=4000, batch_size=1, bucket=7) == [4, 4]  # texts drawn together: 7 and 1
+    assert batches.evenly([64, 30, 30, 30], 192, 2) == [2]  # 1 and 3 are as many tokens at most
+
+
+def test_the_budget_holds_for_partners_too():
+    lengths = np.random.default_rng(1).permutation(LENGTHS)
+    tokens = tokens_with(replace(of_lengths(LENGTHS), partners=(of_lengths(lengths),)))
+    found = [batch for _, of_step in batches.steps(cell_of(token_budget=400), tokens) for batch in of_step]
+    assert all(len(batch) * max(LENGTHS[batch].max(), lengths[batch].max()) <= 400 for batch in found)
+
+
+def test_what_is_loaded_is_what_the_steps_say_from_any_step_on():
+    cell = cell_of(token_budget=400, processes=2, accumulate=2)
+    whole = [batch for _, of_step in batches.steps(cell, MIXED) for batch in of_step]
+    cpu = torch.device("cpu")
+    coming = batches.loaded(cell, MIXED, 3, 0, cpu)
+    next(coming)
+    assert not ours()  # on a CPU
+    halves = [list(batches.loaded(cell, MIXED, 3, process, cpu)) for process in (0, 1)]
+    assert len(halves[0]) == len(halves[1]) == len(whole) - 6
+    for indices, *parts in zip(whole[6:], *halves, strict=True):
+        rows = [row.tolist() for part in parts for row in part.input_ids]
+        texts = [list(range(3, LENGTHS[i] + 3)) for i in indices]
+        assert [[token for token in row if token] for row in rows] == texts
+        assert all(part.attention_mask[:, -1].any() for part in parts)  # padded to the longest, no further
+
+
+def ours() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
+def test_a_thread_makes_the_next_ones_in_their_order_and_draws_nothing():
+    makers, random = set(), torch.get_rng_state()
+
+    def make(item: int) -> int:
+        makers.add(threading.current_thread())
+        return item * item
+
+    assert list(batches.ahead(make, range(20))) == [item * item for item in range(20)]
+    assert len(makers) == 1 and threading.main_thread() not in makers and not ours()
+    assert torch.equal(torch.get_rng_state(), random)
+    assert list(batches.ahead(make, [])) == [] and list(batches.ahead(make, [3])) == [9]
+
+
+def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
+    made, third = [], threading.Event()
+
+    def make(item: int) -> int:
+        made.append(item)
+        if item == 2:
+            third.set()
+        return item
+
+    items = iter(range(100))
+    coming = batches.ahead(make, items)
+    assert next(coming) == 0
+    assert third.wait(10) and made == [0, 1, 2] and next(items) == 3  # and nobody asked for 1 and 2
+    coming.close()
+
+
+def test_batches_made_ahead_are_those_made_when_needed():
+    split = MIXED.splits["train"]
+    wanted = [batch for _, of_step in batches.steps(cell_of(token_budget=400), MIXED) for batch in of_step]
+    make = partial(batches.collate, split, pad_id=0, special_ids=(3,))
+    for one, other in zip(batches.ahead(make, wanted), map(make, wanted), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(tensors(one), tensors(other), strict=True))
+
+
+def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
+    def make(item: int) -> int:
+        if item == 3:
+            raise MemoryError("of the third")
+        return item
+
+    seen = []
+    with pytest.raises(MemoryError, match="of the third"):
+        for made in batches.ahead(make, range(9)):
+            seen.append(made)  # noqa: PERF402
+    assert seen == [0, 1, 2] and not ours()
+
+
+def test_a_loop_that_ends_early_leaves_no_thread():
+    slow = threading.Event()
+    coming = batches.ahead(lambda item: (slow.wait(0.2), item), range(9))
+    next(coming)
+    assert len(ours()) == 1
+    coming.close()
+    assert not ours()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_is_given_pinned_batches_of_the_same_texts():
+    cell, gpu = cell_of(token_budget=400), torch.device("cuda", 0)
+    for one, other in zip(
+        batches.loaded(cell, MIXED, 0, 0, gpu), batches.loaded(cell, MIXED, 0, 0, torch.device("cpu")), strict=True
+    ):
+        assert all(tensor.is_pinned() for tensor in tensors(one))
+        assert all(torch.equal(a.cpu(), b) for a, b in zip(tensors(one.to(gpu)), tensors(other), strict=True))
+    assert not ours()
+
+
+def test_collate_pads_to_the_longest_and_marks_what_is_no_word():
+    split = split_of([[101, 7, 8, 9, 102], [101, 5, 102], [101, 102]])
+    batch = batches.collate(split, np.array([1, 0]), pad_id=0, special_ids=(0, 101, 102))
+    assert batch.input_ids.tolist() == [[101, 5, 102, 0, 0], [101, 7, 8, 9, 102]]
+    assert batch.attention_mask.tolist() == [[True, True, True, False, False], [True] * 5]
+    assert batch.special.tolist() == [[True, False, True, True, True], [True, False, False, False, True]]
+    assert batch.labels.tolist() == [1, 0]
+    assert len(batch) == 2
+    assert (batch.input_ids.dtype, batch.labels.dtype, batch.special.dtype) == (torch.int64, torch.int64, torch.bool)
+
+
+def test_padding_is_no_word_even_where_it_is_no_special_token():
+    batch = batches.collate(split_of([[1, 5, 5, 2], [1, 2]]), np.array([0, 1]), pad_id=5, special_ids=(1, 2))
+    assert batch.special.tolist() == [[True, False, False, True], [True] * 4]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_to_moves_every_tensor(device):
+    batch = batches.collate(with_positives([[1, 5, 2]], [[1, 6, 2]]), np.array([0]), 0, (1, 2)).to(device)
+    assert {tensor.device.type for part in (batch, *batch.partners) for tensor in tensors(part)} == {device}
+
+
+def tensors(batch: batches.Batch) -> list[torch.Tensor]:
+    found = [getattr(batch, name) for name in batch.__dataclass_fields__]
+    return [value for value in found if isinstance(value, torch.Tensor)]
+
+
+def test_partners_follow_their_texts():
+    split = with_positives([[1, 5, 2], [1, 6, 6, 2], [1, 2]], [[1, 7, 7, 7, 2], [1, 8, 2], [1, 9, 2]])
+    batch = batches.collate(split, np.array([2, 0]), 0, (1, 2))
+    assert batch.partners[0].input_ids.tolist() == [[1, 9, 2, 0, 0], [1, 7, 7, 7, 2]]
+    assert batch[1:].partners[0].input_ids.tolist() == [[1, 7, 7, 7, 2]] and len(batch[1:]) == 1
+
+
+def with_positives(texts: list[list[int]], positives: list[list[int]]) -> TokenSplit:
+    return replace(split_of(texts), partners=(split_of(positives),))
+
+
+def test_a_doubled_batch_is_the_batch_and_again():
+    split = with_positives([[1, 5, 2], [1, 6, 6, 2]], [[1, 7, 7, 7, 2], [1, 8, 2]])
+    batch = batches.collate(split, np.array([1, 0]), 0, (1, 2))
+    twice = batch.twice()
+    for part, doubled in ((batch, twice), (batch.partners[0], twice.partners[0])):
+        for one, two in zip(tensors(part), tensors(doubled), strict=True):
+            assert torch.equal(two[:2], one) and torch.equal(two[2:], one) and len(two) == 4

@@ -1,0 +1,37 @@
+"""What waits for Prefect's server: it is sent before a temporary server goes, and given up with a dead one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import psutil
+from prefect.events import emit_event
+from flows import backlog, temporary
+
+with temporary.server():
+    worker = backlog.EventsWorker.instance()
+    emit_event("test.first", {"prefect.resource.id": "test"})
+    assert backlog.catch_up(0)  # connected
+    if "kill" in sys.argv:
+        (server,) = (child for child in psutil.Process().children() if "flows.serve.prefect_server" in child.cmdline())
+        server.kill()
+        psutil.wait_procs([server])  # until it is gone, the system takes for it what nobody will read
+    for number in range(600):
+        emit_event(f"test.{number}", {"prefect.resource.id": "test"})
+    print("caught up" if backlog.catch_up(100) else "gave up", worker._queue.qsize() <= 100)
+print("left", worker._queue.qsize())
+"""
+
+
+@pytest.mark.parametrize("how, said", [("serve", "caught up True"), ("kill", "gave up False")])
+def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
+    how: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [said, "left 0"]

@@ -1,0 +1,146 @@
+"""Who is let in: judged from headers and from real connections. With a browser and curl: test_services.py."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from flows.serve.server_access import NOBODY, OwnPagesAndUser, own_users, owner
+from tests.flows.conftest import as_user
+
+
+async def app(*_: object) -> None:
+    raise AssertionError("not called here")
+
+
+def refusal(host: str | None, origin: str | None = None, **trusted: object) -> str:
+    headers = [(name, value.encode()) for name, value in ((b"host", host), (b"origin", origin)) if value is not None]
+    scope = {"type": "http", "headers": headers, "server": ("127.0.0.1", 4200)}
+    return OwnPagesAndUser(app, **trusted).refusal(scope)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:4200", "localhost:4200", "LOCALHOST:4200", "localhost", "127.0.0.1:14200"])
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1{port}", "http://localhost{port}"])
+def test_own_pages_are_let_in_by_any_name_of_loopback(host: str, origin: str | None):
+    port = host[host.rfind(":") :] if host[-1].isdigit() else ""
+    assert refusal(host, origin and origin.format(port=port)) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "",
+        "evil.com",
+        "evil.com:4200",
+        "127.0.0.1.evil.com",
+        "10.evil.com:5000",
+        "localhost.evil.com",
+        "10.0.0.5:1",
+        "localhost@evil.com",
+        "evil.com#@localhost",
+        "localhost:port",
+        "[::1",
+        "127.1:4200",
+        "0.0.0.0:1",
+        "localhost, a.b",
+        "[::1]:4200",
+        "127.0.0.9:4200",
+        "evil.com@127.0.0.1",
+        "127.0.0.1/evil.com",
+        "127.0.0.1#.evil.com",
+    ],
+)
+def test_another_name_is_refused(host: str | None):
+    assert "by the names 127.0.0.1 and localhost alone" in refusal(host)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.com",
+        "null",
+        "",
+        "http://localhost:3000",
+        "http://localhost",
+        "http://localhost:4200.evil.com",
+        "http://evil.com:4200",
+        "file://",
+        "chrome-extension://abc",
+        "ftp://localhost:4200",
+        "http://localhost:4200@a.b",
+        "http://[::1]:4200",
+        "http://127.0.0.9:4200",
+    ],
+)
+def test_a_page_of_another_site_or_port_is_refused(origin: str):
+    assert "no page of another site or port" in refusal("localhost:4200", origin)
+
+
+def test_two_hosts_or_one_foreign_origin_of_two_are_refused():
+    guard = OwnPagesAndUser(app)
+    for name, values in (
+        (b"host", [b"localhost", b"evil.com"]),
+        (b"origin", [b"http://localhost", b"http://evil.com"]),
+    ):
+        headers = [(b"host", b"localhost")] * (name != b"host") + [(name, value) for value in values]
+        assert guard.refusal({"type": "http", "headers": headers, "server": ("127.0.0.1", 80)})
+
+
+def test_a_server_at_another_address_knows_that_alone():
+    for listening, host, own in (("::1", "[::1]:1", True), ("::1", "localhost:1", True), ("::1", "127.0.0.1:1", False)):
+        scope = {"type": "http", "headers": [(b"host", host.encode())], "server": (listening, 1)}
+        assert (OwnPagesAndUser(app).refusal(scope) == "") == own
+    scope = {"type": "http", "headers": [(b"host", b"localhost:1")], "server": ("127.0.0.2", 1)}
+    assert "by the names 127.0.0.2 alone" in OwnPagesAndUser(app).refusal(scope)
+
+
+def test_a_trusted_page_is_let_in_with_its_name_and_no_wildcard_is():
+    assert refusal("bench.lab", "https://bench.lab", origins=["https://bench.lab/"]) == ""
+    assert refusal("evil.com", "https://bench.lab", origins=["https://bench.lab"])
+    assert refusal("localhost:1", "http://evil.com", origins=["*"])
+
+
+@contextmanager
+def connected(family: int, address: str) -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.socket(family) as listening:
+        listening.bind((address, 0))
+        listening.listen()
+        with socket.create_connection(listening.getsockname()[:2]) as client:
+            server, _ = listening.accept()
+            with server:
+                yield client, server
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_the_owner_of_a_connection_is_told_while_it_is_open(family: int, address: str):
+    with connected(family, address) as (client, server):
+        ends = server.getpeername()[:2], server.getsockname()[:2]
+        assert owner(*ends) == (os.getuid() if sys.platform == "linux" else None)
+        client.shutdown(socket.SHUT_WR)  # it has no more to send, and reads on
+        assert owner(*ends) == (os.getuid() if sys.platform == "linux" else None)
+        client.close()  # what was sent is still to be read, and nobody answers for it
+        assert owner(*ends) == (NOBODY if sys.platform == "linux" else None)
+
+
+@pytest.mark.parametrize("told", [None, NOBODY])
+def test_where_the_system_does_not_tell_everybody_is_let_in(told: int | None, monkeypatch: pytest.MonkeyPatch):
+    """Nobody at all would be, where a kernel says of each connection that there is none."""
+    assert own_users() == ((os.getuid(), 0) if sys.platform == "linux" else None)
+    monkeypatch.setattr("flows.serve.server_access.owner", lambda client, server: told)
+    assert own_users() is None
+
+
+def test_another_user_is_refused():
+    """As root a real one; otherwise a server that was started by somebody else."""
+    me, another = os.getuid(), 65534
+    with as_user(another if me == 0 else me), connected(socket.AF_INET, "127.0.0.1") as (_, server):
+        asking, others = (another, (me, 0)) if me == 0 else (me, (another,))
+        ends = {"client": server.getpeername(), "server": server.getsockname()}
+        scope = {"type": "http", "headers": [(b"host", b"localhost")], **ends}
+        assert OwnPagesAndUser(app, users=[asking]).refusal(scope) == ""
+        assert bool(OwnPagesAndUser(app, users=others).refusal(scope)) == (sys.platform == "linux")
+        assert OwnPagesAndUser(app).refusal(scope) == ""  # with a password whoever asks

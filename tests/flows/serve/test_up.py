@@ -1,0 +1,316 @@
+"""`ablate up` for real: three services on free ports, a home of its own, nothing left behind."""
+
+import contextlib
+import functools
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+import tasks
+from contrastive.errors import UserError
+from flows.serve import dead_runs, ports
+from flows.serve import up as services
+from tests.browser import opened
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive, as_user
+
+SERVICES = ("prefect-server", "mlflow", "prefect-worker")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {
+        "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
+        "ABLATE_PREFECT_PORT": str(ports.any_free_port()),
+        "ABLATE_MLFLOW_PORT": str(ports.any_free_port()),
+    }
+
+
+@pytest.fixture(scope="module")
+def up(settings: dict[str, str], empty_store: Path) -> Iterator[subprocess.Popen[str]]:
+    """In a home whose last flow was killed together with its watcher, so that a run of MLflow still says RUNNING."""
+    store = shutil.copy(empty_store, Path(settings["ABLATE_HOME"]) / "mlflow.db")
+    client = MlflowClient(tracking_uri=f"sqlite:///{store}")
+    client.create_run("0", tags={"ablate.kind": "cell", "ablate.cell": "of-nobody"})
+    other = ("MLFLOW_TRACKING_URI", "PREFECT_API_DATABASE_CONNECTION_URL", *tasks.QUIET)
+    environment = {name: value for name, value in os.environ.items() if name not in other} | settings
+    process = subprocess.Popen([*ABLATE, "up"], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    printed = [process.stdout.readline() for _ in range(5)]
+    assert printed[-1].startswith("Ctrl-C stops everything"), printed
+    yield process
+    process.terminate()
+    process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def api(up: object, settings: dict[str, str]) -> str:
+    return f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
+
+
+def started(up: subprocess.Popen[str]) -> dict[str, psutil.Process]:
+    """Service → its first process."""
+    found = {}
+    for child in psutil.Process(up.pid).children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found[child.environ().get("ABLATE_SERVICE", "").rpartition("//")[2]] = child
+    return {name: found[name] for name in SERVICES if name in found}
+
+
+def soon(holds: Callable[[], object], seconds: float = 40) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def working(api: str) -> bool:
+    return any(one["status"] == "ONLINE" for one in ports.ask(f"{api}/work_pools/ablate/workers/filter", {}))
+
+
+@pytest.mark.e2e
+def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
+    assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
+    declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
+    deployed = ports.ask(f"{api}/deployments/filter", {})
+    assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
+    assert {one["work_pool_name"] for one in deployed} == {"ablate"}
+    (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
+    assert nightly["schedule"]["cron"] == "0 2 * * *" and not nightly["active"]
+    assert soon(lambda: working(api)), (Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text()
+    children = psutil.Process(up.pid).children(recursive=True)
+    listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
+    assert listening == {"127.0.0.1"}
+
+
+@pytest.mark.e2e
+def test_a_run_of_mlflow_on_which_nobody_works_is_ended(up, settings):
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}")
+    (run,) = client.search_runs(["0"], "tags.`ablate.cell` = 'of-nobody'")
+    assert run.info.status == "KILLED"
+
+
+@pytest.mark.e2e
+def test_no_process_of_it_tells_anybody_what_it_does(up, api):
+    for child in psutil.Process(up.pid).children(recursive=True):
+        told = child.environ()
+        assert {name: told.get(name) for name in tasks.QUIET} == tasks.QUIET, child.cmdline()
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a page that belongs to somebody else."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "index.html").write_text("<title>harmless</title>")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+ATTACK = """async ([prefect, mlflow]) => {
+  const asked = (url, options) => fetch(url, options).then(answer => answer.status, () => "refused");
+  const post = (url, name, type, mode) => asked(url, {
+    method: "POST", mode, headers: {"content-type": type}, body: JSON.stringify({name})});
+  const socket = new Promise(done => {
+    const opened = new WebSocket(prefect.replace("http", "ws") + "/events/in");
+    opened.onopen = () => done("open"); opened.onerror = () => done("refused")});
+  return [
+    await post(prefect + "/flows/", "evil-json", "application/json", "cors"),
+    await post(prefect + "/flows/", "evil-form", "text/plain", "no-cors"),
+    await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-json", "application/json", "cors"),
+    await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-form", "text/plain", "no-cors"),
+    await asked(prefect + "/admin/version", {}), await asked(mlflow + "/version", {}), await socket]}"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "site", ["http://evil.test:{elsewhere}", "http://127.0.0.1:{elsewhere}", "http://10.evil.test:{prefect}"]
+)
+def test_a_page_of_another_site_can_do_nothing(site, up, api, settings, elsewhere):
+    """In a real browser: on another name, on another port, and on a name that was made to mean this machine."""
+    prefect, mlflow = settings["ABLATE_PREFECT_PORT"], settings["ABLATE_MLFLOW_PORT"]
+    name = "10.evil.test" if "10.evil" in site else "127.0.0.1"
+    with opened("--host-resolver-rules=MAP *.test 127.0.0.1, MAP evil.test 127.0.0.1") as browser:
+        page = browser.new_page()
+        page.goto(site.format(elsewhere=elsewhere, prefect=prefect))
+        done = page.evaluate(ATTACK, [f"http://{name}:{prefect}/api", f"http://{name}:{mlflow}"])
+    assert set(done) <= {"refused", 403, 0}, done  # 0: an answer that the page may not read
+    flows = [flow["name"] for flow in ports.ask(f"{api}/flows/filter", {})]
+    held = ports.ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100})
+    assert not [name for name in [*flows, *(one["name"] for one in held["experiments"])] if "evil" in name]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_their_own_pages_work_without_a_password(name, up, settings):
+    with opened() as browser:
+        page = browser.new_page()
+        refused: list[str] = []
+        page.on("response", lambda answer: refused.append(answer.url) if answer.status in (401, 403) else None)
+        cut_off = "net::ERR_ABORTED"  # by going on to the next page
+        page.on("requestfailed", lambda it: None if it.failure == cut_off else refused.append(f"{it.url} {it.failure}"))
+        page.goto(f"http://{name}:{settings['ABLATE_PREFECT_PORT']}/deployments")
+        page.get_by_text("imdb-deberta").first.wait_for()
+        page.goto(f"http://{name}:{settings['ABLATE_MLFLOW_PORT']}/#/experiments")
+        page.get_by_text("Default").first.wait_for()
+    assert not refused
+
+
+@pytest.mark.e2e
+def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
+    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
+        address = f"http://127.0.0.1:{settings[variable]}{path}"
+        for header, code in ((), "200"), (("Host: evil.com",), "403"), (("Origin: http://evil.com",), "403"):
+            headers = [word for line in header for word in ("--header", line)]
+            command = ["curl", "--silent", "--output", os.devnull, "--write-out", "%{http_code}", *headers, address]
+            assert subprocess.run(command, capture_output=True, text=True).stdout == code, (address, header)
+
+
+@pytest.mark.e2e
+def test_another_user_is_refused_whoever_he_says_he_is(up, settings):
+    """By a header that names the connection of somebody who is let in; as root by a real other user."""
+    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
+        place = ("127.0.0.1", int(settings[variable]))
+        with socket.create_connection(place) as own, as_user(65534 if os.geteuid() == 0 else os.geteuid()):
+            said = f"X-Forwarded-For: 127.0.0.1:{own.getsockname()[1]}"
+            with socket.create_connection(place) as other:
+                other.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n\r\n".encode())
+                assert (b" 403 " in other.recv(100)) == (os.geteuid() == 65534)
+
+
+@pytest.mark.e2e
+def test_nobody_else_can_serve_at_the_other_localhost(up, settings):
+    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
+        with socket.socket(socket.AF_INET6) as another, pytest.raises(OSError):
+            another.bind(("::1", int(settings[variable])))
+
+
+@pytest.mark.e2e
+def test_no_other_page_can_frame_theirs(up, settings):
+    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{settings[variable]}/") as answer:
+            assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
+
+
+@pytest.mark.e2e
+def test_a_second_up_says_who_runs(up, api, settings):
+    done = ablate(settings, "up")
+    assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']}: process {up.pid}" in done.stderr
+
+
+@pytest.mark.e2e
+def test_a_cut_off_run_is_given_up(up, api):
+    """A run whose process is gone holds the only slot of its deployment."""
+
+    def slots() -> int:
+        return sum(limit["active_slots"] for limit in ports.ask(f"{api}/v2/concurrency_limits/filter", {}))
+
+    deployment = ports.ask(f"{api}/deployments/filter", {})[0]["id"]
+    later = {"type": "SCHEDULED", "state_details": {"scheduled_time": "2099-01-01T00:00:00Z"}}  # no worker takes it
+    run = ports.ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
+    ports.ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
+    assert slots() == 1
+    dead_runs.give_up_cut_off_runs(api)
+    (found,) = ports.ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    assert found["state_type"] == "CRASHED" and slots() == 0
+
+
+@pytest.mark.e2e
+def test_the_automation_for_zombies_is_there_once(up, api):
+    assert len(ports.ask(f"{api}/automations/filter", {})) == 1
+    dead_runs.watch_for_zombies(api)
+    (found,) = ports.ask(f"{api}/automations/filter", {})
+    assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
+
+
+@pytest.mark.e2e
+def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
+    before = started(up)
+    children = psutil.Process(up.pid).children(recursive=True)
+    assert set(before) == set(SERVICES)
+    for name in SERVICES:
+        before[name].kill()
+
+    def are_back() -> bool:
+        now = started(up)
+        return set(now) == set(SERVICES) and not {now[name].pid for name in now} & {one.pid for one in before.values()}
+
+    assert soon(are_back), started(up)
+    assert soon(lambda: ports.answers(f"{api}/health"))
+    assert soon(lambda: ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health"))
+    assert soon(lambda: working(api))
+    children += psutil.Process(up.pid).children(recursive=True)
+    assert ablate(settings, "down").stdout == "stopped\n"
+    assert up.wait(5) == 0 and not alive(children)
+    assert not any(ports.port_in_use(int(settings[name])) for name in settings if name != "ABLATE_HOME")
+    assert "nothing runs for" in ablate(settings, "down").stdout
+
+
+@pytest.mark.parametrize("service", ["prefect", "mlflow"])
+def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkeypatch):
+    variables = {name: variable for name, (variable, _) in ports.PORTS.items()}
+    for variable in variables.values():
+        monkeypatch.setenv(variable, str(ports.any_free_port()))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        monkeypatch.setenv(variables[service], str(number))
+        with pytest.raises(UserError, match=rf"port {number} .* is in use .*{variables[service]}={number + 1}"):
+            services.up(tmp_path)
+    assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize("given", ["http", "0", "65536", "-1", "4200.5"])
+def test_a_port_that_is_none(given, monkeypatch):
+    monkeypatch.setenv("ABLATE_MLFLOW_PORT", given)
+    with pytest.raises(UserError, match="ABLATE_MLFLOW_PORT is .*between 1 and 65535"):
+        ports.port("mlflow")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_this_machine_has_not(host):
+    with pytest.raises(UserError, match=f"{host} is no address of this machine"):
+        ports.free_port("prefect", host)
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.1.1", "10.1.1.1")],
+)
+def test_where_a_service_is_asked(host, asked):
+    assert ports.url(host, 4200) == f"http://{asked}:4200"
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        (None, "http://127.0.0.1:"),
+        ("sqlite:////somewhere/other.db", "http://127.0.0.1:"),
+        ("http://me:s3cret@there:5000", "http://me:***@there:5000 (MLFLOW_TRACKING_URI; not served from here)"),
+    ],
+)
+def test_mlflow_is_served_from_the_database_that_is_meant_or_not_at_all(uri, shown, tmp_path, monkeypatch):
+    from tasks.tracking_address import is_database, tracking_uri
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    told = services.environment(tmp_path, "127.0.0.1", "http://127.0.0.1:1/api")
+    assert told["MLFLOW_BACKEND_STORE_URI"] == (uri or f"sqlite:///{tmp_path}/mlflow.db") == tracking_uri(tmp_path)
+    assert is_database(tracking_uri(tmp_path)) == ("not served" not in shown)

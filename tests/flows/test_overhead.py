@@ -1,0 +1,25 @@
+"""What a run needs beside its cells, measured in processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows import overhead
+
+
+def test_the_next_run_is_expected_to_need_what_the_last_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    assert overhead.known() is None
+    script = "import time; time.sleep(1); from flows import overhead; overhead.note(0.5)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    first = overhead.known()
+    assert first is not None and 0.5 <= first < 30
+    (tmp_path / overhead.PLACE).write_text("{}")
+    assert overhead.known() is None
+
+
+def test_a_process_knows_how_old_it_is():
+    age = overhead.since_begun()
+    assert age is not None and 0 < age < 86_400
