@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from contrastive.config.experiment import Data, Encoder
+from contrastive.config.cell import Data, Encoder
 from contrastive.data import tokens
 from contrastive.data.tokens import Tokens
 from contrastive.models import encoder as encoders

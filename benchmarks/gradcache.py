@@ -19,7 +19,7 @@ def measure(variant: str, batch_size: int, micro_batch: int) -> Run:
     import torch
     from torch import nn
 
-    from contrastive.config.experiment import Encoder, Scratch
+    from contrastive.config.cell import Encoder, Scratch
     from contrastive.losses.ntxent import ntxent
     from contrastive.models import encoder as encoders
     from contrastive.training import gradcache

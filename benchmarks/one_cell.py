@@ -9,7 +9,8 @@ from pathlib import Path
 
 from contrastive.cells import grid
 from contrastive.cells.identity import cell_id, identities, identity
-from contrastive.config.experiment import Cell, Experiment
+from contrastive.config.cell import Cell
+from contrastive.config.experiment import Experiment
 from contrastive.data.splits import SPLITS
 from contrastive.experiment import load as experiments
 from contrastive.reuse import frozen_readers

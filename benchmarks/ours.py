@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data.tokens import Tokens
 

@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trai
 from transformers import set_seed as seed_everything
 
 from benchmarks.texts import Row
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.data.tokens import Tokens
 from contrastive.losses import LOSSES
 from contrastive.sources import locate

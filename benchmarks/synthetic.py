@@ -17,7 +17,8 @@ import numpy as np
 from contrastive.cells.grid import cell_name, expand
 from contrastive.cells.plan import Plan, document, settings_by_name
 from contrastive.cells.status import Status
-from contrastive.config.experiment import Cell, Experiment
+from contrastive.config.cell import Cell
+from contrastive.config.experiment import Experiment
 
 TEXTS, STEPS, BEGAN = 600, 40, 1_700_000_000_000
 CLASSES = ("negative", "neutral", "positive")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from contrastive import data as datasets
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 
 MEAN, DEVIATION = 57, 43  # tokens of the texts of mixed length
 TOKENS_A_WORD = 2.0  # of these tweets, by the vocabulary of MiniLM

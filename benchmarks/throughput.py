@@ -15,7 +15,8 @@ from pathlib import Path
 
 from benchmarks import ours, peers, texts
 from benchmarks.turns import Run, ratios, spread, start, take_turns
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.config.speed import Speed
 
 RATE, TEMPERATURE, BATCH = 1e-4, 0.05, 32

@@ -48,7 +48,8 @@ def recipe(way: str, length: int, count: int) -> Run:
 
     from benchmarks import ours, peers
     from benchmarks import texts as made
-    from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+    from contrastive.config.cell import Cell, Data, Encoder, Training
+    from contrastive.config.objective import Objective
     from contrastive.config.speed import Speed
     from contrastive.data import tokens as token_store
     from contrastive.stages import memory

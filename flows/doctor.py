@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data import content_digest
 from contrastive.errors import UserError
 from contrastive.runs.store import home

@@ -8,7 +8,8 @@ from typing import Any
 from contrastive.cells import plan as plans
 from contrastive.cells.grid import expand
 from contrastive.cells.plan import Plan
-from contrastive.config.experiment import Cell, Experiment, Resources
+from contrastive.config.cell import Cell
+from contrastive.config.experiment import Experiment, Resources
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.evaluation.needs import embedded

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from contrastive.sources import deepspeed_file

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from reports.bilingual import Words
 from reports.compare import GENERATOR, Comparisons, scores
 from reports.load import Results

@@ -8,7 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from contrastive.cells.plan import Plan, data_names
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.runs import store
 from contrastive.stages.launch import Machines

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from contrastive.cells.plan import settings_by_name
-from contrastive.config.experiment import Cell, Experiment
+from contrastive.config.cell import Cell
+from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 
 SETTINGS: dict[str, Any] = {

@@ -12,7 +12,8 @@ BLOCK = re.compile(r"^`([\w/.]+\.py)`[^\n]*\n```python\n(.*?)^```$", re.DOTALL |
 ORACLES = Path("tests/contrastive/losses/oracles.py")
 
 USES_THEM = """
-from contrastive.config.experiment import Data, Objective
+from contrastive.config.cell import Data
+from contrastive.config.objective import Objective
 from contrastive.config.evaluation import Evaluation
 Objective(loss="ce+alignment", view="first_last")
 Evaluation(metrics=("mean_cosine",))

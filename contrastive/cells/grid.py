@@ -19,7 +19,9 @@ from pydantic import BaseModel
 
 from contrastive.config import registry
 from contrastive.config.base import Settings
-from contrastive.config.experiment import PARTS, SETTINGS, Cell, Experiment, Objective, Section, Tune
+from contrastive.config.cell import Cell, Tune
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.objective import Objective
 
 Overlay = dict[str, Any]  # setting → checked value
 

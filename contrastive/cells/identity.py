@@ -4,19 +4,17 @@ A setting at its default is left out, so that a new option changes no id; in exc
 meaning silently: `tests/contrastive/cells/test_identity.py` pins them, and `VERSION` is raised when one must change.
 """
 
-import ast
 import hashlib
-import json
-import math
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 from contrastive import data
 from contrastive.config.base import Settings
+from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
-from contrastive.config.registry import entries, literal, module_file, parse
+from contrastive.config.objective import Objective
+from contrastive.config.registry import literal
+from contrastive.runs.fingerprint import canonical_json, code_digest
 from contrastive.sources import deepspeed_file, locate
 
 VERSION = 1
@@ -28,32 +26,6 @@ STAGES = (
     "contrastive.training.train",
     "contrastive.evaluation.embed",
 )  # what computes a cell's result
-# Modules that describe, name or store a result but do not compute it.
-DESCRIPTIVE = {
-    "contrastive",
-    *(f"contrastive.config.{name}" for name in ("experiment", "base", "evaluation", "speed", "registry")),
-    *(f"contrastive.{name}" for name in ("cells.identity", "cells.status", "runs.store", "errors", "paths")),
-    *("contrastive.evaluation.needs", "contrastive.data.transfer_data"),
-}
-
-
-def canonical_json(value: Any) -> str:
-    """One text for equal values: sorted keys, 1 for 1.0; anything that has no single text raises."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} cannot be part of an identity")
-        return int(value) if value.is_integer() else value
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _plain(item) for key, item in value.items()}
-    raise TypeError(f"{type(value).__name__} {value!r} cannot be part of an identity")
 
 
 def identity(cell: Cell) -> dict[str, Any]:
@@ -151,74 +123,3 @@ def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
         ("contrastive.views", "VIEWS", (cell.objective.view or "cls",)),
         ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
     )
-
-
-@cache
-def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
-    """Digest of the code that `roots` can reach by import inside this project."""
-    files = code_files(roots, chosen)
-    return hashlib.sha256(canonical_json(files).encode()).hexdigest()[:16]
-
-
-@cache
-def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
-    """Module → digest of its code, over the import closure of `roots`."""
-    registries = {module: (table, names) for module, table, names in chosen}
-    found: dict[str, str] = {}
-    waiting = list(roots)
-    while waiting:
-        module = waiting.pop()
-        if module in found or (module in DESCRIPTIVE and module not in roots) or module_file(module) is None:
-            continue
-        found[module] = module_digest(module, registry=module in registries)
-        if module in registries:
-            table, names = registries[module]
-            lines = entries(module, table)
-            found |= {f"{module}.{table}[{name}]": f"{lines[name].module}.{lines[name].function}" for name in names}
-            unused = {lines[name].module for name in lines if name not in names}
-            waiting += [name for name in imports(module) if name not in unused]
-            continue
-        waiting += imports(module)
-    return dict(sorted(found.items()))
-
-
-@cache
-def module_digest(module: str, *, registry: bool = False) -> str:
-    """Digest of a module's syntax tree: comments, layout and docstrings change nothing.
-
-    Of a registry, imports and dict literals are left out: its lines count one by one.
-    """
-    tree = ast.parse(ast.unparse(parse(module)))
-    if registry:
-        tree.body = [node for node in tree.body if not _is_line_of_registry(node)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
-
-
-def _is_line_of_registry(node: ast.stmt) -> bool:
-    is_table = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict)
-    return is_table or isinstance(node, ast.ImportFrom | ast.Import)
-
-
-@cache
-def imports(module: str) -> tuple[str, ...]:
-    """Modules that a module imports anywhere in its source, lazily inside functions too."""
-    found: list[str] = []
-    for node in ast.walk(parse(module)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{module}: relative imports are not followed"
-            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            found += [name for name in submodules if module_file(name)] or [node.module]
-            if module_file(node.module) is not None:
-                found.append(node.module)
-    return tuple(dict.fromkeys(found))

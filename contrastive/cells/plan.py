@@ -10,7 +10,8 @@ from contrastive.cells.grid import Grid, cell_name, expand, short
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.sifted import sifted
 from contrastive.cells.status import Status, statuses, up_to_date
-from contrastive.config.experiment import Cell, Data, Experiment
+from contrastive.config.cell import Cell, Data
+from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from contrastive.cells.plan import Plan
-from contrastive.config.experiment import Cell, Data
+from contrastive.config.cell import Cell, Data
 from contrastive.data import tokens
 from contrastive.runs import store
 

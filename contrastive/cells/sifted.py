@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Cell, Data
 from contrastive.data import tokens, transfer_data
 from contrastive.errors import UserError
 from contrastive.runs import store

@@ -5,18 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from contrastive.cells.identity import (
-    STAGES,
-    canonical_json,
-    cell_id,
-    chosen_entries,
-    code_files,
-    evaluation_key,
-    identities,
-)
+from contrastive.cells.identity import STAGES, cell_id, chosen_entries, evaluation_key, identities
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.runs import store
+from contrastive.runs.fingerprint import canonical_json, code_files
 
 Action = Literal["reuse", "evaluate", "run", "stale"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contrastive import paths
 from contrastive.config import registry
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data import files, hub, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.reviews import reviews

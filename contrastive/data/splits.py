@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data.files import Rows
 from contrastive.errors import UserError, brief
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config.experiment import Encoder
+from contrastive.config.cell import Encoder
 from contrastive.data.splits import Splits
 from contrastive.errors import UserError
 from contrastive.sources import locate

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from contrastive import data as datasets
-from contrastive.cells import identity
-from contrastive.config.experiment import Data, Encoder
+from contrastive.config.cell import Data, Encoder
 from contrastive.data import tokenizer
 from contrastive.data.splits import SPLITS, Split
 from contrastive.errors import UserError
-from contrastive.runs import store
+from contrastive.runs import fingerprint, store
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -98,9 +97,9 @@ def digest(data: Data, encoder: Encoder) -> str:
         "splits": sizes,
         "max_length": data.max_length,
         "tokenizer": tokenizer.digest(encoder),
-        "code": identity.code_digest(("contrastive.data.tokens",), chosen),
+        "code": fingerprint.code_digest(("contrastive.data.tokens",), chosen),
     }
-    return hashlib.sha256(identity.canonical_json(content).encode()).hexdigest()[:16]
+    return hashlib.sha256(fingerprint.canonical_json(content).encode()).hexdigest()[:16]
 
 
 def open(folder: Path) -> Tokens:

@@ -19,15 +19,14 @@ import numpy as np
 from jaxtyping import Float
 
 from contrastive import data as datasets
-from contrastive.cells import identity
+from contrastive.config.cell import Data
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Data
 from contrastive.data import splits, tokenizer, tokens
 from contrastive.data.files import Rows
 from contrastive.data.splits import Sifted, Split, Splits
 from contrastive.data.tokens import TokenSplit
 from contrastive.errors import UserError
-from contrastive.runs import store
+from contrastive.runs import fingerprint, store
 from contrastive.sources import locate
 
 OTHER = "other"
@@ -61,9 +60,9 @@ def digest(transfer: Transfer, own: str) -> str:
     content = content_digest(transfer)
     kind, _, name = transfer.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
-    code = identity.code_digest(("contrastive.data.transfer_data",), chosen)
+    code = fingerprint.code_digest(("contrastive.data.transfer_data",), chosen)
     decides = {"content": content, "tokens": own, "code": code}
-    return hashlib.sha256(identity.canonical_json(decides).encode()).hexdigest()[:16]
+    return hashlib.sha256(fingerprint.canonical_json(decides).encode()).hexdigest()[:16]
 
 
 def content_digest(transfer: Transfer) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import USUAL, Speed
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit

@@ -4,8 +4,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
-from contrastive.config.experiment import Cell
 from contrastive.data import tokens, transfer_data
 from contrastive.runs import store
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contrastive.cells.identity import code_digest
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.runs import store
+from contrastive.runs.fingerprint import code_digest
 
 NAME = "TF-IDF + logistic regression"
 

@@ -8,8 +8,8 @@ from itertools import islice
 from contrastive import data as datasets
 from contrastive.cells.plan import Plan, data_names
 from contrastive.config import registry
+from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Data
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.runs import store

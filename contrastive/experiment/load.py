@@ -12,18 +12,10 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.cells import grid
 from contrastive.config import registry
+from contrastive.config.cell import Encoder, Scratch, Training, misfit
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import (
-    PARTS,
-    SETTINGS,
-    Encoder,
-    Experiment,
-    Objective,
-    Scratch,
-    Section,
-    Training,
-    misfit,
-)
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.experiment import schema
 from contrastive.experiment.messages import MISSING, Finding, Place, explained, listed, nearest, shown, unknown_in_cells

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from contrastive.config.experiment import Encoder, Tune
+from contrastive.config.cell import Encoder, Tune
 from contrastive.errors import UserError
 from contrastive.models import attention, frozen, tuning
 from contrastive.sources import locate

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from contrastive.config import registry
-from contrastive.config.experiment import Cell, Objective
+from contrastive.config.cell import Cell
+from contrastive.config.objective import Objective
 from contrastive.config.speed import USUAL, Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError

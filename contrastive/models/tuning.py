@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from contrastive.config.experiment import Training, Tune
+from contrastive.config.cell import Training, Tune
 from contrastive.errors import UserError
 
 BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBERTa and DeBERTa are named

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contrastive.cells.identity import evaluation_key
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.errors import UserError
 from contrastive.planning import cost

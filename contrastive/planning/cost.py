@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from contrastive.config.cell import Cell, Encoder, Tune
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Encoder, Tune
 from contrastive.errors import UserError
 from contrastive.evaluation.needs import embedded
 from contrastive.runs import store

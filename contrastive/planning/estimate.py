@@ -8,8 +8,8 @@ from statistics import median
 from typing import NamedTuple
 
 from contrastive.cells.identity import evaluation_key
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.planning import calibration, cost
 from contrastive.planning.calibration import Calibration

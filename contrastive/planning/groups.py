@@ -4,7 +4,7 @@ they begin, so that what a process has read stays of use. Light."""
 import math
 from collections.abc import Hashable, Iterable
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.planning.estimate import Fit
 from contrastive.reuse import frozen_readers
 from contrastive.sources.encoder_shape import cut

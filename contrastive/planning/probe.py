@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import TokenSplit

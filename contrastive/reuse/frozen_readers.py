@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 
-from contrastive.config.experiment import Cell, Tune
+from contrastive.config.cell import Cell, Tune
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.sources.encoder_shape import cut

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from numpy.lib.format import open_memmap
 
-from contrastive.cells.identity import canonical_json, code_digest
-from contrastive.config.experiment import Cell, Encoder, Training
+from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens, TokenSplit
@@ -24,6 +23,7 @@ from contrastive.models import frozen
 from contrastive.models.kernels import kernels
 from contrastive.reuse import frozen_readers
 from contrastive.runs import store
+from contrastive.runs.fingerprint import canonical_json, code_digest
 from contrastive.sources import locate
 from contrastive.sources.encoder_shape import cut
 from contrastive.views.batches import by_length, collate

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from contrastive.models import frozen
-from contrastive.training.gradcache import random_state, set_random_state
+from contrastive.models.random_state import random_state, set_random_state
 from contrastive.views.batches import Batch
 
 

@@ -11,11 +11,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from contrastive.cells import identity
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.runs import store
+from contrastive.runs import fingerprint, store
 from contrastive.sources.encoder_shape import cut
 
 
@@ -41,9 +41,9 @@ def place(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
         "training": cell.training.model_dump(include={"precision", "threads"}),
         "speed": speed.model_dump(mode="json", exclude={"together"}),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
-        "code": identity.code_digest(
+        "code": fingerprint.code_digest(
             ("contrastive.models.model", "contrastive.reuse.frozen_store", "contrastive.reuse.untrained_embeddings")
         ),
     }
-    name = hashlib.sha256(identity.canonical_json(content).encode()).hexdigest()[:16]
+    name = hashlib.sha256(fingerprint.canonical_json(content).encode()).hexdigest()[:16]
     return store.home() / "cache" / "untrained" / name

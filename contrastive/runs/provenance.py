@@ -15,11 +15,11 @@ from contrastive.config.registry import PACKAGE_ROOT
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-learn")
 
 
-def describe() -> dict[str, Any]:
+def describe(device: str) -> dict[str, Any]:
     return {
         "commit": commit(),
         "packages": packages(),
-        "hardware": hardware(),
+        "hardware": hardware(device),
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
 
@@ -48,11 +48,7 @@ def commit() -> str:
     return head.strip() + ("+" if changed.strip() else "")
 
 
-@cache
-def hardware() -> dict[str, Any]:
-    import torch  # here, so that who asks for the commit alone waits for nothing
-
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+def hardware(device: str) -> dict[str, Any]:
     return {"device": device, "cpu": processor(), "cores": os.cpu_count(), "memory_gib": memory_gib()}
 
 

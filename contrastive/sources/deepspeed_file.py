@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 from contrastive import paths
-from contrastive.config.experiment import Objective, Training
+from contrastive.config.cell import Training
+from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief
 
 KIND = "deepspeed:"

@@ -1,6 +1,7 @@
 """How many of an encoder's lowest blocks are computed apart from those that train. Light: plans ask it too."""
 
-from contrastive.config.experiment import Cell, Objective
+from contrastive.config.cell import Cell
+from contrastive.config.objective import Objective
 from contrastive.sources import locate
 
 

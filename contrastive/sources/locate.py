@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive import paths
-from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError, brief
 from contrastive.runs import store
 

@@ -24,8 +24,8 @@ def main() -> None:
 
 
 def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
+    from contrastive.config.cell import Cell
     from contrastive.config.evaluation import Evaluation
-    from contrastive.config.experiment import Cell
     from contrastive.config.speed import Speed
     from contrastive.runs import store
     from contrastive.stages import stages

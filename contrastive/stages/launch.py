@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from contrastive.config.experiment import Cell, Training
+from contrastive.config.cell import Cell, Training
 from contrastive.runs import claim, stopping, store
 from contrastive.sources import deepspeed_file
 from contrastive.stages import job

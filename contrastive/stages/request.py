@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from contrastive.cells.identity import STAGES, cell_id, chosen_entries, code_files, evaluation_key, identity
+from contrastive.cells.identity import STAGES, cell_id, chosen_entries, evaluation_key, identity
 from contrastive.cells.status import up_to_date
+from contrastive.config.cell import Cell, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Training
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data import transfer_data
@@ -26,6 +26,7 @@ from contrastive.evaluation.needs import Wanted, cell_of, lacking, wanted_by
 from contrastive.reuse import frozen_store
 from contrastive.reuse.passes import Passes
 from contrastive.runs import claim, provenance, stopping, store
+from contrastive.runs.fingerprint import code_files
 from contrastive.sources import locate
 from contrastive.stages import energy, memory
 from contrastive.stages.launch import JobFailed, Machines, launch
@@ -130,7 +131,7 @@ def training_cell(
         seconds = round(whole - away, 3)
         store.write_json(
             work.folder / "provenance.json",
-            provenance.describe()
+            provenance.describe(torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu")
             | {
                 "code": document["code"],
                 "data_digest": document["data"]["content"],

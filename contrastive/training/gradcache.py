@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from contrastive.models.random_state import random_state, set_random_state
 from contrastive.views.batches import Batch
 from contrastive.views.types import Group, Guesses, Output
 
@@ -131,16 +132,6 @@ def tensors(output: Output) -> list[Tensor]:
     vectors = [tensor for group in output.groups for tensor in (group.vectors, group.negatives)]
     surprise = None if output.guesses is None else output.guesses.surprise
     return [tensor for tensor in (*vectors, output.sentences, output.logits, surprise) if tensor is not None]
-
-
-def random_state() -> list[Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]
-
-
-def set_random_state(state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    if len(state) > 1:
-        torch.cuda.set_rng_state_all(state[1:])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from contrastive.config.experiment import Cell, Training
+from contrastive.config.cell import Cell, Training
 from contrastive.config.speed import USUAL, Speed
 from contrastive.errors import UserError
 from contrastive.models import tuning

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from contrastive.config.experiment import Objective
+from contrastive.config.objective import Objective
 from contrastive.losses import FLOORS, LOSSES
 from contrastive.views.types import Group, Output
 

@@ -28,7 +28,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from contrastive.config.experiment import Cell, Training
+from contrastive.config.cell import Cell, Training
 from contrastive.config.speed import USUAL, Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.data.tokens import Tokens, TokenSplit
 
 Indices: TypeAlias = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from reports.bilingual import Language
 from reports.build import reading
 from reports.claims.frames import blocked, frames

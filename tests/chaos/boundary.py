@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 from tasks import worker_calls

@@ -14,7 +14,7 @@ import pytest
 
 from contrastive.cells.identity import cell_id, identity
 from contrastive.cells.status import statuses
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from contrastive.stages.request import Asked

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Resources
+from contrastive.config.experiment import Resources
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 from tasks import engines, worker_calls

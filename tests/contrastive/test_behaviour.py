@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
 from contrastive.losses import LOSSES

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from contrastive import data, paths
+from contrastive.config.cell import Data
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Data
 from contrastive.data import transfer_data
 from contrastive.errors import UserError
 from contrastive.sources import deepspeed_file, locate
@@ -60,7 +60,7 @@ def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
     ],
 )
 def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
-    from contrastive.config.experiment import Encoder
+    from contrastive.config.cell import Encoder
 
     for each in ("config.json", "model.safetensors"):
         (tmp_path / each).write_text("{}")

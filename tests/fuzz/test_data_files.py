@@ -18,7 +18,7 @@ import pyarrow
 from pyarrow import parquet
 
 from contrastive import data
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data.splits import Splits
 from contrastive.errors import UserError, brief
 from tests.fuzz.conftest import Rounds

@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from contrastive.cells import grid
-from contrastive.cells.identity import canonical_json, cell_id, identities
+from contrastive.cells.identity import cell_id, identities
 from contrastive.config import registry
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
 from contrastive.experiment.load import ExperimentError, parse
 from contrastive.experiment.yaml_lines import LONGEST_MESSAGE
 from contrastive.experiment.yaml_lines import read as read_document
+from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
 
 CONFIGS = sorted((registry.PACKAGE_ROOT / "configs").glob("*.yaml"))

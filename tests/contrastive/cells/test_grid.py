@@ -11,7 +11,9 @@ from pydantic import ValidationError
 from contrastive.cells import grid
 from contrastive.cells.grid import Grid, Row, expand
 from contrastive.config import registry
-from contrastive.config.experiment import PARTS, SETTINGS, Cell, Objective, Training, Tune
+from contrastive.config.cell import Cell, Training, Tune
+from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.config.objective import Objective
 from contrastive.experiment.load import parse
 
 HEAD = """\

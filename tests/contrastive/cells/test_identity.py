@@ -8,11 +8,15 @@ import pytest
 from pydantic import BaseModel
 
 from contrastive.cells import identity as identities
-from contrastive.cells.identity import canonical_json, cell_id, identity, module_digest
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Data, Encoder, Experiment, Objective, Training
+from contrastive.config.experiment import Experiment
+from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.errors import UserError
+from contrastive.runs import fingerprint
+from contrastive.runs.fingerprint import canonical_json, module_digest
 from contrastive.sources import locate
 
 TEXTS = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
@@ -58,16 +62,16 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
 
 def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
     before = id_of(make(source))
-    lines = dict(identities.entries("contrastive.losses", "LOSSES"))
+    lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
     lines["supcon"] = replace(lines["supcon"], function="supcon_floor")
-    identities.code_files.cache_clear()
-    identities.code_digest.cache_clear()
+    fingerprint.code_files.cache_clear()
+    fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(
         identities, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
     )
     assert id_of(make(source)) != before
-    identities.code_files.cache_clear()
-    identities.code_digest.cache_clear()
+    fingerprint.code_files.cache_clear()
+    fingerprint.code_digest.cache_clear()
 
 
 def test_the_files_of_wordnet_are_part_of_it_where_a_view_reads_them(
@@ -347,14 +351,14 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
         for name, text in sources.items():
             (tmp_path / "little" / f"{name}.py").write_text(text)
-        for cached in (parse, module_digest, identities.imports, identities.code_files, identities.code_digest):
+        for cached in (parse, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
             cached.cache_clear()
-        return identities.code_digest(("little.first",))
+        return fingerprint.code_digest(("little.first",))
 
     yield digest
     from contrastive.config.registry import parse
 
-    for cached in (parse, module_digest, identities.imports, identities.code_files, identities.code_digest):
+    for cached in (parse, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
         cached.cache_clear()
 
 
@@ -372,7 +376,7 @@ def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module)
 
 def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
     def files(cell: Cell) -> set[str]:
-        return set(identities.code_files(identities.STAGES, identities.chosen_entries(cell)))
+        return set(fingerprint.code_files(identities.STAGES, identities.chosen_entries(cell)))
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
     assert "contrastive.losses.supcon" in contrast - plain

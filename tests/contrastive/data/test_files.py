@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from contrastive import data
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data import files
 from contrastive.errors import UserError
 

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from contrastive import data
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data import hub
 from contrastive.errors import UserError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrastive.config.experiment import Data
+from contrastive.config.cell import Data
 from contrastive.data.files import Rows
 from contrastive.data.splits import Sifted, divide
 from contrastive.errors import UserError

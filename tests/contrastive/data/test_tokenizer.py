@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from contrastive.config.experiment import Encoder
+from contrastive.config.cell import Encoder
 from contrastive.data import tokenizer
 from contrastive.data.splits import Split, Splits
 from contrastive.errors import UserError

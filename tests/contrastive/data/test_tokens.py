@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from contrastive import data as datasets
-from contrastive.config.experiment import Data, Encoder, Scratch
+from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.sources import locate
@@ -87,7 +87,7 @@ def test_what_makes_other_tokens(reviews, tmp_path):
 
 def test_two_processes_prepare_once(reviews, home):
     code = (
-        "import sys, time; from pathlib import Path; from contrastive.config.experiment import Data, Encoder;"
+        "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
         "from contrastive.data import tokens; make = tokens._make;\n"
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
         "tokens._make = slowly\n"

@@ -10,8 +10,8 @@ from transformers import AutoTokenizer
 
 from contrastive import data as datasets
 from contrastive.cells import identity
+from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.config.evaluation import Transfer
-from contrastive.config.experiment import Data, Encoder, Scratch
 from contrastive.data import tokens, transfer_data
 from contrastive.errors import UserError
 from contrastive.sources import locate

@@ -14,8 +14,10 @@ import yaml
 
 from contrastive.cells import grid
 from contrastive.config import registry
+from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Data, Encoder, Experiment, Objective, Resources, Section, Training
+from contrastive.config.experiment import Experiment, Resources, Section
+from contrastive.config.objective import Objective
 from contrastive.errors import brief
 from contrastive.experiment import load as experiment
 from contrastive.experiment.load import ExperimentError, load, parse

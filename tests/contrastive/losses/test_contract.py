@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from contrastive.config.experiment import Objective
+from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.losses import FLOORS, LOSSES
 from contrastive.training.terms import signature

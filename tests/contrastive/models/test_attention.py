@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModel, BertConfig, DebertaV2Config, DistilBertConfig, RobertaConfig
 
-from contrastive.config.experiment import Lora, Tune
+from contrastive.config.cell import Lora, Tune
 from contrastive.errors import UserError
 from contrastive.models import attention
 from contrastive.models.tuning import tune

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.models import frozen

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.config.experiment import Encoder, Lora, Scratch, Training, Tune
+from contrastive.config.cell import Encoder, Lora, Scratch, Training, Tune
 from contrastive.errors import UserError
 from contrastive.models import encoder as encoders
 from contrastive.models import tuning

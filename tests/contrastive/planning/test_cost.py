@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.models import encoder
 from contrastive.planning import cost
 from contrastive.views.batches import order

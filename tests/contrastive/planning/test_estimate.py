@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from contrastive.cells.identity import evaluation_key
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.planning import calibration, cost, estimate

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.config.speed import Speed
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import AT_MOST, groups

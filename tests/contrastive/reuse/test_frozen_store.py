@@ -15,8 +15,8 @@ import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens

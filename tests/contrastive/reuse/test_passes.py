@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.cells.identity import cell_id, identity
-from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.models import encoder as encoders

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from contrastive.cells.identity import cell_id, identity
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.losses.sccl import Sccl

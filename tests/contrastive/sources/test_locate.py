@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError
 from contrastive.sources import locate
 

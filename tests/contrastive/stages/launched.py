@@ -13,8 +13,9 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.objective import Objective
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
 from contrastive.reuse.passes import Passes

@@ -159,7 +159,7 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
         "import sys; from pathlib import Path\n"
         "from contrastive.runs import store; from contrastive.stages import stages\n"
         "from contrastive.stages.request import Asked\n"
-        "from contrastive.config.experiment import Cell; from contrastive.cells.identity import cell_id, identity\n"
+        "from contrastive.config.cell import Cell; from contrastive.cells.identity import cell_id, identity\n"
         "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
         "stages.train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
     )

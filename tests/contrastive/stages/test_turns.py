@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from contrastive.cells.identity import cell_id, identity
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.losses import LOSSES
 from contrastive.models import frozen, model

@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
 
-from contrastive.config.experiment import Objective
+from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.losses import LOSSES
 from contrastive.models.model import stateful

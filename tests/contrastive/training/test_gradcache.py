@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
 from contrastive.training import gradcache

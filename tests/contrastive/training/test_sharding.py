@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from contrastive import losses
-from contrastive.config.experiment import Objective, Training
+from contrastive.config.cell import Training
+from contrastive.config.objective import Objective
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.sources import deepspeed_file

@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from contrastive.cells.identity import cell_id, identity
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrastive.config.experiment import Cell, Data, Encoder, Objective, Training
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.views import batches
 

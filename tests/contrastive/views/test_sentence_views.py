@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.config.experiment import Encoder, Scratch
+from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError
 from contrastive.models import encoder as encoders
 from contrastive.views.cls import cls

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.attention import flex_attention as flex
 from transformers import AutoModel, BertConfig, DebertaV2Config
 
-from contrastive.config.experiment import Lora, Tune
+from contrastive.config.cell import Lora, Tune
 from contrastive.models import attention
 from contrastive.models.kernels import disentangled
 from contrastive.models.tuning import tune

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from contrastive.cells.identity import cell_id, identity
-from contrastive.config.experiment import Cell
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation import embed

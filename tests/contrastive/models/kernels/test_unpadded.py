@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel, XLMRobertaConfig, XLMRobertaModel
 
-from contrastive.config.experiment import Encoder, Lora, Scratch, Tune
+from contrastive.config.cell import Encoder, Lora, Scratch, Tune
 from contrastive.models import encoder as encoders
 from contrastive.models.kernels import unpadded
 from contrastive.views import VIEWS

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from contrastive.config.experiment import Encoder
+from contrastive.config.cell import Encoder
 from contrastive.losses.mlm import mlm
 from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch

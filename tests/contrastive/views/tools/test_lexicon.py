@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from contrastive import data as datasets
-from contrastive.config.experiment import Data, Encoder, Scratch
+from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.data import tokenizer, tokens
 from contrastive.errors import UserError
 from contrastive.sources import locate
