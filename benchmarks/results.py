@@ -45,8 +45,9 @@ def header() -> str:
     versions = ", ".join(f"{package} {found}" for package, found in installed.items())
     return (
         "# Speed, side by side\n\n"
-        "Written by `make bench`; what each section measures, and what is fair about it: docs/speed.md. Medians, with\n"
-        "the smallest and the largest of the turns in brackets; the systems of a section take turns in one run.\n\n"
+        "Written by `make bench`; what each section measures, and what is fair about it: docs/reference/speed.md.\n"
+        "Medians, with the smallest and the largest of the turns in brackets; the systems of a section take turns in\n"
+        "one run.\n\n"
         f"{machine}. Python {platform.python_version()}, {versions}.\n"
     )
 

@@ -201,7 +201,7 @@ def bisect(
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
-    from flows.night.bisect import search
+    from flows.night.bisection import search
 
     with orphans.none(), temporary_server.server():
         say(search(metric, good, bad, panel.absolute(), settings, engine.value))

@@ -37,5 +37,5 @@ def test_processes_are_known_to_one_file():
 
 
 def test_no_flow_hides_a_module_of_python():
-    """Prefect puts the folder of a flow before everything else that is imported."""
-    assert not {path.stem for path in (CHECKOUT / "flows").glob("*.py")} & set(sys.stdlib_module_names)
+    """The folder of a file that is run by its path, as Prefect runs flows, comes before everything else on the path."""
+    assert not {path.stem for path in (CHECKOUT / "flows").rglob("*.py")} & set(sys.stdlib_module_names)

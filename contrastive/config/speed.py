@@ -1,7 +1,7 @@
 """How cells are computed faster: what an experiment file says of it. No part of a cell's identity.
 
 What only avoids repeated work changes no bit of a score. What changes the arithmetic, in the last digits alone, is
-chosen here, and the report names it (docs/speed.md says how much).
+chosen here, and the report names it (docs/reference/speed.md says how much).
 """
 
 from typing import Literal

@@ -27,7 +27,7 @@ def check(host: str, environment: Mapping[str, str], *, mlflow: bool) -> None:
     if weak:
         raise UserError(
             f"other machines can reach {host}: set {', '.join(weak)} to a password of {SHORTEST} characters or more "
-            f"({PREFECT} as user:password) before anything listens there; see docs/security.md"
+            f"({PREFECT} as user:password) before anything listens there; see docs/reference/security.md"
         )
 
 

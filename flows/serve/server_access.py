@@ -52,7 +52,7 @@ class OwnPagesAndUser:
         if not all(self._is_own_page(origin, hosts[0], own) for origin in origins):
             return "this server answers no page of another site or port"
         if self.users is not None and owner(scope["client"], scope["server"]) not in (*self.users, None):
-            return "this server answers only the user who started it; docs/security.md says how others are let in"
+            return "this server answers only the user who started it; see docs/reference/security.md"
         return ""
 
     def _is_own_name(self, host: str, own: set[str]) -> bool:

@@ -52,7 +52,7 @@ def deployment(server: str) -> str:
 @pytest.fixture(scope="module")
 def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[str, str]]:
     """One flow run that has finished, and one whose process is killed: state → id."""
-    text = (CHECKOUT / "docs" / "prefect.md").read_text()
+    text = (CHECKOUT / "docs" / "guide" / "prefect.md").read_text()
     (documented,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
     dead_runs.watch_for_zombies(server, yaml.safe_load(documented.replace("DEPLOYMENT", deployment)))
     shipped = yaml.safe_load(dead_runs.AUTOMATION.read_text())

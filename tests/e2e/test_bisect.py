@@ -9,7 +9,7 @@ import yaml
 
 from contrastive.errors import UserError
 from contrastive.experiment.load import load
-from flows.night.bisect import Measured, check, metric_of, search
+from flows.night.bisection import Measured, check, metric_of, search
 from flows.night.panel import expected
 from reports.nightly.evidence import compare
 from reports.nightly.measured import Metric

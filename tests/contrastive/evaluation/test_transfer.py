@@ -299,7 +299,7 @@ def test_the_mean_is_over_what_each_task_is_known_for():
 
 
 def test_the_examples_of_the_page_are_right():
-    page = (Path(__file__).parents[3] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guide" / "transfer.md").read_text(encoding="utf-8")
     blocks = [
         Evaluation(**yaml.safe_load(block)["evaluation"]) for block in re.findall("```yaml\n(.*?)```", page, re.DOTALL)
     ]
