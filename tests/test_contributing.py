@@ -32,7 +32,7 @@ def test_the_extensions_work_as_written(tmp_path):
     for path, code in blocks:
         target = tmp_path / path
         if code.startswith(" "):
-            add_line(target, code)
+            add_line(target, code, ".".join(Path(path).parent.parts))
         elif path == str(ORACLES):
             add_function(target, code)
         else:
@@ -46,7 +46,7 @@ def test_the_extensions_work_as_written(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def add_line(registry: Path, line: str) -> None:
+def add_line(registry: Path, line: str, package: str) -> None:
     """Put its line into the registry's dict, and import the function where it is not there, as a person would."""
     name = re.search(r"(\w+)\)?,$", line.rstrip())[1]
     text = registry.read_text(encoding="utf-8")
@@ -55,8 +55,7 @@ def add_line(registry: Path, line: str) -> None:
     )
     assert extended != text
     if f"def {name}(" not in text:
-        module = ".".join(registry.relative_to(registry.parents[2]).parent.parts)
-        extended = extended.replace("\nfrom ", f"\nfrom {module}.{name} import {name}\nfrom ", 1)
+        extended = extended.replace("\nfrom ", f"\nfrom {package}.{name} import {name}\nfrom ", 1)
     registry.write_text(extended, encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.chaos
 HOLDER = """
 import sys, time
 from pathlib import Path
-from contrastive import claim, store
+from contrastive.runs import claim, store
 claim.LEASE = 12.0  # a beat every 2 s, and a look at it every second
 run, jump, clock, begin = Path(sys.argv[1]), float(sys.argv[2]), time.time, time.time()
 time.time = lambda: clock() + jump * int(2 * (clock() - begin))  # every half second

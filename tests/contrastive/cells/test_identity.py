@@ -67,7 +67,7 @@ def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeyp
     fingerprint.code_files.cache_clear()
     fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(
-        identities, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
+        fingerprint, "entries", lambda module, table: lines if table == "LOSSES" else entries(module, table)
     )
     assert id_of(make(source)) != before
     fingerprint.code_files.cache_clear()

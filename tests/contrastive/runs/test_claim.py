@@ -14,7 +14,7 @@ from contrastive.runs import claim, store
 WORKER = """
 import sys, time
 from pathlib import Path
-from contrastive import claim, store
+from contrastive.runs import claim, store
 claim.LEASE = 1.5
 run, name, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 print("ready", flush=True)

@@ -10,19 +10,19 @@ PROGRAM = """
 import sys
 import psutil
 from prefect.events import emit_event
-from flows import backlog, temporary
+from flows.serve import event_queue, temporary_server
 
-with temporary.server():
-    worker = backlog.EventsWorker.instance()
+with temporary_server.server():
+    worker = event_queue.EventsWorker.instance()
     emit_event("test.first", {"prefect.resource.id": "test"})
-    assert backlog.catch_up(0)  # connected
+    assert event_queue.catch_up(0)  # connected
     if "kill" in sys.argv:
         (server,) = (child for child in psutil.Process().children() if "flows.serve.prefect_server" in child.cmdline())
         server.kill()
         psutil.wait_procs([server])  # until it is gone, the system takes for it what nobody will read
     for number in range(600):
         emit_event(f"test.{number}", {"prefect.resource.id": "test"})
-    print("caught up" if backlog.catch_up(100) else "gave up", worker._queue.qsize() <= 100)
+    print("caught up" if event_queue.catch_up(100) else "gave up", worker._queue.qsize() <= 100)
 print("left", worker._queue.qsize())
 """
 

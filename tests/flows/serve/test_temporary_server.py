@@ -11,9 +11,9 @@ from tests.flows.conftest import gone_within
 
 PROGRAM = """
 import sys
-from flows import orphans, temporary
-temporary.before_import()
-with orphans.none(), temporary.server():
+from flows.serve import orphans, temporary_server
+temporary_server.before_import()
+with orphans.none(), temporary_server.server():
     print("serving", flush=True)
     sys.stdin.read()
 """
