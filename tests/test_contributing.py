@@ -55,7 +55,8 @@ def add_line(registry: Path, line: str) -> None:
     )
     assert extended != text
     if f"def {name}(" not in text:
-        module = ".".join(registry.relative_to(registry.parents[2]).parent.parts)
+        folders = registry.parent.parts
+        module = ".".join(folders[folders.index("contrastive") :])
         extended = extended.replace("\nfrom ", f"\nfrom {module}.{name} import {name}\nfrom ", 1)
     registry.write_text(extended, encoding="utf-8")
 
