@@ -101,23 +101,6 @@ def knn(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
     return lambda: ways[0]() | ways[1]()
 
 
-def kmeans(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-    def run() -> dict[str, Any]:
-        found = KMeans(labels.max() + 1, n_init=10, random_state=0).fit_predict(vectors)
-        return {"ari": adjusted_rand_score(labels, found), "nmi": float(normalized_mutual_info_score(labels, found))}
-
-    return run
-
-
-def silhouette(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
-    from sklearn.metrics import silhouette_score
-
-    return lambda: {"silhouette": float(silhouette_score(vectors, labels))}
-
-
 def tsne(vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
     from sklearn.manifold import TSNE
 
@@ -128,8 +111,6 @@ PLAIN = {
     "svm": crossed(linear_svm, "svm_accuracy"),
     "logistic": crossed(probe, "logistic_accuracy"),
     "knn": knn,
-    "kmeans": kmeans,
-    "silhouette": silhouette,
     "picture": tsne,
 }
 

@@ -13,7 +13,7 @@ from contrastive.config.base import Positive, Settings
 
 class Speed(Settings):
     kernels: Literal["plain", "fast"] = Field(
-        "plain", description="fast: quicker products and attention, equal to the plain ones but for rounding"
+        "plain", description="fast: quicker products and AdamW, equal to the plain ones but for rounding"
     )
     reuse: Literal["none", "full", "half"] = Field(
         "full",

@@ -20,8 +20,7 @@ from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen, text_vectors
-from contrastive.models.kernels import kernels
+from contrastive.models import frozen, onednn, text_vectors
 from contrastive.sources.encoder_shape import cut
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
@@ -165,5 +164,5 @@ def view_of(cell: Cell) -> Callable[..., View]:
 def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
     model = Model(cell, tokens)
     if speed.of(cell.training.sharding).kernels == "fast":
-        kernels.quicken(model)
+        onednn.quicken(model)
     return model

@@ -19,8 +19,7 @@ from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen
-from contrastive.models.kernels import kernels
+from contrastive.models import frozen, onednn
 from contrastive.reuse import frozen_readers
 from contrastive.runs import store
 from contrastive.runs.fingerprint import canonical_json, code_digest
@@ -109,7 +108,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
     if speed.kernels == "fast":
-        kernels.quicken(backbone)
+        onednn.quicken(backbone)
     names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
     with autocast(device, cell.training):
         for name, texts in zip(names, (split, *split.partners), strict=True):

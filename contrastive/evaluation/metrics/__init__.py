@@ -2,57 +2,47 @@
 
 from collections.abc import Callable, Iterable
 
-from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.accuracy import accuracy
 from contrastive.evaluation.metrics.alignment import alignment
 from contrastive.evaluation.metrics.anisotropy import anisotropy
 from contrastive.evaluation.metrics.ece import ece
 from contrastive.evaluation.metrics.kmeans import kmeans
-from contrastive.evaluation.metrics.knn import Knn
+from contrastive.evaluation.metrics.knn import knn
 from contrastive.evaluation.metrics.logistic import logistic
 from contrastive.evaluation.metrics.macro_f1 import macro_f1
-from contrastive.evaluation.metrics.retrieval import Retrieval
-from contrastive.evaluation.metrics.silhouette import Silhouette
+from contrastive.evaluation.metrics.retrieval import retrieval
+from contrastive.evaluation.metrics.silhouette import silhouette
 from contrastive.evaluation.metrics.svm import svm
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score
-from contrastive.evaluation.metrics.uniformity import Uniformity
+from contrastive.evaluation.metrics.uniformity import uniformity
 
-METRICS: dict[str, Callable[[Inputs], list[Score]] | type[pairs.Measure]] = {
+METRICS: dict[str, Callable[[Inputs], list[Score]]] = {
     "accuracy": accuracy,
     "macro_f1": macro_f1,
     "ece": ece,
     "svm": svm,
     "logistic": logistic,
-    "knn": Knn,
+    "knn": knn,
     "kmeans": kmeans,
-    "silhouette": Silhouette,
+    "silhouette": silhouette,
     "alignment": alignment,
-    "uniformity": Uniformity,
+    "uniformity": uniformity,
     "anisotropy": anisotropy,
-    "retrieval": Retrieval,
+    "retrieval": retrieval,
 }
 
 
 def measure(names: Iterable[str], inputs: Inputs, left_out: dict[str, str] | None = None) -> list[Score]:
-    """The scores of the named measures, in their order. Those that compare all pairs of texts share one pass.
+    """The scores of the named measures, in their order.
 
     A measure that these texts cannot have raises; or, with `left_out`, leaves there why, and the others go on.
     """
-    chosen = {name: METRICS[name] for name in names}
-    comparing: dict[str, pairs.Measure] = {}
-    made: dict[str, list[Score]] = {}
-    for name, how in chosen.items():
+    scores: list[Score] = []
+    for name in names:
         try:
-            if isinstance(how, type):
-                pairs.check(inputs)
-                comparing[name] = how(inputs)
-            else:
-                made[name] = how(inputs)
+            scores += METRICS[name](inputs)
         except NotMeasurable as error:
             if left_out is None:
                 raise
             left_out[name] = str(error)
-    if comparing:
-        pairs.look_at_all(list(comparing.values()), inputs)
-    made |= {name: looked.scores() for name, looked in comparing.items()}
-    return [score for name in chosen for score in made.get(name, ())]
+    return scores

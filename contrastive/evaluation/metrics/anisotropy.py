@@ -21,7 +21,7 @@ def anisotropy(inputs: Inputs) -> list[Score]:
 
     Only the alarm has a direction: separated classes need fewer dimensions than random ones, and are no worse for it.
     """
-    pairs.check(inputs)
+    pairs.check_pairs(inputs)
     vectors = normalised(inputs.embeddings)
     count, size = vectors.shape
     length = np.square(vectors.sum(0)).sum()

@@ -1,9 +1,10 @@
 """How well k-means, which sees no label, finds the classes."""
 
-import numpy as np
-from jaxtyping import Integer
+import warnings
 
-from contrastive.evaluation.metrics.lloyd import clusters
+import numpy as np
+from jaxtyping import Float, Integer
+
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
 ONE_NUMBER = "= f(k-means accuracy)"
@@ -23,14 +24,26 @@ def kmeans(inputs: Inputs) -> list[Score]:
     inputs.check_classes()
     classes, truth = np.unique(inputs.labels, return_inverse=True)
     count = len(truth)
-    found = clusters(inputs.embeddings, len(classes))
+    own = clusters(inputs.embeddings, len(classes))
     table = np.zeros((len(classes), len(classes)), np.int64)  # cluster × class
-    np.add.at(table, (found, truth), 1)
+    np.add.at(table, (own, truth), 1)
     _, class_of_cluster = linear_sum_assignment(table, maximize=True)
-    ari, nmi = float(adjusted_rand_score(truth, found)), float(normalized_mutual_info_score(truth, found))
-    right = proportion("kmeans_accuracy", class_of_cluster[found] == truth)
+    ari, nmi = float(adjusted_rand_score(truth, own)), float(normalized_mutual_info_score(truth, own))
+    right = proportion("kmeans_accuracy", class_of_cluster[own] == truth)
     unit = ONE_NUMBER if redundant(table.sum(0), right.value, ari, nmi) else ""
     return [Score("ari", ari, True, count, unit), Score("nmi", nmi, True, count, unit), right]
+
+
+def clusters(vectors: Float[np.ndarray, "n d"], count: int) -> Integer[np.ndarray, " n"]:
+    """The cluster of each vector, by the best of ten starts."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    scaled = np.ldexp(vectors, -np.frexp(np.abs(vectors).max())[1])  # to a size whose squares are numbers
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # collapsed texts are fewer distinct points than clusters
+        own: Integer[np.ndarray, " n"] = KMeans(count, n_init=10, random_state=0).fit_predict(scaled)
+    return own
 
 
 def redundant(sizes: Integer[np.ndarray, " k"], accuracy: float, ari: float, nmi: float) -> bool:

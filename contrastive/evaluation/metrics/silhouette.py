@@ -2,36 +2,23 @@
 
 import numpy as np
 
-from contrastive.evaluation.metrics.pairs import Block
 from contrastive.evaluation.metrics.types import Inputs, Score, average
 
+MEBIBYTES = 64  # of distances at a time
 
-class Silhouette:
+
+def silhouette(inputs: Inputs) -> list[Score]:
     """Mean of (b − a) / max(a, b): a text's mean Euclidean distance a to the others of its class, b to the nearest
     other class (Rousseeuw 1987). A text that is alone in its class counts 0.
-
-    Distances are float32's: what lies nearer than 1e-3 of the spread may be off by as much, but copies are 0 apart.
     """
+    from sklearn import config_context
+    from sklearn.metrics import silhouette_samples
 
-    def __init__(self, inputs: Inputs) -> None:
-        inputs.check_classes()
-        _, self.own, self.sizes = np.unique(inputs.labels, return_inverse=True, return_counts=True)
-        self.order = np.argsort(self.own, kind="stable")
-        self.begins = np.cumsum(self.sizes) - self.sizes
-        self.values = np.empty(len(self.own), np.float32)
-
-    def look(self, block: Block) -> None:
-        distances = np.take(block.squares, self.order, axis=1)
-        np.sqrt(distances, out=distances)
-        sums = np.add.reduceat(distances, self.begins, axis=1).astype(np.float64)
-        rows, own = np.arange(len(sums)), self.own[block.rows]
-        within = sums[rows, own] / np.maximum(self.sizes[own] - 1, 1)
-        means = sums / self.sizes
-        means[rows, own] = np.inf
-        between = means.min(1)
-        larger = np.maximum(within, between)
-        counted = (larger > 0) & (self.sizes[own] > 1)
-        self.values[block.rows] = np.where(counted, (between - within) / np.where(counted, larger, 1), 0)
-
-    def scores(self) -> list[Score]:
-        return [average("silhouette", self.values, True)]
+    inputs.check_classes()
+    vectors = inputs.embeddings.astype(np.float64)
+    vectors -= vectors.mean(0)  # a common mean would take the digits of distances
+    values = np.zeros(len(vectors))
+    if len(np.unique(inputs.labels)) < len(vectors):
+        with config_context(working_memory=MEBIBYTES):
+            values = silhouette_samples(vectors, inputs.labels)
+    return [average("silhouette", values.astype(np.float32), True)]

@@ -2,22 +2,14 @@
 
 import numpy as np
 
-from contrastive.evaluation.metrics.pairs import Block
+from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.types import Inputs, Score
 
 
-class Uniformity:
+def uniformity(inputs: Inputs) -> list[Score]:
     """log of the mean over pairs of exp(−2·|x − y|²), normalised: 0 where all are one, near −4 in random directions."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self.sums = np.empty(len(inputs.labels))
-
-    def look(self, block: Block) -> None:
-        potential = -2 * block.chords
-        np.exp(potential, out=potential)
-        potential[np.arange(len(potential)), block.indices] = 0  # a text and itself are no pair
-        self.sums[block.rows] = potential.sum(1)
-
-    def scores(self) -> list[Score]:
-        count = len(self.sums)
-        return [Score("uniformity", float(np.log(self.sums.sum() / (count * (count - 1)))), False, count)]
+    pairs.check_pairs(inputs)
+    vectors, count = pairs.directions(inputs.embeddings), len(inputs.embeddings)
+    potential = sum(pairs.over_blocks(lambda _, apart: float(np.exp(-2 * apart).sum()), vectors))
+    mean = (potential - count) / (count * (count - 1))  # a text and itself are no pair
+    return [Score("uniformity", float(np.log(mean)), False, count)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, kmeans, redundant
+from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, clusters, kmeans, redundant
 from contrastive.evaluation.metrics.types import Inputs
 
 
@@ -58,6 +58,12 @@ def test_balanced_binary_labels_say_one_thing_three_times():
 def test_collapsed_embeddings_are_one_cluster():
     found = scores(np.ones((30, 4)), np.arange(30) % 3)
     assert found == pytest.approx({"ari": 0.0, "nmi": 0.0, "kmeans_accuracy": 1 / 3})
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+def test_the_size_of_the_vectors_does_not_matter(size):
+    vectors = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    assert (clusters((vectors * size).astype(np.float32), 3) == clusters(vectors, 3)).mean() > 0.99
 
 
 def test_only_its_accuracy_has_a_standard_error():

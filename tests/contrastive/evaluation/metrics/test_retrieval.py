@@ -56,10 +56,7 @@ def test_it_is_that_of_pytorch_metric_learning(sizes, noise):
 def test_it_is_the_loop_that_ranks_other_classes_first(name):
     first, precision = [], []
     for text, vector in enumerate(directions(name)):
-        apart = np.square(directions(name) - vector).sum(1)
-        off = 2 * np.linalg.norm(vector - directions(name).mean(0))
-        equal = 1000 * ((vector.size + 20) * 1.1e-16 * off**2 + 4e-15 * off)
-        apart = np.where(apart < equal, 0, [float(f"{away:.10e}") for away in apart])  # equally near
+        apart = np.round(np.square(directions(name) - vector).sum(1), 12)  # equally near beyond
         others = np.delete(np.arange(len(LABELS)), text)
         same = LABELS[others] == LABELS[text]
         ranked = same[np.lexsort((same, apart[others]))]

@@ -16,7 +16,7 @@ from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation import embed
 from contrastive.models import model as models
-from contrastive.models.kernels import kernels
+from contrastive.models import onednn
 from contrastive.runs import store
 from contrastive.stages import stages
 from contrastive.stages.request import Asked
@@ -26,32 +26,32 @@ from tests.contrastive.training.test_train import home, make, numbers, source  #
 
 FAST = Speed(kernels="fast", reuse="none")
 PLAIN = Speed(reuse="none")
-ONEDNN_PAYS = kernels.onednn_pays
+ONEDNN_PAYS = onednn.onednn_pays
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 
 
 @pytest.fixture(autouse=True)
 def maker(monkeypatch: pytest.MonkeyPatch):
     """Of a processor on which it pays, whosever this one is."""
-    monkeypatch.setattr(kernels, "onednn_pays", lambda: True)
+    monkeypatch.setattr(onednn, "onednn_pays", lambda: True)
 
 
 @pytest.mark.parametrize(("processor", "pays"), [("AMD EPYC 9654", True), ("Intel(R) Xeon(R) Processor", False)])
 def test_products_are_left_to_mkl_where_it_is_as_quick(processor: str, pays: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernels.provenance, "processor", lambda: processor)
-    monkeypatch.setattr(kernels, "onednn_pays", ONEDNN_PAYS)
+    monkeypatch.setattr(onednn.provenance, "processor", lambda: processor)
+    monkeypatch.setattr(onednn, "onednn_pays", ONEDNN_PAYS)
     ONEDNN_PAYS.cache_clear()
     model = nn.Sequential(nn.Linear(4, 4))
-    kernels.quicken(model)
+    onednn.quicken(model)
     ONEDNN_PAYS.cache_clear()
-    assert type(model[0]) is (kernels.Linear if pays else nn.Linear)
+    assert type(model[0]) is (onednn.Linear if pays else nn.Linear)
 
 
 def quick(*shape: int, bias: bool = True) -> nn.Linear:
     torch.manual_seed(0)
     linear = nn.Sequential(nn.Linear(*shape, bias=bias))
-    kernels.quicken(linear)
-    assert type(linear[0]) is kernels.Linear
+    onednn.quicken(linear)
+    assert type(linear[0]) is onednn.Linear
     return linear[0]
 
 
@@ -122,7 +122,7 @@ def test_other_than_float32_is_left_to_pytorch(case: str, monkeypatch: pytest.Mo
         raise AssertionError("a quick product")
 
     linear = quick(24, 10)
-    monkeypatch.setattr(kernels, "product", never)
+    monkeypatch.setattr(onednn, "product", never)
     with pytest.raises(AssertionError, match="a quick product"):
         linear(torch.randn(5, 24))
     expected, x = nn.Linear.forward, torch.randn(0 if case == "empty" else 5, 24, requires_grad=True)
@@ -146,12 +146,12 @@ def test_a_model_keeps_its_weights_their_names_and_what_is_no_plain_product():
     before = {name: (id(p), p.detach().clone()) for name, p in model.named_parameters()}
     kinds = {name: type(module) for name, module in model.named_modules()}
     for _ in range(2):  # the second time nothing is left to do
-        kernels.quicken(model)
+        onednn.quicken(model)
         now = {name: type(module) for name, module in model.named_modules()}
         assert {name for name in kinds if now[name] is not kinds[name]} == {"plain"}
-        assert now["plain"] is kernels.Linear and model["shared"] is model["plain"]
+        assert now["plain"] is onednn.Linear and model["shared"] is model["plain"]
         assert all(id(p) == before[n][0] and torch.equal(p, before[n][1]) for n, p in model.named_parameters())
-    assert type(copy.deepcopy(model)["plain"]) is kernels.Linear
+    assert type(copy.deepcopy(model)["plain"]) is onednn.Linear
 
 
 def train_with(cell: Cell, speed: Speed, home: Path) -> Path:  # noqa: F811
@@ -186,8 +186,8 @@ def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ):
     asked: list[tuple[int, ...]] = []
-    real = kernels.product
-    monkeypatch.setattr(kernels, "product", lambda *given: asked.append(given[0].shape) or real(*given))
+    real = onednn.product
+    monkeypatch.setattr(onednn, "product", lambda *given: asked.append(given[0].shape) or real(*given))
     training = RATES | settings.get("training", {})
     cell = make(source, data={"train": 24}, **settings | {"training": training})
     plain = train_with(cell, PLAIN, home)
@@ -248,7 +248,7 @@ def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: P
     split = make(source, training={"sharding": "fsdp"}, loss="ce")
     tokens = token_store.open(stages.prepare(split))
     assert stages.used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
-    for training, kind in (({}, kernels.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
+    for training, kind in (({}, onednn.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
         cell = make(source, training=training, loss="moco")
         model = models.build(cell, token_store.open(stages.prepare(cell)), FAST)
         found = {type(module) for module in model.modules() if isinstance(module, nn.Linear)}

@@ -1,5 +1,4 @@
-"""Quicker ways to compute the same: nothing for padding, products by oneDNN on a CPU, DeBERTa's attention. Equal to the
-plain ones but for rounding.
+"""Products by oneDNN on a CPU: equal to PyTorch's own but for rounding.
 
 PyTorch leaves products of float32 on a CPU to MKL, which uses half of what a processor can do that Intel has not made.
 """
@@ -11,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from contrastive.models.kernels import unpadded
 from contrastive.runs import provenance
 
 
@@ -60,12 +58,10 @@ def onednn_pays() -> bool:
 
 
 def quicken(model: nn.Module) -> None:
-    """Let a model use them; its weights and their names stay as they are."""
-    if any(type(module).__name__ == "DisentangledSelfAttention" for module in model.modules()):
-        from contrastive.models.kernels import disentangled  # which takes a second to import
+    """Let a model use oneDNN where it pays.
 
-        disentangled.quicken(model)
-    unpadded.unpad(model)
+    A module's class changes in place, since a new module would lose its hooks, and its other places in the model.
+    """
     if onednn_pays():
         for module in model.modules():
             if type(module) is nn.Linear:

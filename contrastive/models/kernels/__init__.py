@@ -1,1 +1,0 @@
-"""Faster ways to compute the same outputs of an encoder."""
