@@ -40,9 +40,10 @@ from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import folder, prefix, references
-from tasks.record import ready
 from tasks.render import ReportFailed, render
-from tasks.tracking import TrackingFailed, sync
+from tasks.settle import ready
+from tasks.sync import sync
+from tasks.tracking import TrackingFailed
 from tasks.train import Group
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end

@@ -121,7 +121,7 @@ def sync(experiment: ExperimentFile) -> None:
     from flows.forecast import make
     from tasks.prepare import known_references
     from tasks.settle import settle
-    from tasks.tracking import sync as bring_up
+    from tasks.sync import sync as bring_up
 
     planned = make(experiment)
     settle(home())
@@ -140,7 +140,7 @@ def audit(
     from flows.forecast import make
     from tasks.mend import damaged_cache, mend_tracking, set_back
     from tasks.settle import settle
-    from tasks.tracking import audit as differences
+    from tasks.sync import audit as differences
 
     planned = make(experiment)
     if mend:

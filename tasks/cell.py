@@ -14,7 +14,9 @@ from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost
 from tasks.evaluate import evaluate
 from tasks.failures import CellFailed
-from tasks.record import close, record
+from tasks.record import record_cell
+from tasks.settle import end_run_of
+from tasks.tracking import open_tracker
 from tasks.train import Group, train
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")
     except Stopped:
-        close(status.id, job.experiment)
+        end_run_of(status.id, job.experiment)
         raise
     except WorkerLost as error:
         failed = str(error)
@@ -71,3 +73,9 @@ def cell(job: Job, engine: Engine) -> Outcome:
     except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
         logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, failed, diverged)
+
+
+@task(name="record", task_run_name="record · {name}", cache_policy=NO_CACHE, persist_result=False)
+def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
+    """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
+    record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)

@@ -9,7 +9,8 @@ from typing import Any
 from mlflow import MlflowClient
 
 from contrastive.runs import claim, store
-from tasks.tracking import find_run, fresh_run, log_curves, open_tracker, params_of, said
+from tasks.record import fresh_run, log_curves, params_of
+from tasks.tracking import explained, find_run, open_tracker
 
 logger = logging.getLogger(__name__)
 
@@ -39,32 +40,32 @@ class CurveWriter:
                 self._send([json.loads(line) for line in new])
             except Exception as error:
                 self.broken = True
-                logger.warning("curves of %s wait until it is recorded: %s", self.name, said(error))
+                logger.warning("curves of %s wait until it is recorded: %s", self.name, explained(error))
         return self.attempt, self.read
 
     def _new_lines(self, log: Path) -> list[bytes]:
         """The whole lines after those that were read, but for those that an earlier attempt had sent."""
         try:
             with open(log, "rb") as file:
-                if (found := os.fstat(file.fileno()).st_ino) != self.file:
+                if (inode := os.fstat(file.fileno()).st_ino) != self.file:
                     # handed on whole by an earlier attempt, it was cut where the checkpoint was taken: another file
-                    self.file, self.read, self.lines = found, 0, 0
+                    self.file, self.read, self.lines = inode, 0, 0
                 file.seek(self.read)
                 whole, end, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:  # not there yet, or just moved to the run folder
             return []
         self.read += len(whole + end)
         lines = whole.splitlines()
-        known = max(0, self.sent - self.lines)
+        sent_before = max(0, self.sent - self.lines)
         self.lines += len(lines)
-        return lines[known:]
+        return lines[sent_before:]
 
     def _send(self, rows: list[dict[str, Any]]) -> None:
         if self.client is None:
             self.client = open_tracker(self.home)
             with store.locked(self.home / "locks" / "mlflow"):
-                known = find_run(self.client, self.experiment, "ablate.cell", self.folder.name)
-                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name, known, {})
+                earlier = find_run(self.client, self.experiment, "ablate.cell", self.folder.name)
+                self.run_id = fresh_run(self.client, self.experiment, self.folder, self.name, earlier, {})
                 log_curves(self.client, self.run_id, [], params=params_of(self.folder))
         log_curves(self.client, self.run_id, rows)
         self.sent += len(rows)

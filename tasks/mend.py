@@ -11,7 +11,8 @@ from contrastive.runs import claim, store
 from tasks import database
 from tasks.prepare import known_references
 from tasks.settle import settle
-from tasks.tracking import TrackingFailed, all_of_cells, differences, open_tracker, remove_runs, sync
+from tasks.sync import differences, sync
+from tasks.tracking import TrackingFailed, all_of_cells, open_tracker, remove_runs
 
 
 def set_back(plan: Plan) -> Iterator[str]:

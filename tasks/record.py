@@ -1,45 +1,220 @@
-"""Prefect task around tasks/tracking.py: bring MLflow up to a cell."""
+"""What MLflow holds: one run a cell and one for the grid, always through explicit run ids, always rebuildable.
 
-import logging
+The run folders are the truth. Recording is idempotent, and a failure of tracking never stops a training: what is
+missing or disagrees is mended by `sync` and found by `audit` (sync.py).
+"""
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
+import json
+import math
+import re
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from contrastive.runs import store
-from tasks.settle import settle
-from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker, record_cell
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
 
-logger = logging.getLogger(__name__)
+from contrastive.cells.plan import settings_by_name
+from contrastive.cells.status import up_to_date
+from contrastive.errors import UserError
+from contrastive.runs import claim, store
+from tasks.tracking import RECORDED, experiment_id, find_run, in_words, remove_runs
+
+BATCH = 1000  # metrics a call; the most that MLflow takes
+LARGEST_WEIGHTS = 64 * 2**20
+WEIGHTS = "checkpoint/weights.safetensors"
+ARTIFACTS = (
+    "config.json",
+    "scores.json",
+    "provenance.json",
+    "examples.npz",
+    "picture.npz",
+    "embeddings.npz",
+    "predictions.npz",
+    "FAILED.json",
+)
+EVALUATION = "ablate.evaluation"
+MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
+NOT_A_CURVE = ("step", "epoch")
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
 
-@task(name="record", task_run_name="record · {name}", cache_policy=NO_CACHE, persist_result=False)
-def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
-    """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
-    record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
+def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str], key: str = "") -> None:
+    """Bring the run of a cell up to its folder; a run that already agrees is left as it is.
 
-
-def ready(experiment: str) -> None:
-    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
-
-    And end the runs that an earlier flow left open when it was killed.
+    `key` tells the evaluation that the experiment asks for: scores of another one are none of its own.
     """
-    try:
-        client = open_tracker(store.home())
-        with in_words(), store.locked(store.home() / "locks" / "mlflow"):
-            experiment_id(client, experiment)
-        settle(store.home())
-    except Exception as error:  # whatever a tracking server may raise
-        logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
+    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+        status, reason = outcome(folder, key)
+        run = find_run(client, experiment, "ablate.cell", folder.name)
+        tags = wanted_tags(folder, sections, key)
+        if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
+            tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
+            if (folder / "provenance.json").exists():
+                tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
+            run_id = complete_run(client, experiment, folder, run, tags, status == "finished")
+        else:
+            run_id = run.info.run_id
+            set_tags(client, run, tags)
+        if status == "finished":
+            client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
+        elif run is None or run.info.status != "FAILED":
+            client.set_terminated(run_id, "FAILED")
 
 
-def close(cell_id: str, experiment: str) -> None:
-    """Say of the run of a cell that was stopped that it no longer runs."""
+def wanted_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
+    """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
+    status, reason = outcome(folder, key)
+    mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
+    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark[:5000], EVALUATION: key}
+
+
+def outcome(folder: Path, key: str) -> tuple[str, str]:
+    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
+    whole = store.finished(folder)
+    if whole and (not key or up_to_date(folder, key)):
+        return "finished", ""
+    failure = store.failure(folder)
+    if failure is None:
+        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
+    return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
+
+
+def complete_run(
+    client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str], measured: bool
+) -> str:
+    """Send what is missing of a run; one that holds other curves or scores is replaced.
+
+    A run that says RUNNING is not complete, whatever its tags say: its end is what is sent last.
+    """
+    rows = curve_rows(claim.at_work(folder))
+    params: list[Param] = []
+    scores = store.read_json(folder / "scores.json")["scores"] if measured else []
+    if run is None or foreign_scores(run, scores) or not is_prefix(client, run.info.run_id, rows):
+        run_id, params = fresh_run(client, experiment, folder, cell_name(folder), run, tags), params_of(folder)
+        sent, tags = 0, {}
+    else:
+        run_id = run.info.run_id
+        sent = len(client.get_metric_history(run_id, "loss"))
+    for name, path in artifacts_of(folder, measured).items():
+        client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
+    values = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
+    log_curves(client, run_id, rows[sent:], values, params, [RunTag(key, value) for key, value in tags.items()])
+    return run_id
+
+
+def artifacts_of(folder: Path, measured: bool) -> dict[str, Path]:
+    """The files of a cell that MLflow keeps, by their names there."""
+    files = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
+    files["config.json"] = claim.at_work(folder) / "config.json"
+    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
+        files[WEIGHTS] = weights
+    return {name: path for name, path in files.items() if path.exists()}
+
+
+def foreign_scores(run: Run, scores: list[dict[str, Any]]) -> list[str]:
+    """Scores that the run holds besides these: of another evaluation, and nothing deletes a metric."""
+    held = {name for name in run.data.metrics if SCORE.match(name)}
+    return sorted(held - {score["name"] for score in scores})
+
+
+def fresh_run(
+    client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None, tags: dict[str, str]
+) -> str:
+    """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
+    while old is not None:
+        remove_runs(client, [old])
+        old = find_run(client, experiment, "ablate.cell", folder.name)
+    tags = tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    return str(client.create_run(experiment_id(client, experiment), run_name=name, tags=tags).info.run_id)
+
+
+def params_of(folder: Path) -> list[Param]:
+    config = claim.at_work(folder) / "config.json"
+    cell = store.read_json(config)["cell"] if config.exists() else {}
+    return [Param(key, value[:6000]) for key, value in settings_by_name(cell).items()]
+
+
+def log_curves(
+    client: MlflowClient,
+    run_id: str,
+    rows: list[dict[str, Any]],
+    scores: Sequence[Metric] = (),
+    params: Sequence[Param] = (),
+    tags: Sequence[RunTag] = (),
+) -> None:
+    """Lines of a log, and what else is to be said of a run, in as few calls as there can be."""
+    now = int(time.time() * 1000)
+    batch: list[Metric] = []
+    for begin in range(0, len(scores), BATCH):
+        if batch:
+            client.log_batch(run_id, metrics=batch)
+        batch = list(scores[begin : begin + BATCH])
+    for row in rows:
+        points = [
+            Metric(key, value, now, row["step"])
+            for key, value in row.items()
+            if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
+        ]
+        if len(batch) + len(points) > BATCH:  # a line is sent whole: what is missing is told by lines
+            client.log_batch(run_id, metrics=batch)
+            batch = []
+        batch += points
+    if batch or params or tags:
+        client.log_batch(run_id, metrics=batch, params=list(params), tags=list(tags))
+
+
+def is_prefix(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> bool:
+    history = sorted(client.get_metric_history(run_id, "loss"), key=lambda metric: metric.step)
+    return [(m.step, m.value) for m in history] == [(row["step"], row["loss"]) for row in rows[: len(history)]]
+
+
+def curve_rows(folder: Path) -> list[dict[str, Any]]:
+    """The whole lines of metrics.jsonl; a last one without its end is still being written."""
     try:
-        client = open_tracker(store.home())
-        with in_words(), store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
-            run = find_run(client, experiment, "ablate.cell", cell_id)
-            if run is not None and run.info.status == "RUNNING":
-                client.set_tag(run.info.run_id, RECORDED, "")  # whatever was noted before, it is not complete
-                client.set_terminated(run.info.run_id, "KILLED")
-    except Exception as error:  # whatever a tracking server may raise
-        logger.warning("the MLflow run of %s stays open until the next run: %s", cell_id, error)
+        text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    try:
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+    except ValueError as error:
+        raise UserError(f"{folder / 'metrics.jsonl'} is damaged: `ablate audit EXPERIMENT --mend`") from error
+
+
+def cell_name(folder: Path) -> str:
+    path = claim.at_work(folder) / "config.json"
+    return str(store.read_json(path)["name"]) if path.exists() else folder.name
+
+
+def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
+    changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
+    if changed:
+        client.log_batch(run.info.run_id, tags=changed)
+
+
+def record_grid(
+    client: MlflowClient, experiment: str, document: dict[str, Any], texts: Mapping[str, str] | None = None
+) -> None:
+    """Which cells make which section, as the artifact grid.json of a run of its own; beside it, texts.json, how the
+    texts begin that pictures show. Where nobody can tell any more, what it holds of them stays."""
+    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+        run = find_run(client, experiment, "ablate.kind", "grid")
+        if run is None:
+            run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
+        now = int(time.time() * 1000)
+        points = [
+            Metric(f"reference.{name}", value, now, 0)
+            for r in document["references"]
+            for name, value in r["scores"].items()
+        ]
+        held = run.data.metrics
+        client.log_batch(run.info.run_id, metrics=[m for m in points if held.get(m.key) != m.value])
+        with tempfile.TemporaryDirectory() as temporary:
+            for name, content in {"grid.json": document, "texts.json": texts}.items():
+                if content:
+                    store.write_json(Path(temporary) / name, content)
+                    client.log_artifact(run.info.run_id, str(Path(temporary) / name))
+        if run.info.status != "FINISHED":
+            client.set_terminated(run.info.run_id, "FINISHED")

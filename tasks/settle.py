@@ -12,12 +12,38 @@ from mlflow.entities import Run, ViewType
 
 from contrastive.runs import claim, store
 from tasks.database import file_of
-from tasks.tracking import RECORDED, in_words, open_tracker
+from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker
 
 CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"
 AT_ONCE = 100  # experiments a question
 
 logger = logging.getLogger(__name__)
+
+
+def ready(experiment: str) -> None:
+    """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
+
+    And end the runs that an earlier flow left open when it was killed.
+    """
+    try:
+        client = open_tracker(store.home())
+        with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+            experiment_id(client, experiment)
+        settle(store.home())
+    except Exception as error:  # whatever a tracking server may raise
+        logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
+
+
+def end_run_of(cell_id: str, experiment: str) -> None:
+    """Say of the run of a cell that was stopped that it no longer runs."""
+    try:
+        client = open_tracker(store.home())
+        with in_words(), store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
+            run = find_run(client, experiment, "ablate.cell", cell_id)
+            if run is not None and run.info.status == "RUNNING":
+                end_run(client, run)
+    except Exception as error:  # whatever a tracking server may raise
+        logger.warning("the MLflow run of %s stays open until the next run: %s", cell_id, error)
 
 
 def settle(home: Path) -> int:
@@ -28,25 +54,25 @@ def settle(home: Path) -> int:
     with in_words(), store.locked(home / "locks" / "mlflow"):
         left = [run for run in running(client) if left_alone(home / "runs" / run.data.tags["ablate.cell"], own)]
         for run in left:
-            end(client, run)
+            end_run(client, run)
     return len(left)
 
 
 def running(client: MlflowClient) -> list[Run]:
     """Also those in the trash, and of experiments that are there."""
-    found: list[Run] = []
-    for experiments in several(client):
+    runs: list[Run] = []
+    for experiments in pages_of_experiments(client):
         token = None
         while True:
             page = client.search_runs(experiments, CELLS, ViewType.ALL, 1000, page_token=token)
-            found += [run for run in page if "ablate.cell" in run.data.tags]
+            runs += [run for run in page if "ablate.cell" in run.data.tags]
             token = page.token
             if not token:
                 break
-    return found
+    return runs
 
 
-def several(client: MlflowClient) -> Iterator[list[str]]:
+def pages_of_experiments(client: MlflowClient) -> Iterator[list[str]]:
     token = None
     while True:
         page = client.search_experiments(max_results=AT_ONCE, page_token=token)
@@ -62,7 +88,7 @@ def left_alone(folder: Path, own: bool) -> bool:
     return (own or folder.exists()) and not claim.held(folder)
 
 
-def end(client: MlflowClient, run: Run) -> None:
+def end_run(client: MlflowClient, run: Run) -> None:
     """Nothing can be told of a run in the trash, so that it is taken out for a moment."""
     deleted = run.info.lifecycle_stage == "deleted"
     if deleted:

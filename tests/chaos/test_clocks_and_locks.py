@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from contrastive.runs import claim, store
-from tasks.tracking import differences, find_run, open_tracker, record_cell
+from tasks.record import record_cell
+from tasks.sync import differences
+from tasks.tracking import find_run, open_tracker
 from tests import recorded
 
 pytestmark = pytest.mark.chaos

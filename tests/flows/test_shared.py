@@ -227,7 +227,7 @@ def content(uri: str) -> bytes:
 def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, settings, tmp_path, monkeypatch):
     """They share neither files nor locks; the server keeps the files of both."""
     from reports.load import load
-    from tasks import tracking
+    from tasks import record, tracking
     from tests.recorded import cell_folder, grid
 
     uri = f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"
@@ -237,8 +237,8 @@ def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, set
     for number in (0, 1):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{number}"))
         client = tracking.open_tracker(tmp_path / f"home-{number}")
-        tracking.record_cell(client, "small", cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 4, steps=3), [])
-    tracking.record_grid(client, "small", grid())
+        record.record_cell(client, "small", cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 4, steps=3), [])
+    record.record_grid(client, "small", grid())
     held = load("small", uri)
     assert list(held.cells.index) == ["c0s0", "c1s0"] and set(held.cells["status"]) == {"finished"}
     assert set(held.tsne) == {"c0s0", "c1s0"} and list(held.scores["test.accuracy"]) == [0.5, 0.75]

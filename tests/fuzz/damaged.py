@@ -34,7 +34,9 @@ from flows import overhead
 from flows.cli import app
 from tasks import worker_calls
 from tasks.prepare import data_folders, known_references
-from tasks.tracking import open_tracker, record_cell, sync
+from tasks.record import record_cell
+from tasks.sync import sync
+from tasks.tracking import open_tracker
 from tests.chaos import grid
 
 EXPERIMENT: dict[str, Any] = {

@@ -14,6 +14,7 @@ from reports.build import build
 from reports.claims import Numbers, check
 from reports.figures.left_out import attempt
 from tasks import tracking
+from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
 
 
@@ -21,8 +22,8 @@ def record(home: Path, document: dict, order: list[str]) -> str:
     """Records the cells of a grid in an order; returns where MLflow is."""
     client = tracking.open_tracker(home)
     for cell in order:
-        tracking.record_cell(client, "small", home / "runs" / cell, [])
-    tracking.record_grid(client, "small", document)
+        record_cell(client, "small", home / "runs" / cell, [])
+    record_grid(client, "small", document)
     return tracking.tracking_uri(home)
 
 

@@ -12,7 +12,7 @@ from mlflow.entities import Metric, Param
 from contrastive.runs import store
 from reports import mlflow_runs
 from reports.load import load
-from tasks import tracking
+from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
 
 
@@ -30,8 +30,8 @@ def recorded(home: Path) -> str:
     failed_folder("c1s1", "ce+supcon", 1, "it broke")
     client = tracking.open_tracker(home)
     for name in ("c0s0", "c1s0", "c1s1", "c0s1"):
-        tracking.record_cell(client, "small", home / "runs" / name, ["Recipes"], "")
-    tracking.record_grid(client, "small", grid())
+        record.record_cell(client, "small", home / "runs" / name, ["Recipes"], "")
+    record.record_grid(client, "small", grid())
     return tracking.tracking_uri(home)
 
 

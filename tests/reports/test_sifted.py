@@ -14,7 +14,7 @@ from contrastive.experiment import load
 from reports.bilingual import LANGUAGES, Language
 from reports.build import build, write
 from reports.claims import Numbers, check
-from tasks import tracking
+from tasks import sync, tracking
 from tests.reports.made import made
 
 FILES = {"en": "README.md", "zh": "README.zh.md"}
@@ -86,7 +86,7 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
     for cell in plan.statuses:
         prepared = tokens.prepare(cell.data, cell.encoder, home)
         transfer_data.prepare(plan.experiment.evaluation.transfer[0], prepared, home)
-    tracking.sync(plan, plans.document(plan, []))
+    sync.sync(plan, plans.document(plan, []))
     text = build("small", tracking.tracking_uri(home), home / "out").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2
     assert "| Rows of transfer others | repeated |" in text and "| Rows | repeated |" in text

@@ -7,7 +7,7 @@ import pytest
 
 from contrastive.config.experiment import Experiment
 from reports.build import build
-from tasks import tracking
+from tasks import record, tracking
 from tests.recorded import SETTINGS, cell_folder
 
 ACCURACY = "test.accuracy"
@@ -71,8 +71,8 @@ def report(home: Path) -> dict[str, str]:
     client = tracking.open_tracker(home)
     for _, part, _ in parts:
         for row in part:
-            tracking.record_cell(client, "source", home / "runs" / row["cells"][0], [])
-    tracking.record_grid(client, "source", document)
+            record.record_cell(client, "source", home / "runs" / row["cells"][0], [])
+    record.record_grid(client, "source", document)
     folder = build("source", tracking.tracking_uri(home), home / "out").parent
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md")}
 

@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from contrastive.runs import claim, store
-from tasks import curves, tracking
+from tasks import curves, record, tracking
 from tasks.curves import CurveWriter
 from tests.recorded import cell_folder
 
@@ -86,7 +86,7 @@ def test_what_arrived_while_it_trained_is_not_sent_again_at_its_end(home: Path):
     (folder / "attempts" / "0001" / "metrics.jsonl").unlink()
     assert claim.at_work(folder) == folder
     client = tracking.open_tracker(home)
-    tracking.record_cell(client, "small", folder, [])
+    record.record_cell(client, "small", folder, [])
     (run,) = client.search_runs([tracking.experiment_id(client, "small")])
     assert run.info.status == "FINISHED"
     assert [m.step for m in client.get_metric_history(run.info.run_id, "loss")] == list(range(30))

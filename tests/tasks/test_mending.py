@@ -17,7 +17,7 @@ from contrastive.cells.plan import Plan
 from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import claim, store
-from tasks import database, mend, settle, tracking
+from tasks import database, mend, record, settle, sync, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -38,8 +38,8 @@ def plan(home: Path) -> Plan:
     (status,) = made.statuses.values()
     folder = cell_folder(status.id, "ce", 0, 0.75)
     measured(folder, evaluation_key(planned.evaluation), 0.75)
-    tracking.sync(made, plans.document(made, []))
-    assert tracking.audit(made) == []
+    sync.sync(made, plans.document(made, []))
+    assert sync.audit(made) == []
     return made
 
 
@@ -108,8 +108,8 @@ def test_a_damaged_database_is_set_aside_and_made_again(
     harm(place / "mlflow.db")
     with pytest.raises(tracking.TrackingFailed, match="is damaged: `ablate sync EXPERIMENT` sets it aside"):
         build_report(plan.experiment.name)
-    tracking.sync(plan, plans.document(plan, []))
-    assert tracking.audit(plan) == []
+    sync.sync(plan, plans.document(plan, []))
+    assert sync.audit(plan) == []
     assert len([path for path in place.glob("mlflow.db.damaged-*") if "-journal" not in path.name]) == 1
 
 
@@ -176,9 +176,9 @@ def missing_file(client: MlflowClient, run: Run) -> None:
 @pytest.mark.parametrize("harm", [other_metric, other_curve, other_setting, damaged_file, missing_file])
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
-    assert tracking.audit(plan) != []
+    assert sync.audit(plan) != []
     mend.mend_tracking(plan)
-    assert tracking.audit(plan) == []
+    assert sync.audit(plan) == []
 
 
 def statuses_in_mlflow(plan: Plan) -> list[tuple[str, str]]:
@@ -191,7 +191,7 @@ def statuses_in_mlflow(plan: Plan) -> list[tuple[str, str]]:
 
 def left_running(plan: Plan) -> MlflowClient:
     client = tracking.open_tracker(store.home())
-    tracking.fresh_run(client, plan.experiment.name, folder_of(plan), "a cell", None, {})
+    record.fresh_run(client, plan.experiment.name, folder_of(plan), "a cell", None, {})
     return client
 
 
@@ -214,7 +214,7 @@ def test_runs_in_the_trash_are_ended_too(plan: Plan):
 def test_a_run_that_is_replaced_is_ended_first(plan: Plan):
     left_running(plan)
     newest = tracking.open_tracker(store.home()).search_runs(["1"], "attributes.status = 'RUNNING'")[0]
-    tracking.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), "a cell", newest, {})
+    record.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), "a cell", newest, {})
     assert ("deleted", "KILLED") in statuses_in_mlflow(plan)
     assert ("deleted", "RUNNING") not in statuses_in_mlflow(plan)
 

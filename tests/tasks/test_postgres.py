@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from reports.load import load
-from tasks import tracking
+from tasks import record, sync, tracking
 from tests.recorded import cell_folder, grid
 
 WRITERS = 8
@@ -29,13 +29,13 @@ def uri(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return database
 
 
-def record(uri: str, home: Path, number: int, barrier: object) -> None:
+def record_from_process(uri: str, home: Path, number: int, barrier: object) -> None:
     os.environ |= {"ABLATE_HOME": str(home), "MLFLOW_TRACKING_URI": uri}
     folder = cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 100, steps=100)
     barrier.wait(120)
     client = tracking.open_tracker(home)
-    tracking.record_cell(client, "small", folder, ["Recipes"])
-    tracking.record_grid(client, "small", grid(labels=tuple(f"row {i}" for i in range(WRITERS))))
+    record.record_cell(client, "small", folder, ["Recipes"])
+    record.record_grid(client, "small", grid(labels=tuple(f"row {i}" for i in range(WRITERS))))
 
 
 def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -44,7 +44,7 @@ def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monke
     context.set_forkserver_preload(["tasks.tracking", "tests.recorded"])  # instead of eight imports of MLflow
     barrier = context.Barrier(WRITERS)
     processes = [
-        context.Process(target=record, args=(uri, tmp_path / f"home-{number % 2}", number, barrier))
+        context.Process(target=record_from_process, args=(uri, tmp_path / f"home-{number % 2}", number, barrier))
         for number in range(WRITERS)
     ]
     for process in processes:
@@ -61,4 +61,4 @@ def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monke
     for run in runs:
         if cell := run.data.tags.get("ablate.cell"):
             monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{int(cell[1]) % 2}"))
-            assert not list(tracking.differences(client, run, tracking.store.run_folder(cell)))
+            assert not list(sync.differences(client, run, tracking.store.run_folder(cell)))

@@ -12,7 +12,7 @@ from contrastive.cells import plan as plans
 from contrastive.data import tokens
 from contrastive.experiment import load as experiment
 from reports.load import load
-from tasks import tracking
+from tasks import sync, tracking
 
 TEXTS = [f"text {number} " + ("a line\nand\u2028another " * number if number % 2 else "short") for number in range(60)]
 
@@ -32,7 +32,7 @@ def planned(home: Path, *, tsne: bool) -> plans.Plan:
 
 
 def recorded(home: Path, plan: plans.Plan) -> dict[int, str]:
-    tracking.sync(plan, plans.document(plan, []))
+    sync.sync(plan, plans.document(plan, []))
     return load("small", tracking.tracking_uri(home)).texts
 
 

@@ -15,7 +15,7 @@ from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import store
 from reports.mlflow_runs import Artifacts, NotFetched
-from tasks import tracking
+from tasks import record, sync, tracking
 from tasks.render import ReportFailed, build_report
 from tests.recorded import cell_folder, failed_folder, grid
 
@@ -30,19 +30,19 @@ def steps(client: MlflowClient, run: Run, key: str) -> list[int]:
 
 def test_recording_twice_changes_nothing(home: Path):
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
-    tracking.record_cell(client, "small", folder, ["Recipes", "Views"])
+    record.record_cell(client, "small", folder, ["Recipes", "Views"])
     (before,) = runs(client)
-    tracking.record_cell(client, "small", folder, ["Recipes", "Views"])
+    record.record_cell(client, "small", folder, ["Recipes", "Views"])
     (after,) = runs(client)
     assert after.to_dictionary() == before.to_dictionary()
     assert steps(client, after, "loss") == steps(client, after, "gradient_norm") == list(range(30))
     assert after.info.status == "FINISHED" and after.data.metrics["test.accuracy"] == 0.75
     assert after.data.tags["ablate.sections"] == "Recipes | Views" and after.data.params["loss"] == "ce"
-    assert list(tracking.differences(client, after, folder)) == []
+    assert list(sync.differences(client, after, folder)) == []
 
 
 def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tracking, "BATCH", 7)  # a cut that does not fall between two lines
+    monkeypatch.setattr(record, "BATCH", 7)  # a cut that does not fall between two lines
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
     send, calls = MlflowClient.log_batch, []
 
@@ -54,10 +54,10 @@ def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Pa
 
     monkeypatch.setattr(MlflowClient, "log_batch", dies)
     with pytest.raises(tracking.TrackingFailed, match="the network is gone"):
-        tracking.record_cell(client, "small", folder, [])
+        record.record_cell(client, "small", folder, [])
     (half,) = runs(client)
     assert half.info.status == "RUNNING" and 0 < len(steps(client, half, "loss")) < 30
-    tracking.record_cell(client, "small", folder, [])
+    record.record_cell(client, "small", folder, [])
     (whole,) = runs(client)
     assert whole.info.run_id == half.info.run_id and whole.info.status == "FINISHED"
     assert steps(client, whole, "loss") == steps(client, whole, "gradient_norm") == list(range(30))
@@ -65,12 +65,12 @@ def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Pa
 
 def test_a_cell_that_failed_and_then_finished_carries_no_old_error(home: Path):
     client = tracking.open_tracker(home)
-    tracking.record_cell(client, "small", failed_folder("c0s0", "ce", 0, "loss is NaN at step 3", "diverged"), [])
+    record.record_cell(client, "small", failed_folder("c0s0", "ce", 0, "loss is NaN at step 3", "diverged"), [])
     (failed,) = runs(client)
     assert failed.info.status == "FAILED" and failed.data.tags["ablate.status"] == "diverged"
     assert failed.data.tags["ablate.error"] == "loss is NaN at step 3"
     (store.run_folder("c0s0") / "FAILED.json").unlink()
-    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
     (finished,) = runs(client)
     assert finished.info.status == "FINISHED" and finished.data.tags["ablate.error"] == ""
     assert steps(client, finished, "loss") == list(range(30))
@@ -78,10 +78,10 @@ def test_a_cell_that_failed_and_then_finished_carries_no_old_error(home: Path):
 
 def test_a_curve_trained_again_replaces_the_old_run(home: Path):
     client = tracking.open_tracker(home)
-    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
     folder = cell_folder("c0s0", "ce", 1, 0.5, steps=5)
-    assert any("loss curve" in text for text in tracking.differences(client, runs(client)[0], folder))
-    tracking.record_cell(client, "small", folder, [])
+    assert any("loss curve" in text for text in sync.differences(client, runs(client)[0], folder))
+    record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert steps(client, run, "loss") == list(range(5)) and run.data.metrics["test.accuracy"] == 0.5
 
@@ -94,7 +94,7 @@ def test_more_points_than_a_call_takes_values_that_are_no_numbers_and_long_setti
     document["cell"]["data"]["source"] = "file:" + "x" * 9000
     store.write_json(folder / "config.json", document)
     store.mark(folder, "DONE")
-    tracking.record_cell(client, "small", folder, [])
+    record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert steps(client, run, "loss") == list(range(1101)) and steps(client, run, "gradient_norm") == list(range(1100))
     assert "excess.supcon" not in run.data.metrics and len(run.data.params["data.source"]) == 6000
@@ -105,10 +105,10 @@ def test_more_scores_than_a_call_takes(home: Path):
     many = [{"name": f"layer:{i}:cls/test.ari", "value": i, "higher_is_better": True, "count": 9} for i in range(2100)]
     store.write_json(folder / "scores.json", {"version": 2, "key": "k", "scores": many})
     store.mark(folder, "DONE")
-    tracking.record_cell(client, "small", folder, [])
+    record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert sum("test.ari" in name for name in run.data.metrics) == 2100 and steps(client, run, "loss") == [*range(30)]
-    assert list(tracking.differences(client, run, folder)) == []
+    assert list(sync.differences(client, run, folder)) == []
 
 
 def test_an_address_with_a_password_is_never_quoted_whole(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -116,7 +116,7 @@ def test_an_address_with_a_password_is_never_quoted_whole(home: Path, monkeypatc
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
     folder = cell_folder("c0s0", "ce", 0, 0.75)
     with pytest.raises(tracking.TrackingFailed, match=r"http://me:\*\*\*@127.0.0.1:1/api") as raised:
-        tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+        record.record_cell(tracking.open_tracker(home), "small", folder, [])
     told = "".join(traceback.format_exception(raised.value))
     assert "hush-hush" not in told
 
@@ -139,26 +139,26 @@ def test_an_experiment_deleted_in_mlflow_is_a_clear_error(home: Path):
     client = tracking.open_tracker(home)
     client.delete_experiment(tracking.experiment_id(client, "small"))
     with pytest.raises(UserError, match="experiment small was deleted: restore it"):
-        tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+        record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
 
 
 def test_the_grid_is_one_run_whose_artifact_is_the_last_document(home: Path):
     client, document = tracking.open_tracker(home), grid()
-    tracking.record_grid(client, "small", document)
-    tracking.record_grid(client, "small", document | {"stale_kept": ["c0s0"]})
+    record.record_grid(client, "small", document)
+    record.record_grid(client, "small", document | {"stale_kept": ["c0s0"]})
     (run,) = runs(client)
     held = json.loads(Path(client.download_artifacts(run.info.run_id, "grid.json")).read_text())
     assert held["stale_kept"] == ["c0s0"] and run.data.metrics["reference.test.accuracy"] == 0.6
     assert len(client.get_metric_history(run.info.run_id, "reference.test.accuracy")) == 1
 
 
-def record(home: Path, folder: Path) -> None:
-    tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+def record_in_process(home: Path, folder: Path) -> None:
+    record.record_cell(tracking.open_tracker(home), "small", folder, [])
 
 
 def test_two_processes_that_record_at_once_make_one_run(home: Path):
     folder, context = cell_folder("c0s0", "ce", 0, 0.75), multiprocessing.get_context("spawn")
-    processes = [context.Process(target=record, args=(home, folder)) for _ in range(2)]
+    processes = [context.Process(target=record_in_process, args=(home, folder)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
@@ -175,13 +175,13 @@ def test_scores_of_an_earlier_evaluation_do_not_stay(name: str, home: Path):
     more = {"name": name, "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
     store.write_json(folder / "scores.json", scores | {"scores": [*scores["scores"], more]})
     store.mark(folder, "DONE")
-    tracking.record_cell(client, "small", folder, [])
+    record.record_cell(client, "small", folder, [])
     store.write_json(folder / "scores.json", scores)
     store.mark(folder, "DONE")
-    assert f"MLflow holds {name}" in " ".join(tracking.differences(client, runs(client)[0], folder))
-    tracking.record_cell(client, "small", folder, [])
+    assert f"MLflow holds {name}" in " ".join(sync.differences(client, runs(client)[0], folder))
+    record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
-    assert name not in run.data.metrics and not list(tracking.differences(client, run, folder))
+    assert name not in run.data.metrics and not list(sync.differences(client, run, folder))
 
 
 @pytest.mark.parametrize("uri", ["nonsense://there", "postgresqlx://me:hush-hush@there/db", "http://127.0.0.1:1"])
@@ -190,7 +190,7 @@ def test_a_tracker_that_cannot_be_used_is_said_in_one_line(uri: str, home: Path,
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     folder = cell_folder("c0s0", "ce", 0, 0.75)
     with pytest.raises(tracking.TrackingFailed, match="could not be used: .*results are safe") as raised:
-        tracking.record_cell(tracking.open_tracker(home), "small", folder, [])
+        record.record_cell(tracking.open_tracker(home), "small", folder, [])
     assert "\n" not in str(raised.value) and "hush-hush" not in str(raised.value)
 
 
@@ -205,8 +205,8 @@ def test_a_locked_database_ends_a_report_in_words(home: Path, monkeypatch: pytes
 
 def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
     client = tracking.open_tracker(home)
-    tracking.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
-    tracking.record_grid(client, "small", grid())
+    record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
+    record.record_grid(client, "small", grid())
     (home / "reports").write_text("a file in the place of the folder")
     with pytest.raises(
         ReportFailed, match="the report of small could not be built: .*reports is a file.*move it away"
@@ -233,9 +233,9 @@ def measured(folder: Path, key: str, accuracy: float) -> None:
 def test_scores_of_other_settings_are_never_shown_as_those_asked_for(home: Path):
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
     measured(folder, "five folds", 0.7)
-    tracking.record_cell(client, "small", folder, [], "five folds")
+    record.record_cell(client, "small", folder, [], "five folds")
     store.write_json(folder / "FAILED.json", {"kind": "config", "error": "20 folds need 20 texts a class"})
-    tracking.record_cell(client, "small", folder, [], "twenty folds")
+    record.record_cell(client, "small", folder, [], "twenty folds")
     (run,) = runs(client)
     assert (run.data.tags["ablate.status"], run.info.status) == ("failed", "FAILED")
     assert "20 folds" in run.data.tags["ablate.error"] and "test.accuracy" not in run.data.metrics
@@ -249,10 +249,10 @@ def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sy
     own, folder = evaluation_key(planned.evaluation), cell_folder(status.id, "ce", 0, 0.75)
     client = tracking.open_tracker(home)
     measured(folder, own, 0.75)
-    tracking.sync(plan, plans.document(plan, []))
+    sync.sync(plan, plans.document(plan, []))
     measured(folder, "another", 0.5)
-    assert [line.partition(": ")[2] for line in tracking.audit(plan)] == [tracking.MEASURED_OTHERWISE]
-    tracking.sync(plan, plans.document(plan, []))
+    assert [line.partition(": ")[2] for line in sync.audit(plan)] == [record.MEASURED_OTHERWISE]
+    sync.sync(plan, plans.document(plan, []))
     (run,) = [run for run in runs(client, planned.name) if "ablate.cell" in run.data.tags]
     assert run.data.metrics["test.accuracy"] == 0.75 and run.data.tags["ablate.status"] == "finished"
 
@@ -260,11 +260,11 @@ def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sy
 def test_what_was_measured_before_the_settings_changed_is_not_shown_after(home: Path):
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
     measured(folder, "before", 0.7)
-    tracking.record_cell(client, "small", folder, [], "before")
-    tracking.record_cell(client, "small", folder, [], "after")
+    record.record_cell(client, "small", folder, [], "before")
+    record.record_cell(client, "small", folder, [], "after")
     (run,) = runs(client)
     assert run.data.tags["ablate.status"] == "unfinished" and "test.accuracy" not in run.data.metrics
-    assert run.data.tags["ablate.error"] == tracking.MEASURED_OTHERWISE
+    assert run.data.tags["ablate.error"] == record.MEASURED_OTHERWISE
 
 
 def write_experiment(home: Path) -> Path:
