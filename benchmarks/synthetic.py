@@ -148,10 +148,11 @@ def write(home: Path, made: Experiment, salt: str = "") -> str:
     """A store of these runs in a home whose database MLflow itself has made; gives its address. Run ids follow from
     the cells and the salt."""
     from tasks import tracking
+    from tasks.record import record_grid
 
     plan = planned(made)
     client = tracking.open_tracker(home)
-    tracking.record_grid(client, made.name, grid_of(plan))
+    record_grid(client, made.name, grid_of(plan))
     experiment = tracking.experiment_id(client, made.name)
     place = home / "mlartifacts" / made.name
     with sqlite3.connect(home / "mlflow.db") as database:

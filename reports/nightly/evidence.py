@@ -1,30 +1,31 @@
-"""The test of the nightly verdict: some nights against the window, paired by seed. Plain functions over arrays."""
+"""Some nights against the window, paired by seed, as the verdict needs it; the statistics are those of all reports."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special
 
-CONFIDENCE, POWER = 0.95, 0.8
-DUST = 1e-12  # of a mean of floats, relative
+from reports.statistics.paired import ROUNDING
+from reports.statistics.power import POWER
+from reports.statistics.spread import Spread, quantile, significance
+from reports.statistics.summary import CONFIDENCE
 
 
 @dataclass(frozen=True)
 class Evidence:
     difference: float
     p: float  # two-sided
-    standard_error: float
-    freedom: float
+    spread: Spread  # the wider one of two, with no part of texts
 
     @property
     def half_width(self) -> float:
-        return quantile((1 + CONFIDENCE) / 2, self.freedom) * self.standard_error
+        return float(quantile(1 - CONFIDENCE, self.spread.freedom)) * self.spread.standard_error
 
     def detectable(self, alpha: float) -> float:
         """The smallest true change that is seen four times of five where `alpha` is left after the correction."""
-        return (quantile(1 - alpha / 2, self.freedom) + quantile(POWER, self.freedom)) * self.standard_error
+        both = quantile(alpha, self.spread.freedom) + quantile(2 * (1 - POWER), self.spread.freedom)
+        return float(both) * self.spread.standard_error
 
 
 def compare(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], step: float = 0.0) -> Evidence:
@@ -39,34 +40,22 @@ def compare(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], 
     theirs is at least that of a single seed with one text more right (`step`: the share that a text is of a score).
     Where nothing varies and no step is known, a difference cannot be tested: p and the error are NaN.
     """
-    paired = nights.mean(0) - window.mean(0)
+    paired, (count, seeds) = nights.mean(0) - window.mean(0), window.shape
+    assert count > 1 or seeds > 1, "one seed in one night has no spread"
     difference = float(paired.mean())
-    if abs(difference) <= DUST * float(np.abs(window).mean()):
-        difference = 0.0
-    seeds, count = paired.shape[0], len(window)
-    least = step / seeds if difference else 0.0
-    spreads = [(max(least, _deviation(paired) / seeds**0.5), seeds - 1.0)] if seeds > 1 else []
+    if abs(difference) <= ROUNDING * float(np.abs(window).mean()):
+        difference = step = 0.0
+    spreads = [Spread(max(step / seeds, (variance(paired) / seeds) ** 0.5) ** 2, seeds - 1)] if seeds > 1 else []
     if count > 1:
-        spreads.append((_deviation(window.mean(1)) * (1 / count + 1 / len(nights)) ** 0.5, count - 1.0))
-    assert spreads, "one seed in one night has no spread"
-    if difference and not any(error for error, _ in spreads):
-        return Evidence(difference, math.nan, math.nan, spreads[0][1])
-    error, freedom = max(spreads, key=lambda spread: quantile((1 + CONFIDENCE) / 2, spread[1]) * spread[0])
-    return Evidence(difference, max(p_value(difference, *spread) for spread in spreads), error, freedom)
+        spreads.append(Spread(variance(window.mean(1)) * (1 / count + 1 / len(nights)), count - 1))
+    varying = [spread for spread in spreads if spread.seeds] or [Spread(math.nan if difference else 0.0, 1)]
+    size, none = np.array(abs(difference)), np.zeros(())
+    p = max(float(significance(size, np.array(one.seeds), one.freedom, none, math.inf)) for one in varying)
+    found = [Evidence(difference, p if difference else 1.0, spread) for spread in varying]
+    return max(found, key=lambda evidence: evidence.half_width)
 
 
-def p_value(difference: float, error: float, freedom: float) -> float:
-    """Of Student's t; one of two spreads may be none, which leaves the answer to the other."""
-    if error == 0:
-        return float(difference == 0)
-    return float(2 * special.stdtr(freedom, -abs(difference) / error))
-
-
-def quantile(share: float, freedom: float) -> float:
-    return float(special.stdtrit(freedom, share))
-
-
-def _deviation(values: Float[np.ndarray, " n"]) -> float:
+def variance(values: Float[np.ndarray, " n"]) -> float:
     """0 where the values differ by rounding alone."""
-    found = float(values.std(ddof=1))
-    return found if found > DUST * float(np.abs(values).max()) else 0.0
+    found = float(values.var(ddof=1))
+    return found if found > (ROUNDING * float(np.abs(values).max())) ** 2 else 0.0

@@ -44,9 +44,9 @@ def test_a_timing_of_one_value_is_still_compared_over_nights():
 def test_seeds_that_all_lost_one_text_may_be_chance():
     row = np.array(FIVE)[:3]
     one_less = compare(np.stack([row] * 3), (row - 0.01)[None], step=0.01)
-    assert one_less.standard_error == pytest.approx(0.01 / 3) and 0.05 < one_less.p < 0.2
+    assert one_less.spread.standard_error == pytest.approx(0.01 / 3) and 0.05 < one_less.p < 0.2
     several = compare(np.stack([row] * 3), (row - [0.01, 0, 0])[None], step=0.01)
-    assert several.standard_error == pytest.approx(0.01 / 3)  # what the floor stands for: one seed, one text
+    assert several.spread.standard_error == pytest.approx(0.01 / 3)  # what the floor stands for: one seed, one text
     assert compare(np.stack([row] * 3), row[None], step=0.01).half_width < 1e-12  # the same bits
 
 

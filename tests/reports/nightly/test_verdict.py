@@ -58,7 +58,7 @@ def test_nights_that_differ_widen_the_interval():
     window = np.stack([SEEDS, SEEDS + 0.02, SEEDS - 0.02])
     found = compare(window, (SEEDS + 0.03 + WOBBLE)[None])
     oracle = stats.t.sf(found.difference / (0.02 * (1 / 3 + 1) ** 0.5), 2) * 2
-    assert found.p == pytest.approx(oracle) and found.freedom == 2
+    assert found.p == pytest.approx(oracle) and found.spread.freedom == 2
 
 
 def test_the_same_bits_are_unchanged_and_so_is_another_last_digit_of_all_seeds():
