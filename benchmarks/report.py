@@ -2,8 +2,8 @@
 
     python -m benchmarks.report [RUNS]
 
-The runs are made up (`synthetic.py`), the store is a real one. Each step is a process of its own: loading through
-MLflow's client alone, loading as reports do, that with guards and export, and the whole report.
+The runs are made up (`synthetic.py`), the store is a real one. Each step is a process of its own: loading, that
+with guards and export, and the whole report.
 """
 
 import os
@@ -15,13 +15,6 @@ import time
 from pathlib import Path
 
 from benchmarks import synthetic
-
-
-def loaded_by_the_client(name: str, uri: str) -> None:
-    from reports import load, mlflow_runs
-
-    mlflow_runs.is_database = lambda uri: False  # type: ignore[assignment]
-    load.load(name, uri)
 
 
 def loaded(name: str, uri: str) -> None:
@@ -46,7 +39,7 @@ def built(name: str, uri: str) -> None:
     build(name, uri, Path(os.environ["ABLATE_HOME"]) / "report")
 
 
-STEPS = {"load by the client": loaded_by_the_client, "load": loaded, "load, guards, export": checked, "report": built}
+STEPS = {"load": loaded, "load, guards, export": checked, "report": built}
 
 
 def timed(step: str, uri: str) -> None:

@@ -130,7 +130,7 @@ def load(experiment: str, uri: str) -> Results:
     if found.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    held, artifacts = mlflow_runs.read(client, uri, found.experiment_id), Artifacts(client)
+    held, artifacts = mlflow_runs.read(client, found.experiment_id), Artifacts(client)
     recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
     if recorded is None:
         raise UserError(
@@ -146,7 +146,7 @@ def load(experiment: str, uri: str) -> Results:
         grid,
         pd.DataFrame([describe(artifacts, cell, run) for cell, run in chosen.items()], columns=CELLS).set_index("cell"),
         wide({cell: run.metrics for cell, run in chosen.items()}),
-        curves(client, uri, grid, chosen),
+        curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {score["name"]: score for found in scores.values() for score in found},
         {cell: {score["name"]: score.get("unit", "") for score in found} for cell, found in scores.items()},
@@ -186,10 +186,10 @@ def finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) > LARGEST, np.copysign(LARGEST, values), values)
 
 
-def curves(client: MlflowClient, uri: str, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:
+def curves(client: MlflowClient, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:
     """Curves of the sections that show them."""
     shown = {chosen[cell].run_id: cell for cell in sorted(cells_of(grid, "curves")) if cell in chosen}
-    points = mlflow_runs.curves(client, uri, [chosen[cell] for cell in shown.values()])
+    points = mlflow_runs.curves(client, [chosen[cell] for cell in shown.values()])
     points.insert(0, "cell", points.pop("run_id").map(shown))
     return points.sort_values(["cell", "key", "step"], ignore_index=True)
 

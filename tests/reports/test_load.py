@@ -1,11 +1,10 @@
-"""What a report reads: by the client and from the database alike, and what each text adds only when asked."""
+"""What a report reads: the runs, their curves, and what each text adds only when asked."""
 
 import json
 import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
@@ -35,8 +34,8 @@ def recorded(home: Path) -> str:
     return tracking.tracking_uri(home)
 
 
-def test_the_database_and_the_client_say_the_same(home: Path, monkeypatch: pytest.MonkeyPatch):
-    uri = recorded(home)
+def test_runs_and_curves_are_read_as_they_were_recorded(home: Path):
+    recorded(home)
     client = tracking.open_tracker(home)
     run = tracking.find_run(client, "small", "ablate.cell", "c0s0")
     assert run is not None
@@ -44,15 +43,12 @@ def test_the_database_and_the_client_say_the_same(home: Path, monkeypatch: pytes
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
-    identifier = run.info.experiment_id
-    straight, asked = mlflow_runs.from_database(uri, identifier), mlflow_runs.from_client(client, identifier)
-    assert len(straight) == 5 and list(map(repr, straight)) == list(map(repr, asked))  # nan is not equal to itself
-    points = [mlflow_runs.curves(client, uri, straight)]
-    monkeypatch.setattr(mlflow_runs, "is_database", lambda uri: False)
-    points.append(mlflow_runs.curves(client, uri, straight))
-    assert points[0].equals(points[1])
-    assert set(points[0]["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
-    ours = points[0][points[0]["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
+    runs = mlflow_runs.read(client, run.info.experiment_id)
+    (held,) = [one for one in runs if one.run_id == run.info.run_id]
+    assert len(runs) == 5 and held.params["ξ"] == "'); --" and math.isnan(held.metrics["odd"])
+    points = mlflow_runs.curves(client, runs)
+    assert set(points["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
+    ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
 
 
