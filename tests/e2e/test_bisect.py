@@ -9,10 +9,10 @@ import yaml
 
 from contrastive.errors import UserError
 from contrastive.experiment.load import load
-from flows.night.bisection import Measured, check, metric_of, search
+from flows.night.bisection import check_ends_differ, first_bad, metric_of, search
 from flows.night.panel import expected
 from reports.nightly.evidence import compare
-from reports.nightly.measured import Metric
+from reports.nightly.measured import Metric, Night
 from reports.nightly.settings import Nightly
 from tests.e2e.conftest import Ablate
 from tests.e2e.planted import SETTINGS, copy_of_the_code, harm, panel
@@ -76,8 +76,25 @@ def test_what_cannot_be_searched_is_said_in_words(place, ablate_in):
     assert absent.returncode == 2 and "has no commit nowhere" in absent.stderr
 
 
+@pytest.mark.parametrize(
+    ("skipped", "left"), [([], [3]), ([2], [3, 2]), ([4], [3]), ([3], [4, 3]), ([1, 2, 3, 4], [5, 4, 3, 2, 1])]
+)
+def test_git_names_the_first_bad_commit_or_all_that_it_may_be(tmp_path, skipped, left):
+    """Of commits 0 to 5, where 3 is the first bad one."""
+    code = tmp_path / "code"
+    subprocess.run(["git", "init", "--quiet", str(code)], check=True)
+    commits = [git(code, "rev-parse", commit(code, str(number))) for number in range(6)]
+
+    def judge(name: str) -> str:
+        number = commits.index(name)
+        return "skip" if number in skipped else "bad" if number >= 3 else "good"
+
+    assert [commits.index(name) for name in first_bad(code, commits[0], commits[5], judge)] == left
+
+
 def test_an_unknown_metric_is_answered_with_the_nearest_one():
-    measured = Measured({"test.accuracy": np.ones(2), "training_seconds": np.ones(2)}, {"test.accuracy": True})
+    values = {"test.accuracy": np.ones(2), "training_seconds": np.ones(2)}
+    measured = Night("", "", values, document={"directions": {"test.accuracy": True}})
     with pytest.raises(UserError, match="measures no test.acuracy; do you mean test.accuracy"):
         metric_of("test.acuracy", measured, Nightly(**SETTINGS))
     assert not metric_of("training_seconds", measured, Nightly(**SETTINGS)).higher_is_better
@@ -112,5 +129,5 @@ def test_ends_that_do_not_differ_are_no_search():
     metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
     for other in (values, values + 0.005, values - 0.2, values + np.array([0.5, -0.5, 0.1])):
         with pytest.raises(UserError, match="does not differ between A and B"):
-            check(metric, compare(values[None], other[None]), settings, "A", "B")
-    check(metric, compare(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")
+            check_ends_differ(metric, compare(values[None], other[None]), settings, "A", "B")
+    check_ends_differ(metric, compare(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")
