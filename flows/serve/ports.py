@@ -1,16 +1,12 @@
 """Where `ablate up` serves: which address and ports, whether they are taken, whether a service answers there."""
 
-import base64
 import errno
-import json
 import os
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from contrastive.errors import UserError
 
@@ -53,22 +49,6 @@ def answers(url: str) -> bool:
         return False
 
 
-def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
-    """What a service answers to a POST; asked again while it says 503, as Prefect does when its database is locked."""
-    headers = {"Content-Type": "application/json"}
-    if password := os.environ.get("PREFECT_API_AUTH_STRING"):
-        headers["Authorization"] = f"Basic {base64.b64encode(password.encode()).decode()}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.load(response)
-    except urllib.error.HTTPError as error:
-        if error.code != 503 or attempts == 1:
-            raise
-    time.sleep(0.5)
-    return ask(url, body, attempts - 1)
-
-
 def free_port(service: str, host: str = LOOPBACK) -> int:
     number = port(service)
     if port_in_use(number, host):
@@ -89,8 +69,8 @@ def both_loopbacks(host: str, numbers: Iterable[int]) -> Iterator[None]:
     with ExitStack() as held:
         for number in numbers if other else ():
             try:
-                place = held.enter_context(socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET))
-                place.bind((other, number))
+                listener = held.enter_context(socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET))
+                listener.bind((other, number))
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     raise UserError(

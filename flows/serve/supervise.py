@@ -15,6 +15,7 @@ from flows.serve.ports import answers
 from flows.terminal import say
 
 CHECKOUT = Path(__file__).parents[2]
+POOL = "ablate"  # of Prefect, whose worker runs our deployments
 PATIENCE = 120.0  # seconds until a service must answer; the first start makes a database
 GRACE = 20.0  # seconds that a service has to stop by itself
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a dead service is started again, doubled each time
@@ -60,12 +61,12 @@ class Services:
     def clear(self, service: Service) -> None:
         """End what a service left behind: workers that keep a server's port, flow runs that nobody watches."""
         left = watcher.marked(watcher.mark(self.home, service.name))
-        watcher.end(left, [service.process.pid], signal.SIGKILL)
+        watcher.send_signal(left, [service.process.pid], signal.SIGKILL)
 
     def stop(self) -> None:
         """Ask each to end, the last first, and end what has not after a while."""
         for service in reversed(self.all):
-            watcher.end([], [service.process.pid], signal.SIGTERM)
+            watcher.send_signal([], [service.process.pid], signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 service.process.wait(GRACE)
             self.clear(service)
@@ -105,10 +106,10 @@ def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
 
 def stop_leftovers(home: Path) -> bool:
     """End what an `ablate up` of this home left that was killed together with its watcher; whether there was any."""
-    return watcher.stop(watcher.mark(home))
+    return watcher.stop_marked(watcher.mark(home))
 
 
-def wait_for(url: str, service: Service) -> None:
+def wait_for_service(url: str, service: Service) -> None:
     deadline = time.monotonic() + PATIENCE
     while not answers(url):
         if (code := service.process.poll()) is not None:

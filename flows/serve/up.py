@@ -17,14 +17,16 @@ from typing import NoReturn
 from contrastive.errors import UserError
 from contrastive.runs import store
 from flows.serve import lock, passwords
-from flows.serve.dead_runs import POOL, give_up_cut_off_runs, watch_for_zombies
 from flows.serve.ports import LOOPBACK, answers, both_loopbacks, free_port, url
 from flows.serve.prefect_server import command as prefect_server
-from flows.serve.supervise import CHECKOUT, Services, program, services, wait_for
+from flows.serve.supervise import CHECKOUT, POOL, Services, program, services, wait_for_service
 from flows.terminal import say
 from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
 from tasks.tracking_address import is_database, tracking_uri
+
+SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
+SETTLE = [sys.executable, "-m", "tasks.settle"]  # ends runs of MLflow that say RUNNING although nobody works on them
 
 
 def up(home: Path, host: str = LOOPBACK) -> None:
@@ -32,7 +34,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
     host = LOOPBACK if host == "localhost" else host  # which may mean two addresses
     uri = tracking_uri(home)
     served = is_database(uri)  # any other address is that of a server, which somebody else runs
-    passwords.check(host, os.environ, mlflow=served)
+    passwords.demand_passwords(host, os.environ, mlflow=served)
     with contextlib.suppress(KeyboardInterrupt), lock.only_one(home) as note:
         if password := os.environ.get(passwords.PREFECT):
             os.environ["PREFECT_API_AUTH_STRING"] = password  # for the worker, its flows, and what is asked from here
@@ -41,20 +43,17 @@ def up(home: Path, host: str = LOOPBACK) -> None:
         ports = [int(address.rpartition(":")[2]) for address in (prefect, tracking) if address]
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
-        with both_loopbacks(host, ports), services(home, environment(home, host, f"{prefect}/api")) as started:
+        with both_loopbacks(host, ports), services(home, service_environment(home, host, f"{prefect}/api")) as started:
             server = started.start("prefect-server", *prefect_server(host, port))
             with store.locked(home / "locks" / "mlflow"):  # else a flow would find a database that is half made
                 set_aside_if_damaged(home)
                 if tracking:
                     ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
-                    wait_for(f"{tracking}/health", ui)
-            wait_for(f"{prefect}/api/health", server)
-            if owns_prefect():
-                give_up_cut_off_runs(f"{prefect}/api")
-            watch_for_zombies(f"{prefect}/api")
+                    wait_for_service(f"{tracking}/health", ui)
+            wait_for_service(f"{prefect}/api/health", server)
             deploy(started.environment, home / "logs" / "deploy.log")
             started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
-            settle(started.environment, home / "logs" / "settle.log")
+            run_logged(SETTLE, started.environment, home / "logs" / "settle.log")
             note(f"Prefect at {prefect}")
             shown = tracking or f"{masked(uri)} (MLFLOW_TRACKING_URI; not served from here)"
             say(
@@ -65,9 +64,9 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             keep_going(started, f"{prefect}/api")
 
 
-def environment(home: Path, host: str, api: str) -> dict[str, str]:
+def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
     """What every service is told; databases and passwords that are set pass through, and stand in no command line."""
-    found = os.environ | {
+    variables = os.environ | {
         "ABLATE_HOME": str(home),
         "PWD": str(CHECKOUT),  # prefect.yaml reads it
         "PREFECT_API_URL": api,
@@ -80,10 +79,12 @@ def environment(home: Path, host: str, api: str) -> dict[str, str]:
         "MLFLOW_DEFAULT_ARTIFACT_ROOT": str(home / "mlartifacts"),
     }
     if not passwords.loopback(host) and "MLFLOW_AUTH_CONFIG_PATH" not in os.environ:
-        found["MLFLOW_AUTH_CONFIG_PATH"] = str(passwords.mlflow_users(home))
+        variables["MLFLOW_AUTH_CONFIG_PATH"] = str(passwords.mlflow_users(home))
     if not passwords.loopback(host):  # MLflow lets in who asks for a name that it knows, and of itself knows few
-        found.setdefault("MLFLOW_SERVER_ALLOWED_HOSTS", f"{host},{host}:*,localhost,localhost:*,127.0.0.1,127.0.0.1:*")
-    return found
+        variables.setdefault(
+            "MLFLOW_SERVER_ALLOWED_HOSTS", f"{host},{host}:*,localhost,localhost:*,127.0.0.1,127.0.0.1:*"
+        )
+    return variables
 
 
 def mlflow_server(host: str, port: str) -> list[str]:
@@ -93,28 +94,16 @@ def mlflow_server(host: str, port: str) -> list[str]:
     return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", *guarded]
 
 
-def owns_prefect() -> bool:
-    """Whether nobody else uses the database of this Prefect server."""
-    return not os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL")
-
-
 def deploy(environment: dict[str, str], log: Path) -> None:
-    """Make the work pool, and a deployment of everything in prefect.yaml."""
-    template = str(CHECKOUT / "configs" / "work-pools" / "process.json")
-    pool = ["work-pool", "create", POOL, "--type", "process", "--base-job-template", template, "--overwrite"]
-    for arguments in (pool, ["deploy", "--all"]):
-        command = [program("prefect"), "--no-prompt", *arguments]
-        with open(log, "ab") as output:
-            done = subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        if done.returncode != 0:
-            raise UserError(f"`prefect {' '.join(arguments)}` failed in {CHECKOUT}; its log is {log}")
+    """Make the work pool and what else Prefect's server is told, and a deployment of everything in prefect.yaml."""
+    for command in (SETUP, [program("prefect"), "--no-prompt", "deploy", "--all"]):
+        if run_logged(command, environment, log) != 0:
+            raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {log}")
 
 
-def settle(environment: dict[str, str], log: Path) -> None:
-    """End the runs of MLflow that still say RUNNING of cells on which nobody works any more."""
+def run_logged(command: list[str], environment: dict[str, str], log: Path) -> int:
     with open(log, "ab") as output:
-        command = [sys.executable, "-m", "tasks.settle"]
-        subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        return subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=output).returncode
 
 
 def keep_going(started: Services, api: str) -> NoReturn:
@@ -127,11 +116,10 @@ def keep_going(started: Services, api: str) -> NoReturn:
             if service.name == "prefect-worker":
                 if not answers(f"{api}/health"):
                     continue  # the server died, too: it comes first
-                if owns_prefect():
-                    give_up_cut_off_runs(api)
+                run_logged(SETUP, started.environment, service.log.with_name("deploy.log"))
             started.again(service)
             if service.name == "prefect-worker":
-                settle(started.environment, service.log.with_name("settle.log"))
+                run_logged(SETTLE, started.environment, service.log.with_name("settle.log"))
         time.sleep(0.5)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import psutil
 
 from flows.serve import ports
+from tests.asked import ask
 from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
 
@@ -102,7 +103,7 @@ class Deployment(Way):
         try:
             deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
             asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
-            self.run = ports.ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+            self.run = ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
         except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
             self.run = ""
 
@@ -125,7 +126,7 @@ class Deployment(Way):
 
     def _unfinished(self) -> list[dict[str, Any]]:
         unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-        return ports.ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
+        return ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
 
     def _up(self) -> bool:
         return self.up is not None and self.up.poll() is None

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.client.orchestration import SyncPrefectClient
 
-from flows.serve import dead_runs, ports
+from flows.serve import prefect_setup
+from tests.asked import ask
 
 CHECKOUT = Path(__file__).parents[2]
 FLOWS = """
@@ -45,8 +47,8 @@ def soon(found: Callable[[], Any], seconds: float = 60) -> Any:
 @pytest.fixture(scope="module")
 def deployment(server: str) -> str:
     """A deployment that the documented automation may run."""
-    flow = ports.ask(f"{server}/flows/", {"name": "report"})["id"]
-    return str(ports.ask(f"{server}/deployments/", {"name": "quickstart", "flow_id": flow})["id"])
+    flow = ask(f"{server}/flows/", {"name": "report"})["id"]
+    return str(ask(f"{server}/deployments/", {"name": "quickstart", "flow_id": flow})["id"])
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +56,12 @@ def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[st
     """One flow run that has finished, and one whose process is killed: state → id."""
     text = (CHECKOUT / "docs" / "guide" / "prefect.md").read_text()
     (documented,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    dead_runs.watch_for_zombies(server, yaml.safe_load(documented.replace("DEPLOYMENT", deployment)))
-    shipped = yaml.safe_load(dead_runs.AUTOMATION.read_text())
+    shipped = yaml.safe_load(prefect_setup.AUTOMATION.read_text())
     assert shipped["trigger"]["within"] == 90
     shipped["trigger"]["within"] = 10  # the least that Prefect takes
-    for _ in range(2):
-        dead_runs.watch_for_zombies(server, shipped)
+    with SyncPrefectClient(server) as client:
+        for automation in (yaml.safe_load(documented.replace("DEPLOYMENT", deployment)), shipped, shipped):
+            prefect_setup.create_automation(client, automation)
     environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(prefect_home)}
     process = subprocess.Popen(
         [sys.executable, "-c", FLOWS], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True
@@ -74,12 +76,12 @@ def killed(server: str, prefect_home: Path, deployment: str) -> Iterator[dict[st
 
 def runs_of(server: str, state: str) -> list[dict[str, Any]]:
     wanted = {"flows": {"name": {"any_": ["ablation-grid"]}}, "flow_runs": {"state": {"type": {"any_": [state]}}}}
-    return list(ports.ask(f"{server}/flow_runs/filter", wanted | {"sort": "START_TIME_DESC"}))
+    return list(ask(f"{server}/flow_runs/filter", wanted | {"sort": "START_TIME_DESC"}))
 
 
 def events(server: str, resource: str, prefix: str) -> list[dict[str, Any]]:
     wanted = {"event": {"prefix": [prefix]}, "resource": {"id": [resource]}}
-    return list(ports.ask(f"{server}/events/filter", {"filter": wanted})["events"])
+    return list(ask(f"{server}/events/filter", {"filter": wanted})["events"])
 
 
 @pytest.mark.e2e
@@ -95,12 +97,12 @@ def test_the_end_of_a_grid_is_an_event_with_its_counts_and_its_flow_run(server: 
 @pytest.mark.e2e
 def test_the_documented_automation_acts_on_a_grid_that_failed(server: str, killed: dict[str, str], deployment: str):
     wanted = {"deployments": {"id": {"any_": [deployment]}}}
-    assert len(soon(lambda: ports.ask(f"{server}/flow_runs/filter", wanted))) == 1
+    assert len(soon(lambda: ask(f"{server}/flow_runs/filter", wanted))) == 1
 
 
 @pytest.mark.e2e
 def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dict[str, str]):
-    (automation,) = [one for one in ports.ask(f"{server}/automations/filter", {}) if "zombie" in one["name"]]
+    (automation,) = [one for one in ask(f"{server}/automations/filter", {}) if "zombie" in one["name"]]
     assert automation["trigger"]["within"] == 10
     crashed = soon(lambda: [run["id"] for run in runs_of(server, "CRASHED") if run["id"] == killed["RUNNING"]])
     assert crashed and killed["COMPLETED"] in {run["id"] for run in runs_of(server, "COMPLETED")}
@@ -112,5 +114,5 @@ def test_a_server_takes_the_template_of_a_work_pool(kind: str, server: str):
     import json
 
     template = json.loads((CHECKOUT / "configs" / "work-pools" / f"{kind}.json").read_text())
-    made = ports.ask(f"{server}/work_pools/", {"name": f"a-{kind}", "type": kind, "base_job_template": template})
+    made = ask(f"{server}/work_pools/", {"name": f"a-{kind}", "type": kind, "base_job_template": template})
     assert made["type"] == kind and made["base_job_template"] == template

@@ -12,7 +12,8 @@ import yaml
 
 from contrastive.errors import UserError
 from flows.nightly import read_settings
-from flows.serve import dead_runs, ports
+from flows.serve import prefect_setup
+from tests.asked import ask
 from tests.e2e.conftest import caller
 from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel
 
@@ -85,10 +86,10 @@ def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights
 @pytest.mark.e2e
 def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(nights, server):
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
-    runs = ports.ask(f"{server}/flow_runs/filter", wanted)
+    runs = ask(f"{server}/flow_runs/filter", wanted)
     assert [run["state_type"] for run in runs] == ["FAILED", "COMPLETED", "COMPLETED"]
     assert "test.accuracy" in runs[0]["state"]["message"]
-    held = ports.ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
+    held = ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
     assert nights["texts"][2] in [one["data"] for one in held]
 
 
@@ -129,7 +130,7 @@ def test_settings_that_are_wrong_are_named(tmp_path):
 
 
 def test_the_automation_for_zombies_knows_the_flow():
-    declared = yaml.safe_load(dead_runs.AUTOMATION.read_text())
+    declared = yaml.safe_load(prefect_setup.AUTOMATION.read_text())
     assert "nightly" in declared["trigger"]["match_related"]["prefect.resource.name"]
     (deployment,) = [
         one for one in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"] if "schedules" in one

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.serve import ports
+from tests.asked import ask
 
 CHECKOUT = Path(__file__).parents[2]
 SMALL = """
@@ -118,7 +118,7 @@ def test_a_deployment_runs_on_the_worker(services: str, checkout: Path, environm
         assert time.monotonic() < deadline, f"still {state}"
         time.sleep(1)
     assert state == "COMPLETED"
-    tasks = ports.ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+    tasks = ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
     assert tasks and {task["state_name"] for task in tasks} == {"Completed"}
 
 

@@ -19,6 +19,7 @@ import psycopg2
 import pytest
 
 from flows.serve import ports
+from tests.asked import ask
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD
 
@@ -201,8 +202,8 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
     api = f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/api"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_AUTH_STRING", SECRETS["PREFECT_SERVER_API_AUTH_STRING"])
-        (shown,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report-tiny"]}}})
-        (table,) = ports.ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["grid-tiny"]}}})
+        (shown,) = ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report-tiny"]}}})
+        (table,) = ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["grid-tiny"]}}})
     assert shown["data"] == report
     assert "<script" not in str(table["data"]) and "[d](" not in str(table["data"])
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout

@@ -20,8 +20,9 @@ from mlflow import MlflowClient
 
 import tasks
 from contrastive.errors import UserError
-from flows.serve import dead_runs, ports
+from flows.serve import ports
 from flows.serve import up as services
+from tests.asked import ask
 from tests.browser import opened
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive, as_user
 
@@ -78,14 +79,14 @@ def soon(holds: Callable[[], object], seconds: float = 40) -> bool:
 
 
 def working(api: str) -> bool:
-    return any(one["status"] == "ONLINE" for one in ports.ask(f"{api}/work_pools/ablate/workers/filter", {}))
+    return any(one["status"] == "ONLINE" for one in ask(f"{api}/work_pools/ablate/workers/filter", {}))
 
 
 @pytest.mark.e2e
 def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
     declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    deployed = ports.ask(f"{api}/deployments/filter", {})
+    deployed = ask(f"{api}/deployments/filter", {})
     assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
     assert {one["work_pool_name"] for one in deployed} == {"ablate"}
     (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
@@ -150,8 +151,8 @@ def test_a_page_of_another_site_can_do_nothing(site, up, api, settings, elsewher
         page.goto(site.format(elsewhere=elsewhere, prefect=prefect))
         done = page.evaluate(ATTACK, [f"http://{name}:{prefect}/api", f"http://{name}:{mlflow}"])
     assert set(done) <= {"refused", 403, 0}, done  # 0: an answer that the page may not read
-    flows = [flow["name"] for flow in ports.ask(f"{api}/flows/filter", {})]
-    held = ports.ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100})
+    flows = [flow["name"] for flow in ask(f"{api}/flows/filter", {})]
+    held = ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100})
     assert not [name for name in [*flows, *(one["name"] for one in held["experiments"])] if "evil" in name]
 
 
@@ -218,23 +219,23 @@ def test_a_cut_off_run_is_given_up(up, api):
     """A run whose process is gone holds the only slot of its deployment."""
 
     def slots() -> int:
-        return sum(limit["active_slots"] for limit in ports.ask(f"{api}/v2/concurrency_limits/filter", {}))
+        return sum(limit["active_slots"] for limit in ask(f"{api}/v2/concurrency_limits/filter", {}))
 
-    deployment = ports.ask(f"{api}/deployments/filter", {})[0]["id"]
+    deployment = ask(f"{api}/deployments/filter", {})[0]["id"]
     later = {"type": "SCHEDULED", "state_details": {"scheduled_time": "2099-01-01T00:00:00Z"}}  # no worker takes it
-    run = ports.ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
-    ports.ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
+    run = ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
+    ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
     assert slots() == 1
-    dead_runs.give_up_cut_off_runs(api)
-    (found,) = ports.ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | {"PREFECT_API_URL": api}, check=True)
+    (found,) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
     assert found["state_type"] == "CRASHED" and slots() == 0
 
 
 @pytest.mark.e2e
 def test_the_automation_for_zombies_is_there_once(up, api):
-    assert len(ports.ask(f"{api}/automations/filter", {})) == 1
-    dead_runs.watch_for_zombies(api)
-    (found,) = ports.ask(f"{api}/automations/filter", {})
+    assert len(ask(f"{api}/automations/filter", {})) == 1
+    subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | {"PREFECT_API_URL": api}, check=True)
+    (found,) = ask(f"{api}/automations/filter", {})
     assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
 
 
@@ -311,6 +312,6 @@ def test_mlflow_is_served_from_the_database_that_is_meant_or_not_at_all(uri, sho
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    told = services.environment(tmp_path, "127.0.0.1", "http://127.0.0.1:1/api")
+    told = services.service_environment(tmp_path, "127.0.0.1", "http://127.0.0.1:1/api")
     assert told["MLFLOW_BACKEND_STORE_URI"] == (uri or f"sqlite:///{tmp_path}/mlflow.db") == tracking_uri(tmp_path)
     assert is_database(tracking_uri(tmp_path)) == ("not served" not in shown)

@@ -1,0 +1,52 @@
+"""What Prefect's server is told before a worker asks it for work: the pool, the automation, and which runs are dead.
+
+Run as a program, since Prefect's client takes seconds to import, which `ablate up` itself need not wait for.
+"""
+
+import json
+import os
+
+import yaml
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
+from prefect.client.schemas.objects import State
+from prefect.events.schemas.automations import AutomationCore
+from prefect.states import Crashed
+
+from flows.serve.supervise import CHECKOUT, POOL
+
+AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"
+TEMPLATE = CHECKOUT / "configs" / "work-pools" / "process.json"
+
+
+def main() -> None:
+    with get_client(sync_client=True) as client:
+        if not os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL"):  # else others may use the server's database
+            give_up_cut_off_runs(client)
+        template = json.loads(TEMPLATE.read_text(encoding="utf-8"))
+        pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
+        client.create_work_pool(pool, overwrite=True)
+        create_automation(client, yaml.safe_load(AUTOMATION.read_text(encoding="utf-8")))
+
+
+def give_up_cut_off_runs(client: SyncPrefectClient) -> None:
+    """Runs that a dead worker has left: they hold the slot of their deployment. Only for a server that is ours alone.
+
+    Prefect notes a process by its number without its machine, so on a shared server the automation has to find them.
+    """
+    unfinished = FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}})
+    ours = WorkPoolFilter.model_validate({"name": {"any_": [POOL]}})
+    crashed: State[None] = Crashed(message="its worker died or was stopped; run it again, finished cells are reused")
+    for run in client.read_flow_runs(flow_run_filter=unfinished, work_pool_filter=ours):
+        client.set_flow_run_state(run.id, crashed)
+
+
+def create_automation(client: SyncPrefectClient, automation: dict[str, object]) -> None:
+    """See that the server has the automation; one of that name is left as it is, whatever was changed in it."""
+    if not client.read_automations_by_name(str(automation["name"])):
+        client.create_automation(AutomationCore.model_validate(automation))
+
+
+if __name__ == "__main__":
+    main()
