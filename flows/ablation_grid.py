@@ -39,7 +39,7 @@ from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
-from tasks.prepare import folder, prefix, references
+from tasks.prepare import prefix, references, tokens_folder
 from tasks.render import ReportFailed, render
 from tasks.settle import ready
 from tasks.sync import sync
@@ -83,31 +83,37 @@ def ablation_grid(
     store.check_home()
     plan = plans.make(load.load(Path(experiment_file)), keep_stale=keep_stale)
     tell_foreseen(plan, gpus_per_cell, engine)
-    name, resources = plan.experiment.name, plan.experiment.resources
+    resources = plan.experiment.resources
     if gpus_per_cell is not None:
         resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
     with engines.start(engine, resources, threads(plan)) as devices:
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
-        ready(name)
+        ready(plan.experiment.name)
         scores = references(plan, devices)
         began = time.monotonic()
         share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices)
         cells = time.monotonic() - began
     show_states(plan, outcomes)
-    failed = [outcome for outcome in outcomes if outcome.failed]
-    try:
-        sync(plan, plans.document(plan, scores))  # the cells that were reused, too
-        report = render(name)
-    except (TrackingFailed, ReportFailed):
-        grid_ended(name, len(plan.statuses), len(failed), None)
-        raise
-    create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
-    grid_ended(name, len(plan.statuses), len(failed), report)
+    report = publish(plan, scores, outcomes)
     overhead.note(cells)
-    if failed:
+    if failed := [outcome for outcome in outcomes if outcome.failed]:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
+
+
+def publish(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome]) -> Path:
+    """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
+    name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
+    try:
+        sync(plan, plans.document(plan, scores))
+        report = render(name)
+    except (TrackingFailed, ReportFailed):
+        grid_ended(name, total, failed, None)
+        raise
+    create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
+    grid_ended(name, total, failed, report)
+    return report
 
 
 def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
@@ -121,7 +127,7 @@ def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -
 def share_prefixes(plan: Plan, devices: Engine) -> None:
     """What frozen blocks always give alike, computed before the cells that read it begin, a split on each device."""
     made = [
-        prefix.submit(reader, speed, folder(tokens.digest(reader.data, reader.encoder)), split, devices)
+        prefix.submit(reader, speed, tokens_folder(tokens.digest(reader.data, reader.encoder)), split, devices)
         for reader, speed, split in stores(plan)
     ]
     for future in made:
@@ -148,7 +154,7 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
                     in_flight[group] = len(statuses)
                     for status in statuses:
                         future = cell.submit(job(plan, status, group), devices)
-                        future.add_done_callback(partial(tell, ended, group))
+                        future.add_done_callback(partial(put_ended, ended, group))
                 if not in_flight:
                     return outcomes
                 group, ending = ended.get()
@@ -162,11 +168,11 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
         except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
             devices.finish()
             progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
-            settle(ended, sum(in_flight.values()))
+            await_ended(ended, sum(in_flight.values()))
             raise
 
 
-def tell(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:
+def put_ended(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:
     ended.put((group, future))
 
 
@@ -194,7 +200,7 @@ def asked(plan: Plan, status: Status, together: int = 1, fit: Fit | None = None)
     )
 
 
-def settle(ended: Ended, in_flight: int) -> None:
+def await_ended(ended: Ended, in_flight: int) -> None:
     """Wait for the cells in flight to end, but not for ever."""
     deadline = time.monotonic() + GRACE
     with suppress(Empty):
@@ -209,13 +215,13 @@ def shown(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
     artifact: Any = create_progress_artifact(
         0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
     )
-    told = time.monotonic()
+    updated = time.monotonic()
 
     def show(count: int) -> None:
-        nonlocal told
-        if count == total or time.monotonic() - told > 2:
+        nonlocal updated
+        if count == total or time.monotonic() - updated > 2:
             update_progress_artifact(artifact, 100.0 * count / total)
-            told = time.monotonic()
+            updated = time.monotonic()
 
     yield show
 

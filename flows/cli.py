@@ -24,7 +24,7 @@ ExperimentFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
 
 
-class Engine(StrEnum):
+class EngineOption(StrEnum):
     local = "local"
     ray = "ray"
     inline = "inline"
@@ -40,7 +40,7 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.forecast import as_dict, foreseen, make, show
+    from flows.forecast import as_dict, foreseen, make, print_forecast
     from flows.forecast import calibrate as measure
 
     planned = make(experiment)
@@ -50,7 +50,7 @@ def plan(
     if as_json:
         say(json.dumps(as_dict(planned, found), ensure_ascii=False, indent=1))
     else:
-        show(planned, found)
+        print_forecast(planned, found)
     found.refuse()
 
 
@@ -58,8 +58,8 @@ def plan(
 def run(
     experiment: ExperimentFile,
     engine: Annotated[
-        Engine, typer.Option(help="this machine's devices, the Ray cluster at RAY_ADDRESS, or inline: one by one")
-    ] = Engine.local,
+        EngineOption, typer.Option(help="this machine's devices, the Ray cluster at RAY_ADDRESS, or inline: one by one")
+    ] = EngineOption.local,
     gpus_per_cell: Annotated[
         float | None, typer.Option(min=0, max=1, help="share of a GPU of a cell, e.g. .5 packs two; 0: CPU")
     ] = None,
@@ -148,14 +148,14 @@ def audit(
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())
-    found = [*(why for _, why in damaged_cache()), *differences(planned)]
-    for line in found:
+    problems = [*(why for _, why in damaged_cache()), *differences(planned)]
+    for line in problems:
         say(line)
-    if found:
+    if problems:
         done = (
             "`ablate run` does the rest" if mend else "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
         )
-        fail(f"{len(found)} differences; {done}", 1)
+        fail(f"{len(problems)} differences; {done}", 1)
     say("run folders are whole, and MLflow agrees with them")
 
 
@@ -166,7 +166,7 @@ SHIPPED = Path(__file__).parent.parent / "configs"
 def nightly(
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="experiment file")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
-    engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
+    engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
     from flows.forecast import check
@@ -192,7 +192,7 @@ def bisect(
     bad: Annotated[str, typer.Argument(metavar="BAD", help="later commit at which it is not")],
     panel: Annotated[Path, typer.Option(help="experiment file")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
-    engine: Annotated[Engine, typer.Option(help="where cells run")] = Engine.local,
+    engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
     from flows.forecast import check
@@ -212,13 +212,13 @@ def doctor() -> None:
     """Check what a run needs on this machine, and say what to do about what is missing."""
     from flows.doctor import checks
 
-    found = checks()
+    results = checks()
     marks = {True: "ok  ", False: "FAIL", None: "note"}
-    for check in found:
+    for check in results:
         say(f"{marks[check.ok]} {check.name}: {check.detail}")
         if check.ok is not True and check.advice:
             say(f"     → {check.advice}")
-    if any(check.ok is False for check in found):
+    if any(check.ok is False for check in results):
         raise typer.Exit(1)
 
 
@@ -239,10 +239,10 @@ def up(
 def down() -> None:
     """Stop the `ablate up` of this home, wherever it was started on this machine."""
     from contrastive.runs.store import home
-    from flows.serve.lock import stop
+    from flows.serve.lock import stop_up
     from flows.serve.supervise import stop_leftovers
 
-    say("stopped" if stop(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
+    say("stopped" if stop_up(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:

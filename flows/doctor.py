@@ -32,15 +32,15 @@ class Check(NamedTuple):
 
 
 def checks() -> list[Check]:
-    place = home()
+    folder = home()
     return [
-        python(sys.version_info[:2]),
+        python_version(sys.version_info[:2]),
         torch(),
         gpu(),
-        threads(os.environ.get("OMP_NUM_THREADS", "")),
-        writable(place),
-        disk(place),
-        database(place / "mlflow.db"),
+        thread_setting(os.environ.get("OMP_NUM_THREADS", "")),
+        writable(folder),
+        disk(folder),
+        database(folder / "mlflow.db"),
         model(),
         data(),
         compiler(),
@@ -49,7 +49,7 @@ def checks() -> list[Check]:
     ]
 
 
-def python(version: tuple[int, int]) -> Check:
+def python_version(version: tuple[int, int]) -> Check:
     return Check("Python", version >= (3, 11), platform.python_version(), "install Python 3.11 or newer")
 
 
@@ -74,7 +74,7 @@ def gpu() -> Check:
     return Check("GPU", None, "none; cells train on the CPU", "larger encoders than MiniLM want a GPU")
 
 
-def threads(setting: str) -> Check:
+def thread_setting(setting: str) -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     detail = f"{cores} cores, OMP_NUM_THREADS={setting or 'not set'}; a cell takes training.threads instead"
     if setting.isdecimal() and int(setting) > cores:
@@ -82,22 +82,22 @@ def threads(setting: str) -> Check:
     return Check("threads", True, detail)
 
 
-def writable(place: Path) -> Check:
+def writable(root: Path) -> Check:
     name, advice = "home", "choose a folder that you may write: ABLATE_HOME=/some/folder"
-    folder = _existing(place)
+    folder = _existing(root)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"1")
             file.flush()
     except OSError as error:
-        return Check(name, False, f"{place}: {error.strerror}", advice)
-    return Check(name, True, str(place))
+        return Check(name, False, f"{root}: {error.strerror}", advice)
+    return Check(name, True, str(root))
 
 
-def disk(place: Path) -> Check:
-    free = shutil.disk_usage(_existing(place)).free / GIB
+def disk(folder: Path) -> Check:
+    free = shutil.disk_usage(_existing(folder)).free / GIB
     advice = "a cell keeps its trained weights and embeddings; free some space, or point ABLATE_HOME at a larger disk"
-    return Check("disk", False if free < 1 else None if free < 10 else True, f"{free:.1f} GiB free at {place}", advice)
+    return Check("disk", False if free < 1 else None if free < 10 else True, f"{free:.1f} GiB free at {folder}", advice)
 
 
 def database(path: Path) -> Check:
@@ -131,9 +131,9 @@ def data() -> Check:
 
 
 def compiler() -> Check:
-    found = shutil.which("c++") or shutil.which("g++")
+    path = shutil.which("c++") or shutil.which("g++")
     advice = "only DeepSpeed on a CPU needs one; for example: apt-get install g++"
-    return Check("C++ compiler", True if found else None, found or "none", advice)
+    return Check("C++ compiler", True if path else None, path or "none", advice)
 
 
 def service(name: str, health: str) -> Check:
@@ -154,5 +154,5 @@ def service(name: str, health: str) -> Check:
     )
 
 
-def _existing(place: Path) -> Path:
-    return next(folder for folder in (place, *place.parents) if folder.exists())
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())

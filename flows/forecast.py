@@ -125,7 +125,7 @@ def predict(plan: Plan) -> Prediction:
     sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
     return Prediction(
         wall_seconds=wall if known else None,
-        around_seconds=overhead.known(),
+        around_seconds=overhead.last_overhead(),
         slots=slots,
         device=device(where),
         device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
@@ -168,7 +168,7 @@ def busy(part: Part, on_gpu: bool) -> float:
     return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
 
 
-def as_dict(plan: Plan, found: Foreseen) -> dict[str, Any]:
+def as_dict(plan: Plan, outlook: Foreseen) -> dict[str, Any]:
     fit = fitted(plan.experiment, at(plan))
     todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
@@ -176,8 +176,8 @@ def as_dict(plan: Plan, found: Foreseen) -> dict[str, Any]:
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
         "estimated_seconds": estimate.seconds(to_train(plan), fit),
         "predicted": asdict(predict(plan)),
-        "warnings": [*found.warnings],
-        "errors": [*found.errors],
+        "warnings": [*outlook.warnings],
+        "errors": [*outlook.errors],
         "cells": [
             {"id": status.id, "name": plan.name(status.cell), "action": status.action, "why": status.why}
             | (
@@ -190,44 +190,48 @@ def as_dict(plan: Plan, found: Foreseen) -> dict[str, Any]:
     }
 
 
-def show(plan: Plan, found: Foreseen) -> None:
-    told = [f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()]
-    say("\n".join(told))
+def print_forecast(plan: Plan, outlook: Foreseen) -> None:
+    cell_lines = [
+        f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()
+    ]
+    say("\n".join(cell_lines))
     counts = Counter(status.action for status in plan.statuses.values())
     listed = ", ".join(
         f"{count} to {action}" if action != "stale" else f"{count} stale" for action, count in counts.items()
     )
     say(f"{len(plan.statuses)} cells: {listed}")
     if plan.to_do:
-        for line in (*lines(predict(plan)), *(f"warning: {warning}" for warning in found.warnings)):
+        for line in (*prediction_lines(predict(plan)), *(f"warning: {warning}" for warning in outlook.warnings)):
             say(line)
 
 
-def lines(found: Prediction) -> list[str]:
+def prediction_lines(prediction: Prediction) -> list[str]:
     """The prediction in words, and what it rests on."""
-    unit = "GPU" if found.device == "gpu" else "core"
-    together = f"{found.slots} at a time" if found.slots > 1 else "one after another"
+    unit = "GPU" if prediction.device == "gpu" else "core"
+    together = f"{prediction.slots} at a time" if prediction.slots > 1 else "one after another"
     memory = (
-        f"memory: {size(found.memory_bytes)} for the largest cell, {size(found.memory_bytes_together)} for "
-        f"{'all at a time' if found.slots > 1 else 'it alone'}"
+        f"memory: {size(prediction.memory_bytes)} for the largest cell, {size(prediction.memory_bytes_together)} for "
+        f"{'all at a time' if prediction.slots > 1 else 'it alone'}"
     )
-    if found.wall_seconds is None or found.device_seconds is None:
+    if prediction.wall_seconds is None or prediction.device_seconds is None:
         return [
             "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
             memory,
         ]
-    more = found.around_seconds
+    more = prediction.around_seconds
     beside = "start and report not counted" if more is None else f"{span(more)} of it to start and to report"
-    wall = span(found.wall_seconds + (more or 0.0))
-    time = f"time: {wall}, {together}, {beside}; {span(found.device_seconds)} of {unit}s"
-    return [time, memory, f"this rests on {', '.join(rests(found))}"]
+    wall = span(prediction.wall_seconds + (more or 0.0))
+    time = f"time: {wall}, {together}, {beside}; {span(prediction.device_seconds)} of {unit}s"
+    return [time, memory, f"this rests on {', '.join(rests(prediction))}"]
 
 
-def rests(found: Prediction) -> list[str]:
-    said = [f"finished cells ({found.finished} of the cells here are like some)"] if found.finished else []
-    said += [f"a calibration of {found.calibration}"] if found.calibration else []
-    said += [] if found.evaluation_known else ["no time for evaluation, which is unknown"]
-    return said + ([] if found.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"])
+def rests(prediction: Prediction) -> list[str]:
+    bases = [f"finished cells ({prediction.finished} of the cells here are like some)"] if prediction.finished else []
+    bases += [f"a calibration of {prediction.calibration}"] if prediction.calibration else []
+    bases += [] if prediction.evaluation_known else ["no time for evaluation, which is unknown"]
+    return bases + (
+        [] if prediction.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"]
+    )
 
 
 def span(seconds: float) -> str:

@@ -47,21 +47,21 @@ def nightly(
     store.check_home()
     limits = read_settings(Path(settings))
     with store.locked(store.home() / "locks" / "nightly"):
-        shutil.rmtree(folder(), ignore_errors=True)  # what a night that was killed has left
+        shutil.rmtree(night_folder(), ignore_errors=True)  # what a night that was killed has left
         try:
             document = night(Path(panel), limits, engine)
         finally:
-            shutil.rmtree(folder(), ignore_errors=True)
-        tracked.record(document)
-        said = tracked.tell()
+            shutil.rmtree(night_folder(), ignore_errors=True)
+        tracked.record_night(document)
+        said = tracked.write_report()
     create_markdown_artifact(key="nightly", markdown=said.path.read_text(encoding="utf-8"))
-    webhook.post(told(said))
+    webhook.post(webhook_content(said))
     if said.failing:
         raise NightFailed(message(said))
     return f"{said.headline}; {said.path}"
 
 
-def folder() -> Path:
+def night_folder() -> Path:
     return store.home() / "nightly"
 
 
@@ -71,24 +71,24 @@ def read_settings(path: Path) -> Nightly:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name the settings of the verdict") from None
     except ValidationError as error:
-        found = [f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise UserError("\n".join(found)) from None
+        mistakes = [f"{path}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
+        raise UserError("\n".join(mistakes)) from None
     except (yaml.YAMLError, TypeError, UnicodeDecodeError):
         raise UserError(f"{path} is no map of settings in YAML; see configs/nightly/verdict.yaml") from None
 
 
 @task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)
-def run(panel: Path, engine: str, number: int) -> dict[str, Any]:
+def measure_panel(panel: Path, engine: str, number: int) -> dict[str, Any]:
     """The whole panel in a home of its own, so that nothing can be reused."""
-    return panels.measure(panel, folder() / f"run-{number}", engine)
+    return panels.measure(panel, night_folder() / f"run-{number}", engine)
 
 
 def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
     """Everything that is kept of a night. What it makes suspect of the quality, a second run has to confirm."""
     earlier = tracked.past()
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    first = run(panel, engine, 1)
-    surroundings = first["hardware"] | panels.environment(panel, engine, settings.baseline)
+    first = measure_panel(panel, engine, 1)
+    surroundings = first["hardware"] | panels.panel_environment(panel, engine, settings.baseline)
     document = {
         "version": 1,
         "when": when,
@@ -104,7 +104,7 @@ def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
         "runs": [{"values": first["values"], "failed": first["failed"]}],
     }
     if suspects([*earlier, history.night(document)]):
-        second = run(panel, engine, 2)
+        second = measure_panel(panel, engine, 2)
         document["runs"].append({"values": second["values"], "failed": second["failed"]})
     return document
 
@@ -115,21 +115,24 @@ def digest(surroundings: Mapping[str, str]) -> str:
 
 def suspects(nights: list[Night]) -> bool:
     """Whether the last night makes a score suspect that no night before did; timings wait for another night."""
-    found = judge_by_documents(nights)[-1]
-    return any(one.suspected and one.verdict == "inconclusive" and not one.metric.is_timing for one in found)
+    judgements = judge_by_documents(nights)[-1]
+    return any(
+        judgement.suspected and judgement.verdict == "inconclusive" and not judgement.metric.is_timing
+        for judgement in judgements
+    )
 
 
 def message(said: Said) -> str:
-    lines = [f"{one.metric.name}: {one.verdict}, {one.why.en}" for one in said.failing]
+    lines = [f"{judgement.metric.name}: {judgement.verdict}, {judgement.why.en}" for judgement in said.failing]
     return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
 
 
-def told(said: Said) -> dict[str, Any]:
+def webhook_content(said: Said) -> dict[str, Any]:
     """What a webhook gets; `text` is what chat programs show."""
     return {
         "text": f"nightly at {said.night.document['commit'] or 'unknown'}: {said.headline}",
         "when": said.night.when,
         "commit": said.night.document["commit"],
         "failed": bool(said.failing),
-        "verdicts": {one.metric.name: one.verdict for one in said.judgements},
+        "verdicts": {judgement.metric.name: judgement.verdict for judgement in said.judgements},
     }

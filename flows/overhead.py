@@ -18,7 +18,7 @@ def note(cells: float) -> None:
             store.write_json(store.home() / PLACE, {"seconds": round(max(0.0, age - cells), 1)})
 
 
-def known() -> float | None:
+def last_overhead() -> float | None:
     try:
         return float(store.read_json(store.home() / PLACE)["seconds"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -17,12 +17,12 @@ from flows.terminal import say
 def find(beginning: str) -> Path:
     """The one run folder whose name begins so."""
     runs = store.home() / "runs"
-    found = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
-    if len(found) != 1:
+    matching = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
+    if len(matching) != 1:
         raise UserError(
-            f"{len(found)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids"
+            f"{len(matching)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids"
         )
-    return found[0]
+    return matching[0]
 
 
 def by_hand(beginning: str, into: Path) -> str:
@@ -60,7 +60,7 @@ def show(beginning: str) -> None:
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
     for attempt in claim.attempts(folder):
-        say(told(attempt))
+        say(attempt_line(attempt))
     if failure := store.failure(folder):
         say(f"failed ({failure['kind']}): {failure['error']}")
     damage = store.damage(folder, "DONE", thorough=True)
@@ -76,7 +76,7 @@ def show(beginning: str) -> None:
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
 
 
-def told(attempt: dict[str, Any]) -> str:
+def attempt_line(attempt: dict[str, Any]) -> str:
     """One line an attempt: which, of what, where, for how long, and what came of it."""
     if missing := {"number", "stage", "host", "pid", "began"} - attempt.keys():
         return f"an attempt whose attempt.json is damaged: it lacks {', '.join(sorted(missing))}"
@@ -91,7 +91,7 @@ def told(attempt: dict[str, Any]) -> str:
 def content(path: Path) -> dict[str, Any]:
     """What a file of the folder says; nothing where it is missing or damaged, which is told apart."""
     try:
-        found = store.read_json(path)
+        document = store.read_json(path)
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -18,12 +18,12 @@ def say(text: object) -> None:
 
 def guard_logs() -> None:
     """From here on no line of a log commands the terminal either, whichever handler prints it."""
-    made = logging.getLogRecordFactory()
+    usual = logging.getLogRecordFactory()
 
     def record(*arguments: Any, **keywords: Any) -> logging.LogRecord:
-        found = made(*arguments, **keywords)
-        found.msg, found.args = printable(found.getMessage()), ()
-        return found
+        line = usual(*arguments, **keywords)
+        line.msg, line.args = printable(line.getMessage()), ()
+        return line
 
     logging.setLogRecordFactory(record)
 

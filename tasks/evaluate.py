@@ -8,7 +8,7 @@ from contrastive.evaluation.needs import lacking
 from contrastive.runs import store
 from tasks import worker_calls
 from tasks.engines import Engine
-from tasks.failures import check, infrastructure
+from tasks.failures import infrastructure, raise_failure
 
 
 @task(
@@ -22,4 +22,4 @@ from tasks.failures import check, infrastructure
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
     """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
     needs_model = lacking(store.run_folder(cell_id), evaluation)
-    check(engine.run("train" if needs_model else "evaluate", worker_calls.evaluate, cell_id, evaluation))
+    raise_failure(engine.run("train" if needs_model else "evaluate", worker_calls.evaluate, cell_id, evaluation))

@@ -21,7 +21,7 @@ def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
 
 
-def check(report: dict[str, Any] | None) -> None:
+def raise_failure(report: dict[str, Any] | None) -> None:
     if report is not None and report["kind"] == "stopped":
         raise Stopped
     if report is not None:

@@ -24,7 +24,7 @@ def past() -> list[Night]:
         return nights(tracking_uri(store.home()))
 
 
-def record(document: dict[str, Any]) -> None:
+def record_night(document: dict[str, Any]) -> None:
     """One night as a run: its document as an artifact, means as metrics for the MLflow UI."""
     client, values = open_tracker(store.home()), document["runs"][0]["values"]
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": document["commit"], "ablate.epoch": document["epoch"]}
@@ -41,7 +41,7 @@ def record(document: dict[str, Any]) -> None:
         client.set_terminated(run, "FINISHED")
 
 
-def tell() -> page.Said:
+def write_report() -> page.Said:
     """Write the report of the nights from MLflow, below the home."""
     with in_words():
         return page.write(tracking_uri(store.home()), store.home() / "reports" / "output" / "nightly")

@@ -62,9 +62,9 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
     cells = {tokens.digest(cell.data, cell.encoder): cell for cell in plan.statuses}
     errors: list[UserError | WorkerLost] = []
     for digest, cell in cells.items():
-        if not store.finished(folder(digest)):
+        if not store.finished(tokens_folder(digest)):
             try:
-                if prepare(cell, engine) != folder(digest):
+                if prepare(cell, engine) != tokens_folder(digest):
                     raise UserError("the code or the data has changed since this grid was planned; run it again")
             except (UserError, WorkerLost) as error:
                 errors.append(error)
@@ -81,18 +81,18 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
     """The references as far as they have been computed, each with the name of its data."""
-    known = {name: tfidf.known(place, store.home()) for name, place in data_folders(plan).items()}
-    return [reference | {"data": name} for name, found in known.items() for reference in found]
+    by_data = {name: tfidf.known(place, store.home()) for name, place in data_folders(plan).items()}
+    return [reference | {"data": name} for name, measured in by_data.items() for reference in measured]
 
 
 def data_folders(plan: Plan) -> dict[str, Path]:
     """Name of the data → tokens of it; those of the first cell, since a reference reads the texts alone."""
-    names, found = data_names(plan.statuses), {}
+    names, folders = data_names(plan.statuses), {}
     for cell in plan.statuses:
-        if names[cell.data] not in found:
-            found[names[cell.data]] = folder(tokens.digest(cell.data, cell.encoder))
-    return found
+        if names[cell.data] not in folders:
+            folders[names[cell.data]] = tokens_folder(tokens.digest(cell.data, cell.encoder))
+    return folders
 
 
-def folder(digest: str) -> Path:
+def tokens_folder(digest: str) -> Path:
     return store.home() / "cache" / "tokens" / digest

@@ -15,12 +15,12 @@ SHORTEST = 6  # shorter values stand in texts by chance
 
 def masked(text: str) -> str:
     """The text without any credential that an address or the environment of this process holds."""
-    for secret in sorted(_values(), key=len, reverse=True):
+    for secret in sorted(_secret_values(), key=len, reverse=True):
         text = text.replace(secret, "***")
     return IN_QUERY.sub(r"\1***", ALONE.sub(r"\1***@", IN_ADDRESS.sub(r"\1:***@", text)))
 
 
-def _values() -> set[str]:
+def _secret_values() -> set[str]:
     given = {value for name, value in os.environ.items() if NAMES.search(name)}
     parts = given | {value.partition(":")[2] for value in given}  # user:password
     return {part for part in parts if len(part) >= SHORTEST}

@@ -97,10 +97,10 @@ def differences(client: MlflowClient, run: Run, folder: Path, key: str = "") -> 
     yield from different_artifacts(client, run, artifacts_of(folder, status == "finished"))
 
 
-def different_artifacts(client: MlflowClient, run: Run, wanted: Mapping[str, Path]) -> Iterator[str]:
+def different_artifacts(client: MlflowClient, run: Run, files: Mapping[str, Path]) -> Iterator[str]:
     """Files that MLflow lacks, or holds with other bytes than the folder."""
     artifacts = Artifacts(client)
-    for name, path in wanted.items():
+    for name, path in files.items():
         held = artifacts.path(run.info.run_id, run.info.artifact_uri or "", name)
         if held is None:
             yield f"MLflow lacks {name}"

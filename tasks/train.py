@@ -15,7 +15,7 @@ from contrastive.stages.request import Asked
 from tasks import worker_calls
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Watch
-from tasks.failures import check, infrastructure
+from tasks.failures import infrastructure, raise_failure
 
 
 class Group:
@@ -60,4 +60,4 @@ class Group:
     persist_result=False,
 )
 def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWriter, hung_after: int) -> None:
-    check(group.train(cell_id, engine, curves, hung_after))
+    raise_failure(group.train(cell_id, engine, curves, hung_after))

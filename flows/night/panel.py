@@ -39,32 +39,32 @@ def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: 
     home.mkdir(parents=True)
     name = experiment.load(panel).name
     command = ["-c", "from flows.cli import main; main()", "run", str(panel), "--engine", engine]
-    done, said = python(command, home, code)
+    done, said = run_python(command, home, code)
     if not (home / "mlflow.db").exists() or done not in (0, 1):
         raise UserError(
             f"the panel {panel} could not be run (code {done}): {said[-2000:].strip() or 'it said nothing'}"
         )
     results = load(name, f"sqlite:///{home / 'mlflow.db'}")
     rows = rows_of(results)
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "values": scores(results, rows) | training(home, rows),
         "configurations": list(rows),
         "seeds": list(results.grid["experiment"]["seeds"]),
-        "texts": {score: known["count"] for score, known in sorted(results.directions.items()) if known.get("count")},
+        "texts": {score: info["count"] for score, info in sorted(results.directions.items()) if info.get("count")},
         "directions": {
-            score: known["higher_is_better"]
-            for score, known in sorted(results.directions.items())
-            if known["higher_is_better"] is not None
+            score: info["higher_is_better"]
+            for score, info in sorted(results.directions.items())
+            if info["higher_is_better"] is not None
         },
         "failed": failures(results, rows),
         "hardware": hardware(results),
     }
     if timed:
-        found["values"] |= timings(panel, home, code, next(iter(rows.values())))
-    return found
+        document["values"] |= timings(panel, home, code, next(iter(rows.values())))
+    return document
 
 
-def python(arguments: Sequence[str], home: Path, code: Path) -> tuple[int, str]:
+def run_python(arguments: Sequence[str], home: Path, code: Path) -> tuple[int, str]:
     """Exit code and output of a process of this environment's Python, with the given code in the place of our own."""
     with subprocess.Popen(
         [sys.executable, "-P", *arguments],
@@ -107,22 +107,22 @@ def rows_of(results: Results) -> dict[str, list[str]]:
 
 def labelled(rows: Iterable[tuple[str, str, Cells]]) -> dict[str, Cells]:
     """Label → cells, from the title of the section, the label and the cells of each row."""
-    found: dict[str, Cells] = {}
+    by_label: dict[str, Cells] = {}
     for title, label, cells in rows:
-        if cells not in found.values():
-            found[label if label not in found else f"{title}: {label}"] = cells
-    return found
+        if cells not in by_label.values():
+            by_label[label if label not in by_label else f"{title}: {label}"] = cells
+    return by_label
 
 
-def expected(wanted: Experiment) -> list[str]:
+def expected(panel: Experiment) -> list[str]:
     """What a panel may measure, as its file has it; a score that has no direction is not among what it does."""
-    sections = grid.expand(wanted).sections
-    parts = labelled((one.section.title, row.label, row.cells) for one in sections for row in one.rows)
-    evaluation = wanted.evaluation
+    sections = grid.expand(panel).sections
+    parts = labelled((part.section.title, row.label, row.cells) for part in sections for row in part.rows)
+    evaluation = panel.evaluation
     scores = [
         f"{vectors}{post}{name}"
-        for vectors in ("", *(f"{one}/" for one in evaluation.vectors))
-        for post in ("", *(f"{one}/" for one in evaluation.post))
+        for vectors in ("", *(f"{part}/" for part in evaluation.vectors))
+        for post in ("", *(f"{part}/" for part in evaluation.post))
         for name in experiment.evaluated(evaluation)
     ]
     return [*scores, *TIMINGS, *(f"{score}{AT}{part}" for score in scores for part in parts)]
@@ -130,15 +130,15 @@ def expected(wanted: Experiment) -> list[str]:
 
 def scores(results: Results, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:
     """Each score that has a direction: over the panel, and of each configuration."""
-    found: dict[str, list[Value]] = {}
-    for name, known in sorted(results.directions.items()):
-        if known["higher_is_better"] is None:
+    columns: dict[str, list[Value]] = {}
+    for name, info in sorted(results.directions.items()):
+        if info["higher_is_better"] is None:
             continue
         column = results.scores[name].to_dict()
         by_row = {label: [_finite(column.get(cell)) for cell in cells] for label, cells in rows.items()}
-        found[name] = over_rows(by_row)
-        found |= {f"{name}{AT}{label}": values for label, values in by_row.items()}
-    return found
+        columns[name] = over_rows(by_row)
+        columns |= {f"{name}{AT}{label}": values for label, values in by_row.items()}
+    return columns
 
 
 def training(home: Path, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:
@@ -163,27 +163,27 @@ def over_rows(by_row: Mapping[str, list[Value]]) -> list[Value]:
 def timings(panel: Path, home: Path, code: Path, cells: Sequence[str]) -> dict[str, list[Value]]:
     """Seconds of an evaluation and of a report, by the code that is measured; none where it cannot do them."""
     arguments = [str(Path(stopwatch.__file__)), str(panel), str(REPEATS), *cells[:REPEATS]]
-    done, said = python(arguments, home, code)
+    done, said = run_python(arguments, home, code)
     return json.loads(said.splitlines()[-1]) if done == 0 else {"evaluation_seconds": [], "report_seconds": []}
 
 
 def failures(results: Results, rows: Mapping[str, list[str]]) -> list[str]:
-    found = []
+    failed = []
     for label, cells in rows.items():
         for number, cell in enumerate(cells):
             state = results.cells.loc[cell] if cell in results.cells.index else {"status": "not in MLflow", "error": ""}
             if state["status"] != "finished":
-                found.append(f"{label}, seed number {number + 1}: {state['status']}: {state['error']}")
-    return found
+                failed.append(f"{label}, seed number {number + 1}: {state['status']}: {state['error']}")
+    return failed
 
 
 def hardware(results: Results) -> dict[str, str]:
-    known = [provenance["hardware"] for provenance in results.cells["provenance"] if provenance]
-    names = dict.fromkeys(name for one in known for name in one)
-    return {name: ", ".join(sorted({str(one.get(name)) for one in known})) for name in names}
+    machines = [provenance["hardware"] for provenance in results.cells["provenance"] if provenance]
+    names = dict.fromkeys(name for machine in machines for name in machine)
+    return {name: ", ".join(sorted({str(machine.get(name)) for machine in machines})) for name in names}
 
 
-def environment(panel: Path, engine: str, baseline: int) -> dict[str, str]:
+def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]:
     """What decides numbers beside the code: another one of these, and an earlier night tells nothing of tonight."""
     wanted = experiment.load(panel)
     content = json.dumps(wanted.model_dump(mode="json", exclude={"description"}), sort_keys=True)

@@ -28,7 +28,7 @@ def catch_up(room: int = ROOM) -> bool:
     return True
 
 
-def close() -> None:
+def send_rest() -> None:
     """Send what is left while there is a server to take it, and throw away what it does not take."""
     waiting = EventsWorker.instance()._queue
     if not catch_up(0):

@@ -21,7 +21,7 @@ def only_one(home: Path) -> Iterator[Callable[[str], None]]:
     """Hold the lock of a home; gives a function that notes where the services are."""
     with _opened(home) as file:
         if not _take(file):
-            raise UserError(f"`ablate up` runs already for {home}: {_told(file)}; `ablate down` stops it")
+            raise UserError(f"`ablate up` runs already for {home}: {_described(file)}; `ablate down` stops it")
 
         def note(where: str) -> None:
             file.seek(0)
@@ -36,19 +36,19 @@ def only_one(home: Path) -> Iterator[Callable[[str], None]]:
             file.truncate(0)
 
 
-def stop(home: Path) -> bool:
+def stop_up(home: Path) -> bool:
     """Stop the `ablate up` of a home; false where there is none."""
     with _opened(home) as file:
         if _take(file):
             return False
         holder = _holder(file)
         if holder.get("host") != socket.gethostname():
-            raise UserError(f"`ablate up` for {home} runs elsewhere: {_told(file)}; stop it there")
+            raise UserError(f"`ablate up` for {home} runs elsewhere: {_described(file)}; stop it there")
         os.kill(holder["pid"], signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE
         while not _take(file):
             if time.monotonic() > deadline:
-                raise UserError(f"`ablate up` has not stopped within {PATIENCE:.0f} s: {_told(file)}")
+                raise UserError(f"`ablate up` has not stopped within {PATIENCE:.0f} s: {_described(file)}")
             time.sleep(0.1)
     return True
 
@@ -77,6 +77,6 @@ def _holder(file: IO[str]) -> dict[str, Any]:
     return {}
 
 
-def _told(file: IO[str]) -> str:
+def _described(file: IO[str]) -> str:
     holder = _holder(file)
     return f"process {holder.get('pid', '?')} on {holder.get('host', '?')}, {holder.get('where', '')}"

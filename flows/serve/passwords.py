@@ -19,7 +19,7 @@ def loopback(host: str) -> bool:
         return False
 
 
-def check(host: str, environment: Mapping[str, str], *, mlflow: bool) -> None:
+def demand_passwords(host: str, environment: Mapping[str, str], *, mlflow: bool) -> None:
     """Refuse an address that other machines reach, unless each service that listens there has its password."""
     if loopback(host):
         return

@@ -45,7 +45,7 @@ class OwnPagesAndUser:
 
     def refusal(self, scope: Scope) -> str:
         """Why a request is refused, or nothing."""
-        hosts, origins = (_values(scope, name) for name in (b"host", b"origin"))
+        hosts, origins = (_header_values(scope, name) for name in (b"host", b"origin"))
         own = own_names(scope["server"][0])
         if len(hosts) != 1 or not self._is_own_name(hosts[0], own):
             return f"this server is asked for by the names {' and '.join(sorted(own))} alone"
@@ -56,9 +56,9 @@ class OwnPagesAndUser:
         return ""
 
     def _is_own_name(self, host: str, own: set[str]) -> bool:
-        found = HOST.fullmatch(host)
+        named = HOST.fullmatch(host)
         trusted = {origin[2].lower() for text in self.origins if (origin := ORIGIN.fullmatch(text))}
-        return found is not None and found[1].lower() in own | trusted
+        return named is not None and named[1].lower() in own | trusted
 
     def _is_own_page(self, origin: str, host: str, own: set[str]) -> bool:
         page, asked = ORIGIN.fullmatch(origin), HOST.fullmatch(host)
@@ -97,14 +97,14 @@ def owner(client: Address, server: Address) -> int | None:
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, netlink_sock_diag) as kernel:
             kernel.send(struct.pack("=IHHII", 16 + len(asked), sock_diag_by_family, request, 0, 0) + asked)
-            told = kernel.recv(4096)
+            answer = kernel.recv(4096)
     except OSError:
         return None
-    _, kind, *_ = struct.unpack_from("=IHHII", told)
+    _, kind, *_ = struct.unpack_from("=IHHII", answer)
     if kind != sock_diag_by_family:
         return NOBODY
-    user, file = struct.unpack_from("=II", told, 80)
-    return int(user) if told[17] in OPEN and file else NOBODY  # no file: its process has closed it
+    user, file = struct.unpack_from("=II", answer, 80)
+    return int(user) if answer[17] in OPEN and file else NOBODY  # no file: its process has closed it
 
 
 def question(client: Address, server: Address) -> bytes:
@@ -124,9 +124,9 @@ def own_users() -> tuple[int, int] | None:
     `tcp_diag` says of each that there is none.
     """
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
-        known = owner(ours.getsockname(), ours.getpeername()) == os.getuid()
-    return (os.getuid(), 0) if known else None
+        is_told = owner(ours.getsockname(), ours.getpeername()) == os.getuid()
+    return (os.getuid(), 0) if is_told else None
 
 
-def _values(scope: Scope, wanted: bytes) -> list[str]:
-    return [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
+def _header_values(scope: Scope, header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]

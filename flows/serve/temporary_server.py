@@ -30,11 +30,11 @@ def before_import() -> None:
     check_home()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     if not Path("~/.prefect").expanduser().exists():
-        folder().mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("PREFECT_HOME", str(folder()))
+        server_folder().mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("PREFECT_HOME", str(server_folder()))
 
 
-def folder() -> Path:
+def server_folder() -> Path:
     """Of the temporary server's database, beside that of `ablate up`."""
     return home() / ".prefect" / "run"
 
@@ -52,15 +52,15 @@ def server() -> Iterator[None]:
         return
     port = any_free_port()
     command = prefect_server.command(LOOPBACK, port, "--while-input")
-    folder().mkdir(parents=True, exist_ok=True)
-    environment = {"PREFECT_HOME": str(folder())} | os.environ | {"PREFECT_SERVER_UI_ENABLED": "false"}
+    server_folder().mkdir(parents=True, exist_ok=True)
+    environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_UI_ENABLED": "false"}
     api = f"{url(LOOPBACK, port)}/api"
     with tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
         )
         try:
-            wait_for(f"{api}/health", process, Path(log.name))
+            wait_for_server(f"{api}/health", process, Path(log.name))
             with temporary_settings({PREFECT_API_URL: api}):
                 try:
                     yield
@@ -68,10 +68,10 @@ def server() -> Iterator[None]:
                     refuse_if_full(Path(log.name).read_text(encoding="utf-8", errors="replace"))
                     raise
                 finally:
-                    event_queue.close()
+                    event_queue.send_rest()
         finally:
             for number in (signal.SIGTERM, signal.SIGKILL):
-                watcher.end([], [process.pid], number)
+                watcher.send_signal([], [process.pid], number)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(10)
 
@@ -79,11 +79,11 @@ def server() -> Iterator[None]:
 def refuse_if_full(said: str) -> None:
     """Say so where the server's log says that its disk is full."""
     if any(words in said for words in FULL):
-        place = Path(os.environ.get("PREFECT_HOME", folder()))
-        raise UserError(f"the disk is full: Prefect's server could not write in {place}; {what_is_free(place)}")
+        folder = Path(os.environ.get("PREFECT_HOME", server_folder()))
+        raise UserError(f"the disk is full: Prefect's server could not write in {folder}; {what_is_free(folder)}")
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not answers(url):
         if process.poll() is not None or time.monotonic() > deadline:

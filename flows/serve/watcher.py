@@ -25,15 +25,15 @@ def marked(beginning: str) -> list[int]:
 
     Read from /proc; where there is none, process groups have to do.
     """
-    wanted, found = f"{VARIABLE}={beginning}".encode(), []
-    for place in Path("/proc").glob("[0-9]*/environ"):
+    entry_begins, pids = f"{VARIABLE}={beginning}".encode(), []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has just ended, or is another user's
-            if any(entry.startswith(wanted) for entry in place.read_bytes().split(b"\0")):
-                found.append(int(place.parent.name))
-    return found
+            if any(entry.startswith(entry_begins) for entry in environ.read_bytes().split(b"\0")):
+                pids.append(int(environ.parent.name))
+    return pids
 
 
-def end(pids: Sequence[int], groups: Sequence[int], number: int) -> None:
+def send_signal(pids: Sequence[int], groups: Sequence[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -42,22 +42,22 @@ def end(pids: Sequence[int], groups: Sequence[int], number: int) -> None:
             os.killpg(group, number)
 
 
-def stop(beginning: str, groups: Sequence[int] = ()) -> bool:
+def stop_marked(beginning: str, groups: Sequence[int] = ()) -> bool:
     """Ask them to end, and end what has not after a while; whether there was anything."""
-    found = marked(beginning)
-    end(found, groups, signal.SIGTERM)
+    pids = marked(beginning)
+    send_signal(pids, groups, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
     while marked(beginning) and time.monotonic() < deadline:
         time.sleep(0.2)
-    end(marked(beginning), groups, signal.SIGKILL)
-    return bool(found)
+    send_signal(marked(beginning), groups, signal.SIGKILL)
+    return bool(pids)
 
 
 def main(beginning: str) -> None:
     groups: list[int] = []
     for line in sys.stdin:
         groups = [int(word) for word in line.split()]
-    stop(beginning, groups)
+    stop_marked(beginning, groups)
     # no run of MLflow may say RUNNING of what has just ended; in a process of its own, for this one is to be gone soon
     no = subprocess.DEVNULL
     subprocess.Popen([sys.executable, "-m", "tasks.settle"], stdin=no, stdout=no, stderr=no, start_new_session=True)

@@ -132,11 +132,11 @@ def inline(leave: Path) -> Local:
 
 def local(leave: Path, resources: Resources, threads: int) -> Local:
     """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
-    common, found = {stopping.VARIABLE: str(leave)}, places(resources, threads)
-    warn_of_too_many(len(found.train), threads, count_cores())
-    train = [Slot(common | place) for place in found.train]
-    evaluate = [Slot(common | place) for place in found.evaluate] if found.on_gpu else train
-    return Local(leave, train, evaluate, resources.gpus_per_cell if found.on_gpu else 0, room(found))
+    common, here = {stopping.VARIABLE: str(leave)}, places(resources, threads)
+    warn_of_too_many(len(here.train), threads, count_cores())
+    train = [Slot(common | place) for place in here.train]
+    evaluate = [Slot(common | place) for place in here.evaluate] if here.on_gpu else train
+    return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, room(here))
 
 
 class Places(NamedTuple):

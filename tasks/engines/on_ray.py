@@ -150,7 +150,7 @@ class OnRay(Engine):
         asked = [at_node.options(scheduling_strategy=on_node(node)).remote(str(self.permit)) for node in there]
         for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
-            if other := differences(self.packages, theirs):
+            if other := other_versions(self.packages, theirs):
                 raise UserError(f"the node {name} would compute with other packages than this machine: {other}")
             if not sees:
                 raise UserError(
@@ -208,7 +208,7 @@ def in_worker(
     work: Callable[[], Any],
 ) -> Any:
     """Runs in a worker of Ray, and hands the work on to the warm process there."""
-    if other := differences(expected, packages()):
+    if other := other_versions(expected, packages()):
         raise UserError(f"the node {socket.gethostname()} would compute with other packages: {other}")
     if "CUDA_VISIBLE_DEVICES" not in environment:
         environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
@@ -230,16 +230,16 @@ def at_node(leave: str) -> tuple[bool, dict[str, str]]:
 
 @cache
 def packages() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            versions[name] = "missing"
+    return versions
 
 
-def differences(here: dict[str, str], there: dict[str, str]) -> str:
+def other_versions(here: dict[str, str], there: dict[str, str]) -> str:
     return ", ".join(f"{name} {there[name]} instead of {here[name]}" for name in here if there[name] != here[name])
 
 

@@ -35,8 +35,8 @@ def test_what_is_wrong_comes_with_advice(found, monkeypatch):
 
 
 def test_old_python_is_refused():
-    assert doctor.python((3, 10)).ok is False
-    assert doctor.python((3, 11)).ok is True
+    assert doctor.python_version((3, 10)).ok is False
+    assert doctor.python_version((3, 11)).ok is True
 
 
 def test_a_home_that_cannot_be_written(found, tmp_path, monkeypatch):
@@ -88,6 +88,6 @@ def test_ports(monkeypatch):
 
 
 def test_more_threads_than_cores():
-    assert doctor.threads("").ok is True
-    assert doctor.threads("1").ok is True
-    assert doctor.threads("100000").ok is None
+    assert doctor.thread_setting("").ok is True
+    assert doctor.thread_setting("1").ok is True
+    assert doctor.thread_setting("100000").ok is None

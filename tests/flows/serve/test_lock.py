@@ -38,9 +38,9 @@ def test_a_second_one_is_told_who_runs(holder, tmp_path):
 
 
 def test_down_stops_the_holder_and_then_finds_nobody(holder, tmp_path):
-    assert lock.stop(tmp_path) is True
+    assert lock.stop_up(tmp_path) is True
     assert holder.wait(10) == -signal.SIGTERM
-    assert lock.stop(tmp_path) is False
+    assert lock.stop_up(tmp_path) is False
 
 
 def test_what_a_killed_one_has_noted_is_nothing_to_anybody(holder, tmp_path):
@@ -48,7 +48,7 @@ def test_what_a_killed_one_has_noted_is_nothing_to_anybody(holder, tmp_path):
     holder.wait()
     noted = json.loads((tmp_path / "locks" / "up").read_text())
     (tmp_path / "locks" / "up").write_text(json.dumps(noted | {"pid": os.getpid()}))  # the number has a new owner
-    assert lock.stop(tmp_path) is False
+    assert lock.stop_up(tmp_path) is False
     with lock.only_one(tmp_path):
         pass
 
@@ -58,4 +58,4 @@ def test_one_of_another_machine_is_left_alone(tmp_path):
         path = tmp_path / "locks" / "up"
         path.write_text(json.dumps({"pid": os.getpid(), "host": "elsewhere", "where": "Prefect at there"}))
         with pytest.raises(UserError, match="runs elsewhere: .* on elsewhere, Prefect at there; stop it there"):
-            lock.stop(tmp_path)
+            lock.stop_up(tmp_path)

@@ -122,5 +122,5 @@ def test_a_service_that_cannot_start_is_named_with_its_log(tmp_path, handlers):
         service = started.start("mlflow", "python", "-c", "raise SystemExit('no luck')")
         service.process.wait()
         with pytest.raises(UserError, match=r"mlflow ended with code 1 before it answered; its log is .*mlflow\.log"):
-            supervise.wait_for(f"http://127.0.0.1:{ports.any_free_port()}/", service)
+            supervise.wait_for_service(f"http://127.0.0.1:{ports.any_free_port()}/", service)
     assert (tmp_path / "logs" / "mlflow.log").read_text() == "no luck\n"
