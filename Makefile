@@ -27,8 +27,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT
 test: $(INSTALLED) $(BROWSER) ## all tests but those of `make chaos`; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) --ignore tests/chaos $(PYTEST_ARGS)
 
-# what tests/conftest.py takes for fast: neither servers, nor processes, nor more than a few trainings
-test-fast: $(INSTALLED) ## the tests of the inner loop, within 90 seconds
+test-fast: $(INSTALLED) $(BROWSER) ## the tests of the inner loop: without servers, processes and long trainings
 	$(PYTEST) --fast $(PYTEST_ARGS)
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
