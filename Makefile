@@ -11,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 BROWSER := .venv/browser
 
-.PHONY: help run test chaos fuzz bench check format schema screenshot up down install
+.PHONY: help run test test-fast chaos fuzz bench check format schema screenshot up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -19,10 +19,16 @@ help: ## say what each target does
 run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); finished cells are reused
 	$(BIN)/ablate run $(QUICKSTART)
 
-# much of a test is to wait for servers, so that two at once take two thirds of the time
+# Much of a test is to wait for servers, so that two at once take two thirds of the time. The long files begin first.
+# Each computes with one thread: with two they take three times the seconds of the processor, to wait for each other.
+# An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
-test: $(INSTALLED) $(BROWSER) ## all tests; PYTEST_ARGS="-k grid" for some of them
-	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile $(PYTEST_ARGS)
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+test: $(INSTALLED) $(BROWSER) ## all tests but those of `make chaos`; PYTEST_ARGS="-k grid" for some of them
+	$(PYTEST) --ignore tests/chaos $(PYTEST_ARGS)
+
+test-fast: $(INSTALLED) $(BROWSER) ## the tests of the inner loop: without servers, processes and long trainings
+	$(PYTEST) --fast $(PYTEST_ARGS)
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
 KILLS ?= 200

@@ -9,6 +9,11 @@ import pytest
 import tasks  # noqa: F401 (switches all telemetry off)
 from tests.postgres import server as postgres_server
 
+HERE = Path(__file__).parent
+# rooms whose tests start servers, processes or trainings; a slow test elsewhere carries the mark `slow`
+SLOW = [HERE / room for room in ("benchmarks", "chaos", "e2e", "flows", "fuzz", "tasks")]
+SLOW += [HERE / "contrastive" / room for room in ("reuse", "stages", "training")]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
@@ -17,6 +22,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
     fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
     fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
+    parser.addoption("--fast", action="store_true", help="only tests without servers, processes and long trainings")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of a slow room not even what its tests import is wanted."""
+    return True if config.getoption("--fast") and collection_path in SLOW else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What goes through several processes begins first: else one of two workers would end with it alone."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+    if config.getoption("--fast"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flows.serve import ports
+from tests.e2e.preloaded import ABLATE, Preloaded, preloaded
 
-ABLATE = str(Path(sys.executable).parent / "ablate")
 SMOKE = Path(__file__).parent / "smoke.yaml"
 Ablate = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -46,28 +46,33 @@ def alone(prefect_home: Path) -> Ablate:
 
 
 @pytest.fixture(scope="session")
-def ablate_in(prefect_home: Path, server: str) -> Ablate:
-    """The same against a server that is there already."""
-    return caller({"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server})
+def ablate_in(prefect_home: Path, server: str) -> Iterator[Ablate]:
+    """The same against a server that is there already, in processes that have imported everything."""
+    settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
+    with preloaded(kept(settings)) as line:
+        yield caller(settings, line)
 
 
-def caller(settings: dict[str, str]) -> Ablate:
+def kept(settings: dict[str, str]) -> dict[str, str]:
     dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped} | settings
+    return {name: value for name, value in os.environ.items() if name not in dropped} | settings
+
+
+def caller(settings: dict[str, str], line: Preloaded | None = None) -> Ablate:
+    everywhere = kept(settings)
 
     def call(
-        home: Path, *arguments: object, code: Path | None = None, **options: object
+        home: Path, *arguments: object, code: Path | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """`code`: a folder with a copy of the project to run instead of this one."""
-        other = {} if code is None else {"PYTHONPATH": str(code)}
-        done = subprocess.run(
-            [ABLATE, *map(str, arguments)],
-            env=kept | {"ABLATE_HOME": str(home)} | other,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            **options,
-        )
+        words, environment = [str(word) for word in arguments], everywhere | {"ABLATE_HOME": str(home)}
+        if line is not None and code is None:
+            done = line.run(words, environment, cwd or Path.cwd())
+        else:
+            other = {} if code is None else {"PYTHONPATH": str(code)}
+            done = subprocess.run(
+                [ABLATE, *words], env=environment | other, cwd=cwd, capture_output=True, text=True, timeout=300
+            )
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
         return done
 

@@ -92,11 +92,11 @@ def test_two_processes_prepare_once(reviews, home):
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
         "tokens._make = slowly\n"
         "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
-        "sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
+        "print('ready', flush=True); sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, reviews.model_dump_json(), SCRATCH.model_dump_json(), str(home)]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    time.sleep(1)
+    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
     for process in both:
         process.stdin.write("go\n")
         process.stdin.flush()

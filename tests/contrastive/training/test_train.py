@@ -30,7 +30,7 @@ from contrastive.models.tuning import HEADS
 from contrastive.runs import claim, stopping, store
 from contrastive.stages import stages
 from contrastive.stages.request import Asked
-from contrastive.training import gradient_audit, sharding, train
+from contrastive.training import gradcache, gradient_audit, sharding, train
 from contrastive.training.gradient_audit import Audit, GradientPathError
 from contrastive.views import VIEWS, batches
 from contrastive.views.cluster import cluster
@@ -462,6 +462,28 @@ def detached_supcon(views, *, labels, mask=None, temperature=0.1):
 def detached_cluster(encode, batch, *, k, clusters):
     view = cluster(encode, batch, k=k, clusters=clusters)
     return View([Group(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
+
+
+def test_each_step_draws_other_random_numbers_and_each_process_too(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The first number that each step would draw, in the order of steps; equal cells of another seed draw others."""
+    drawn: list[float] = []
+    real = gradcache.encode
+
+    def note(*arguments):
+        state = torch.get_rng_state()
+        drawn.append(float(torch.rand(())))
+        torch.set_rng_state(state)
+        return real(*arguments)
+
+    monkeypatch.setattr(gradcache, "encode", note)
+    for seed in (0, 1):
+        (home / str(seed)).mkdir()
+        cell = make(source, seed=seed)
+        train.train(cell, home / str(seed), token_store.open(stages.prepare(cell)), checkpoint_every=1000)
+    train.draw_from(0, 0, 1)
+    assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
 
 def test_accumulation_counts_batches_a_step(source: str, home: Path):

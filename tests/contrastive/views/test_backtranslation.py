@@ -1,5 +1,6 @@
 """Back-translation: which vectors are compared, and which one the head reads. In `known`, dropout negates."""
 
+import pytest
 import torch
 
 from contrastive.views.backtranslation import backtranslation
@@ -19,6 +20,7 @@ def test_the_vectors_are_those_of_the_text_and_of_its_back_translation(known):
     assert torch.equal(view.sentences, -sentence[:, None])
 
 
+@pytest.mark.slow
 def test_the_models_rephrase_what_the_encoder_reads(talkative, rephrase):
     """Two real translators that understand nothing: other words, of as many texts, between CLS and SEP."""
     batch = batch_of(6, 2, 5, 0)

@@ -77,6 +77,7 @@ def test_each_pair_is_what_loops_over_seeds_and_texts_say(seeds):
     assert np.isnan(np.diag(pairs.p)).all()
 
 
+@pytest.mark.slow
 def test_sixty_rows_of_25000_texts_take_seconds():
     each = texts(2, 5, 25_000)[np.random.default_rng(0).integers(2, size=60)]
     begin = time.process_time()

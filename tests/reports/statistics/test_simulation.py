@@ -6,6 +6,7 @@ from benchmarks import simulation as simulated
 from benchmarks.simulation import DATA, GRIDS
 from reports.statistics import POWER
 
+pytestmark = pytest.mark.slow
 ERROR = 0.05 + 2 * (0.05 * 0.95 / GRIDS) ** 0.5
 
 
