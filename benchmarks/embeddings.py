@@ -27,7 +27,7 @@ PARTS = {384: ("mean",), 768: ("cls", "mean")}
 
 def embeddings(prepared: Tokens, texts: int, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     split = prepared.splits["train"]
-    backbone = encoders.load(ENCODER, prepared.vocab_size, prepared.pad_id).eval()
+    backbone = encoders.load_encoder(ENCODER, prepared.vocab_size, prepared.pad_id).eval()
     chosen = np.arange(min(texts, len(split)))
     made = np.zeros((len(chosen), dimensions), np.float32)
     by_length = np.argsort(split.lengths[chosen], kind="stable")

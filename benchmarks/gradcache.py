@@ -29,7 +29,7 @@ def measure(variant: str, batch_size: int, micro_batch: int) -> Run:
 
     torch.manual_seed(0)
     sizes = Scratch(layers=6, hidden=384, heads=12, vocabulary=VOCABULARY)
-    backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), VOCABULARY, pad_id=0).train()
+    backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), VOCABULARY, pad_id=0).train()
     dropout = nn.Dropout(0.1)
     texts = micro_batch if variant == "a batch of one part" else batch_size
     ids = torch.randint(5, VOCABULARY, (texts, LENGTH))
@@ -42,7 +42,7 @@ def measure(variant: str, batch_size: int, micro_batch: int) -> Run:
 
     def step() -> None:
         batch = Batch(ids, mask, special, torch.zeros(texts, dtype=torch.long))
-        encoded = gradcache.encode(model, batch, micro_batch if variant == "in parts" else None)
+        encoded = gradcache.encode_in_parts(model, batch, micro_batch if variant == "in parts" else None)
         ntxent(encoded.output.groups[0].vectors).backward()
         encoded.finish()
 

@@ -29,29 +29,33 @@ def experiment(folder: Path, cells: int) -> Path:
 
 
 def train(*arguments: Any, **others: Any) -> dict[str, Any] | None:
-    from contrastive.stages import stages
+    from contrastive.stages import train_cell
     from tasks import worker_calls
 
-    stages.training_here = _training_here
+    train_cell.TrainingHere = _NothingHere
     return worker_calls.train(*arguments, **others)
 
 
 def evaluate(*arguments: Any) -> dict[str, Any] | None:
-    from contrastive.stages import stages
+    from contrastive.evaluation import evaluate as evaluation
     from tasks import worker_calls
 
-    stages.evaluation_stage.evaluate = _evaluate
+    evaluation.evaluate = _evaluate
     return worker_calls.evaluate(*arguments)
 
 
-def _training_here(asked: Any, how: Any, folder: Path, *_: Any) -> Iterator[int]:
-    (folder / "metrics.jsonl").write_text('{"step": 0, "epoch": 0, "loss": 1.0, "loss.ce": 1.0}\n')
-    (folder / "checkpoint").mkdir()
-    for name in ("embeddings.npz", "predictions.npz", "checkpoint/weights.safetensors"):
-        content = io.BytesIO()
-        np.savez(content, test=np.zeros((2, 2), np.float32))
-        (folder / name).write_bytes(content.getvalue())
-    yield 1
+class _NothingHere:
+    def __init__(self, request: Any, training: Any, folder: Path, *_: Any) -> None:
+        self.folder, self.trained_parameters = folder, 1
+
+    def steps(self) -> Iterator[None]:
+        (self.folder / "metrics.jsonl").write_text('{"step": 0, "epoch": 0, "loss": 1.0, "loss.ce": 1.0}\n')
+        (self.folder / "checkpoint").mkdir()
+        for name in ("embeddings.npz", "predictions.npz", "checkpoint/weights.safetensors"):
+            content = io.BytesIO()
+            np.savez(content, test=np.zeros((2, 2), np.float32))
+            (self.folder / name).write_bytes(content.getvalue())
+        yield
 
 
 def _evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int) -> None:

@@ -24,21 +24,22 @@ def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
 
 
 def prepare(file: str) -> None:
-    from contrastive.stages import stages
+    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
 
     experiment, cells = read(file)
-    stages.prepare_further(cells[0], experiment.evaluation, stages.prepare(cells[0]))
+    prepare_evaluation(cells[0], experiment.evaluation, prepare_tokens(cells[0]))
 
 
 def run(file: str, number: int) -> float:
     """All of it, into a run folder below ABLATE_HOME; gives the first score, for those that want one."""
-    from contrastive.stages import stages
+    from contrastive.stages.evaluate_cell import evaluate_cell
+    from contrastive.stages.train_cell import train_cell
 
     experiment, cells = read(file)
     asked = asked_for(experiment, cells[number], str(number))
     folder = store.run_folder(cell_id(identity(asked.cell)))
-    stages.train_cell(folder, asked)
-    stages.evaluate_cell(folder, experiment.evaluation)
+    train_cell(folder, asked)
+    evaluate_cell(folder, experiment.evaluation)
     return float(store.read_json(folder / "scores.json")["scores"][0]["value"])
 
 
@@ -46,13 +47,13 @@ def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
     from contrastive.data import tokens
     from contrastive.reuse import frozen_store
-    from contrastive.stages import stages
+    from contrastive.stages.prepare import prepare_tokens
 
     experiment, cells = read(file)
-    prepared = tokens.open(stages.prepare(cells[0]))
+    prepared = tokens.open(prepare_tokens(cells[0]))
     for reader, speed, name in frozen_readers.stores(cells[0], experiment.speed, SPLITS):
         if name == split:
-            frozen_store.make(prepared, name, reader, speed)
+            frozen_store.make_store(prepared, name, reader, speed)
 
 
 def asked_for(experiment: Experiment, cell: Cell, name: str) -> Asked:

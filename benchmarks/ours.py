@@ -1,4 +1,4 @@
-"""One cell trained as `contrastive.training.train.train` does it, with its audit and its log, and a clock beside it."""
+"""One cell trained as `contrastive.training.train` does it, with its audit and its log, and a clock beside it."""
 
 import json
 import time
@@ -18,17 +18,15 @@ class Clocked(NamedTuple):
 
 def train(cell: Cell, folder: Path, tokens: Tokens, speed: Speed) -> Clocked:
     from contrastive.reuse.passes import Passes
-    from contrastive.training.train import training
+    from contrastive.training.train import CellTraining
 
     passes = Passes()
-    steps = training(cell, folder, tokens, checkpoint_every=10**9, speed=speed, passes=passes)
+    training = CellTraining(cell, folder, tokens, checkpoint_every=10**9, speed=speed, passes=passes)
+    steps = training.steps()
     next(steps)
     began = time.time()
-    while True:
+    for _ in steps:
         passes.forget()
-        try:
-            next(steps)
-        except StopIteration as end:
-            log = folder / "metrics.jsonl"
-            losses = [json.loads(line)["loss"] for line in log.read_text(encoding="utf-8").splitlines()]
-            return Clocked(end.value.model, log.stat().st_mtime - began, losses)
+    log = folder / "metrics.jsonl"
+    losses = [json.loads(line)["loss"] for line in log.read_text(encoding="utf-8").splitlines()]
+    return Clocked(training.model, log.stat().st_mtime - began, losses)

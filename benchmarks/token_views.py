@@ -66,7 +66,7 @@ def recipe(way: str, length: int, count: int) -> Run:
         )
         tokens = token_store.open(token_store.prepare(cell.data, cell.encoder, home))
         torch.set_num_threads(1)
-        memory.forget()  # the peak begins anew
+        memory.reset_peak()  # the peak begins anew
         before = memory.resident("VmRSS")
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)

@@ -12,9 +12,9 @@ from contrastive.stages.request import Asked
 
 
 def prepare(cell: Cell) -> Path:
-    from contrastive.stages import stages
+    from contrastive.stages.prepare import prepare_tokens
 
-    return stages.prepare(cell)
+    return prepare_tokens(cell)
 
 
 def reference(tokens: Path) -> None:
@@ -24,17 +24,18 @@ def reference(tokens: Path) -> None:
 
 
 def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:
-    from contrastive.stages import stages
+    from contrastive.stages.failures import try_stage
+    from contrastive.stages.train_cell import train_cell
 
     folder = store.run_folder(cell_id)
-    return stages.attempt(stages.train_cell, folder, folder, asked, devices, machines)
+    return try_stage(train_cell, folder, asked, devices, machines)
 
 
 def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
     """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
     from contrastive.stages import turns
 
-    return turns.train({store.run_folder(name): cell for name, cell in asked.items()})
+    return turns.train_in_turns({store.run_folder(name): cell for name, cell in asked.items()})
 
 
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
@@ -42,7 +43,7 @@ def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
     from contrastive.data import tokens as token_store
     from contrastive.reuse import frozen_store
 
-    frozen_store.make(token_store.open(tokens), split, cell, speed)
+    frozen_store.make_store(token_store.open(tokens), split, cell, speed)
 
 
 def assist(cell_id: str, earlier: str, index: int) -> str:
@@ -53,6 +54,7 @@ def assist(cell_id: str, earlier: str, index: int) -> str:
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:
-    from contrastive.stages import stages
+    from contrastive.stages.evaluate_cell import evaluate_cell
+    from contrastive.stages.failures import try_stage
 
-    return stages.attempt(stages.evaluate_cell, store.run_folder(cell_id), store.run_folder(cell_id), evaluation)
+    return try_stage(evaluate_cell, store.run_folder(cell_id), evaluation)

@@ -14,7 +14,7 @@ import torch
 
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import evaluate
-from contrastive.training import train
+from contrastive.training import checkpoint
 
 CHECKOUT = Path(__file__).parents[1]
 PACKAGES = ("contrastive", "flows", "reports", "tasks")
@@ -38,7 +38,7 @@ def test_it_would_run(tmp_path: Path):
 def test_a_checkpoint_that_runs_something_is_none(tmp_path: Path):
     (tmp_path / "resume").mkdir()
     torch.save({"step": 3, "model": Runs(tmp_path / "ran")}, tmp_path / "resume" / "state.pt")
-    assert train.read_checkpoint(tmp_path) is None and not (tmp_path / "ran").exists()
+    assert checkpoint.read_checkpoint(tmp_path) is None and not (tmp_path / "ran").exists()
 
 
 def test_arrays_that_run_something_are_refused(tmp_path: Path):

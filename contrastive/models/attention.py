@@ -28,20 +28,22 @@ def cls_row(
             f"token views need CLS attention, known for {', '.join(SUPPORTED)}, not for {kind}: take a sentence view"
         )
     attention = model.encoder.layer[block].attention.self
-    score_NHS = disentangled(attention, model, inputs) if kind == "deberta-v2" else scaled(attention, inputs)
+    is_deberta = kind == "deberta-v2"
+    score_NHS = disentangled_scores(attention, model, inputs) if is_deberta else scaled_scores(attention, inputs)
     return score_NHS.float().masked_fill(~mask[:, None], -torch.inf).softmax(-1).mean(1)
 
 
-def scaled(attention: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+def scaled_scores(attention: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
     heads = attention.num_attention_heads
-    query_NHD, key_NSHD = split(attention.query(inputs[:, 0]), heads), split(attention.key(inputs), heads)
+    query_NHD, key_NSHD = split_heads(attention.query(inputs[:, 0]), heads), split_heads(attention.key(inputs), heads)
     return torch.einsum("nhd,nshd->nhs", query_NHD, key_NSHD) * attention.scaling
 
 
-def disentangled(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
+def disentangled_scores(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> Float[Tensor, "n h s"]:
     """DeBERTa's content → content, content → position and position → content terms of row 0."""
     heads, kinds = attention.num_attention_heads, attention.pos_att_type
-    query_NHD, key_NSHD = split(attention.query_proj(inputs[:, 0]), heads), split(attention.key_proj(inputs), heads)
+    query_NHD = split_heads(attention.query_proj(inputs[:, 0]), heads)
+    key_NSHD = split_heads(attention.key_proj(inputs), heads)
     scale = (query_NHD.shape[-1] * (1 + ("c2p" in kinds) + ("p2c" in kinds))) ** 0.5
     score_NHS = torch.einsum("nhd,nshd->nhs", query_NHD, key_NSHD)
     if not attention.relative_attention:
@@ -52,15 +54,15 @@ def disentangled(attention: Any, model: Any, inputs: Float[Tensor, "n s d"]) -> 
     table_RD = model.encoder.get_rel_embedding()[: 2 * span].to(inputs.dtype)
     if "c2p" in kinds:
         project = attention.key_proj if attention.share_att_key else attention.pos_key_proj
-        position_SHD = split(project(table_RD), heads)[row_S]
+        position_SHD = split_heads(project(table_RD), heads)[row_S]
         score_NHS = score_NHS + torch.einsum("nhd,shd->nhs", query_NHD, position_SHD)
     if "p2c" in kinds:
         project = attention.query_proj if attention.share_att_key else attention.pos_query_proj
-        position_SHD = split(project(table_RD), heads)[row_S]
+        position_SHD = split_heads(project(table_RD), heads)[row_S]
         score_NHS = score_NHS + torch.einsum("nshd,shd->nhs", key_NSHD, position_SHD)
     return score_NHS / scale
 
 
-def split(vectors: Tensor, heads: int) -> Tensor:
+def split_heads(vectors: Tensor, heads: int) -> Tensor:
     """[… heads·d] → [… heads, d]"""
     return vectors.unflatten(-1, (heads, -1))

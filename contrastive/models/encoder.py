@@ -24,15 +24,15 @@ from contrastive.views.types import Encoded, Hidden
 POSITIONS_FROM = {"bert": lambda config: 0, "roberta": lambda config: config.pad_token_id + 1}
 
 
-def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     """The tuned transformer without head or pooler; SDPA attention where the architecture has it.
 
     A process reads pretrained weights once: models share what is frozen of them, and have a copy of what trains.
     """
     if encoder.model.startswith("scratch:"):
-        return hooked(tuning.tune(begin(encoder, vocab_size, pad_id), encoder.tune))
+        return hooked(tuning.tune(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
     with torch.random.fork_rng():  # whether they were read before changes no random number
-        first = _first(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
+        first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
     tuned = tuning.tune(copy.deepcopy(first, shared), encoder.tune)
     for weight in tuned.parameters():
@@ -42,7 +42,7 @@ def load(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
 
 
 @lru_cache(maxsize=1)
-def _first(encoder: Encoder, digest: str) -> nn.Module:
+def _untuned(encoder: Encoder, digest: str) -> nn.Module:
     """The encoder as its files have it; nobody trains this one. Other files have another digest."""
     from transformers import AutoModel
 
@@ -66,7 +66,7 @@ def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
     folder = locate.model_folder(encoder.model)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        attend(config, encoder)
+        set_attention_dropout(config, encoder)
         poolers = kind is AutoModel and config.model_type in ("bert", "roberta")
         plain = {"add_pooling_layer": False} if poolers else {}
         return kind.from_pretrained(
@@ -83,7 +83,7 @@ def _pretrained(kind: Any, encoder: Encoder, **wanted: Any) -> Any:
         raise UserError(f"{encoder.model}: no encoder could be loaded from {folder} ({error})") from error
 
 
-def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
+def random_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     """A small encoder at random, from torch's generator: the cell's seed decides it."""
     from transformers import AutoModel, BertConfig, DebertaV2Config
 
@@ -98,7 +98,7 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
         "max_position_embeddings": locate.SCRATCH_POSITIONS,
     }
     if encoder.model == "scratch:bert":
-        return AutoModel.from_config(attend(BertConfig(**shape), encoder), add_pooling_layer=False)
+        return AutoModel.from_config(set_attention_dropout(BertConfig(**shape), encoder), add_pooling_layer=False)
     relative = {
         "relative_attention": True,
         "position_buckets": 256,
@@ -106,10 +106,10 @@ def begin(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
         "share_att_key": True,
     }
     kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0}
-    return AutoModel.from_config(attend(DebertaV2Config(**shape, **relative, **kinds), encoder))
+    return AutoModel.from_config(set_attention_dropout(DebertaV2Config(**shape, **relative, **kinds), encoder))
 
 
-def attend(config: Any, encoder: Encoder) -> Any:
+def set_attention_dropout(config: Any, encoder: Encoder) -> Any:
     """A model's configuration with the recipe's dropout of attention weights, where it names one."""
     if encoder.attention_dropout is not None:
         if not hasattr(config, "attention_probs_dropout_prob"):
@@ -149,7 +149,7 @@ def encode(
     alter: Callable[[Tensor], Tensor] | None = None,
     positions: Int64[Tensor, "n s"] | None = None,
     cut: int = 0,
-    below: Callable[[nn.Module, Batch, int], Tensor] = frozen.below,
+    below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below,
 ) -> Encoded:
     """One pass over a batch, every block's output kept; of the lowest `cut` blocks only the last one's, by `below`.
 
@@ -170,8 +170,8 @@ def encode(
     if whole:
         states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
     else:
-        known = None if frozen.draws(backbone) else batch.below
-        states = frozen.above(backbone, below(backbone, batch, cut) if known is None else known, batch, cut)
+        stored = None if frozen.draws(backbone) else batch.below
+        states = frozen.outputs_above(backbone, below(backbone, batch, cut) if stored is None else stored, batch, cut)
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:
         return attention.cls_row(backbone, block, encoded.hidden.into(block), batch.attention_mask)

@@ -43,14 +43,16 @@ def draws(backbone: Any) -> bool:
 
 
 @torch.no_grad()
-def below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
+def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
     """What the lowest `count` blocks give for a batch."""
     with only(backbone, slice(count)):
         output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
     return output.last_hidden_state
 
 
-def above(backbone: Any, given: Float[Tensor, "n s d"], batch: Batch, count: int) -> list[Float[Tensor, "n s d"]]:
+def outputs_above(
+    backbone: Any, given: Float[Tensor, "n s d"], batch: Batch, count: int
+) -> list[Float[Tensor, "n s d"]]:
     """What went into the blocks above the lowest `count`, and what each of them gives."""
     if count == len(bare(backbone).encoder.layer):
         return [given]

@@ -40,11 +40,11 @@ class Predicted:
 class Model(nn.Module):
     def __init__(self, cell: Cell, tokens: Tokens):
         super().__init__()
-        self.backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id)
+        self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
         self.cut = cut(cell)
-        self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.below
+        self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
         self.still = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
@@ -83,12 +83,12 @@ class Model(nn.Module):
 
     def tools(self) -> dict[str, Any]:
         """What the view asks for by naming it, besides the encoder and the batch."""
-        found: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
+        available: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
         others = {"slow": self.slow, "twin": self.twin}
-        found |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
+        available |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
         if self.masked is not None:
-            found["guess"] = partial(self.masked.guess, self.encode)
-        return {name: tool for name, tool in found.items() if name in self.needs}
+            available["guess"] = partial(self.masked.guess, self.encode)
+        return {name: tool for name, tool in available.items() if name in self.needs}
 
     def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
         """How wrong the head is about a batch: the sum of its cross-entropy."""
@@ -104,9 +104,9 @@ class Model(nn.Module):
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
         whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
-        found = Predicted(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
+        predicted = Predicted(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
         self.train(training)
-        return found
+        return predicted
 
     @torch.no_grad()
     def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:
@@ -131,14 +131,14 @@ class Model(nn.Module):
 
 def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
     """The losses of an objective that are modules, made with the settings that they read."""
-    found = {}
+    modules = {}
     for name in objective.terms():
         made = LOSSES[name]
         if isinstance(made, type):
             wanted = [p.name for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
             given = {key: value for key in wanted if (value := getattr(objective, key)) is not None}
-            found[name] = made(size, **given)
-    return found
+            modules[name] = made(size, **given)
+    return modules
 
 
 def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:

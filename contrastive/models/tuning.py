@@ -46,8 +46,8 @@ def with_adapters(backbone: nn.Module, how: Tune, blocks: range) -> nn.Module:
             warnings.simplefilter("ignore", FutureWarning)  # peft reads an attribute by its old name
             return get_peft_model(backbone, settings)
     except ValueError as error:
-        known = sorted({n.split(".")[-1] for n, m in backbone.named_modules() if isinstance(m, nn.Linear)})
-        raise UserError(f"lora.targets {targets}: {error}; the linear modules are {', '.join(known)}") from error
+        names = sorted({n.split(".")[-1] for n, m in backbone.named_modules() if isinstance(m, nn.Linear)})
+        raise UserError(f"lora.targets {targets}: {error}; the linear modules are {', '.join(names)}") from error
 
 
 def default_targets(backbone: nn.Module) -> list[str]:
@@ -65,7 +65,7 @@ def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, An
     Biases and norms do not decay. `shown` marks the group whose rate stands for its kind in metrics.jsonl.
     """
     blocks = count_blocks(model)
-    found: dict[tuple[str, float, float], dict[str, Any]] = {}
+    by_settings: dict[tuple[str, float, float], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -74,8 +74,8 @@ def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, An
         rate = training.head_lr if kind == "head" else training.encoder_lr * training.layer_decay**depth
         decay = 0.0 if parameter.ndim < 2 else training.weight_decay
         group = {"name": kind, "lr": rate, "weight_decay": decay, "params": []}
-        found.setdefault((kind, rate, decay), group)["params"].append(parameter)
-    ordered = sorted(found.values(), key=lambda group: -group["lr"])
+        by_settings.setdefault((kind, rate, decay), group)["params"].append(parameter)
+    ordered = sorted(by_settings.values(), key=lambda group: -group["lr"])
     for kind in ("head", "encoder"):
         for group in [group for group in ordered if group["name"] == kind][:1]:
             group["shown"] = True
@@ -91,11 +91,11 @@ def count_blocks(model: nn.Module) -> int:
 
 def is_block(name: str) -> bool:
     """Whether a module of this name is a block, and no part of one."""
-    found = BLOCK.search(f"{name}.")
-    return found is not None and found.end() == len(name) + 1
+    match = BLOCK.search(f"{name}.")
+    return match is not None and match.end() == len(name) + 1
 
 
 def block_of(name: str) -> int:
     """The block that a parameter belongs to; −1 for embeddings and whatever else lies below the blocks."""
-    found = BLOCK.search(name)
-    return int(found.group(1)) if found else -1
+    match = BLOCK.search(name)
+    return int(match.group(1)) if match else -1

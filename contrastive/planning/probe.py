@@ -28,7 +28,9 @@ from contrastive.models import model as models
 from contrastive.planning import cost
 from contrastive.reuse.passes import Passes
 from contrastive.runs import store
-from contrastive.stages import memory, stages
+from contrastive.stages import memory
+from contrastive.stages.evaluate_cell import worker_threads
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.training import train
 from contrastive.views import batches as batching
 
@@ -50,7 +52,7 @@ def main() -> None:
     speed = Speed.model_validate(asked["speed"])
     embedding = looked(cells[0], speed)  # first: it warms up what only the first cell of a process waits for
     probed = [probe(cell, speed) for cell in cells]
-    memory.forget()
+    memory.reset_peak()
     found: dict[str, Any] = {
         "boot": boot,
         "base": 0 if torch.cuda.is_available() else memory.resident("VmRSS"),  # on a GPU tensors alone are counted
@@ -65,7 +67,7 @@ def main() -> None:
 
 def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
     """Steps of one cell on a few of its texts, and the embedding of some: work and seconds of each."""
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     split = tokens.splits["train"]
     some = np.sort(np.random.default_rng(0).permutation(len(split))[: STEPS * cell.training.batch_size])
     tokens = replace(tokens, splits=tokens.splits | {"train": chosen(split, some)})
@@ -73,13 +75,14 @@ def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder, memory.Peak() as peak:
         began, passes = time.perf_counter(), Passes()
-        training = train.training(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed, passes=passes)
-        for _ in islice(training, STEPS):
+        training = train.CellTraining(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed, passes=passes)
+        steps = training.steps()
+        for _ in islice(steps, STEPS):
             passes.forget()
             times.append(time.perf_counter())
             if len(times) > 3 and times[-1] - times[0] > PATIENCE:
                 break
-        training.close()
+        steps.close()
     made = [batches([lengths[batch] for batch in step]) for _, step in batching.steps(cell, tokens)][: len(times)]
     pairs = zip(made, times[:-1], times[1:], strict=False)  # of the last step it is not told when it ended
     seen = [[list(cost.training_work(cell, one, looks=0.0)), end - start] for one, start, end in pairs]
@@ -92,7 +95,7 @@ def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
 
 def looked(cell: Cell, speed: Speed) -> tuple[list[float], float]:
     """The embedding of some texts: its work and its seconds."""
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     torch.set_num_threads(cell.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, texts = models.build(cell, tokens, speed).to(device), tokens.splits["test"]
@@ -127,7 +130,7 @@ def batches(lengths: list[np.ndarray]) -> cost.Batches:
 
 def evaluated(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
     """Seconds of measuring made-up vectors of the texts' own classes, further data left out."""
-    tokens, here = token_store.open(stages.prepare(cell)), evaluation.model_copy(update={"transfer": ()})
+    tokens, here = token_store.open(prepare_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
     texts = sum(len(arrays[f"{split}.labels"]) for split in here.splits)
     with tempfile.TemporaryDirectory() as place:
@@ -135,7 +138,7 @@ def evaluated(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
         np.savez(folder / "embeddings.npz", **arrays)
         np.savez(folder / "predictions.npz")
         began = time.perf_counter()
-        evaluate.evaluate(folder, here, into=folder, threads=stages.threads())
+        evaluate.evaluate(folder, here, into=folder, threads=worker_threads())
         return {"texts": texts, "seconds": time.perf_counter() - began}
 
 

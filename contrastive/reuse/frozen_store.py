@@ -50,7 +50,7 @@ def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> T
     return replace(tokens, splits=tokens.splits | read)
 
 
-def make(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
+def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
     """The folder with what the frozen blocks give for a split; None where it has no texts, or the disk no room."""
     split = tokens.splits[name]
     if not len(split):
@@ -91,14 +91,14 @@ def size(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
 
 
 def _split(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> TokenSplit:
-    split, folder = tokens.splits[name], make(tokens, name, cell, speed)
+    split, folder = tokens.splits[name], make_store(tokens, name, cell, speed)
     if folder is None:
         return split
-    partners = tuple(replace(partner, below=_read(folder, f"partner{i}")) for i, partner in enumerate(split.partners))
-    return replace(split, below=_read(folder, "below"), partners=partners)
+    partners = tuple(replace(partner, below=_mapped(folder, f"partner{i}")) for i, partner in enumerate(split.partners))
+    return replace(split, below=_mapped(folder, "below"), partners=partners)
 
 
-def _read(folder: Path, name: str) -> np.ndarray:
+def _mapped(folder: Path, name: str) -> np.ndarray:
     return np.load(folder / f"{name}.npy", mmap_mode="r")
 
 
@@ -106,7 +106,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
     torch.set_num_threads(cell.training.threads)
     torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    backbone = encoders.load(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
+    backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
     if speed.kernels == "fast":
         onednn.quicken(backbone)
     names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
@@ -116,8 +116,8 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
             kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
             for rows in by_length(texts.lengths):
                 batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
-                found = frozen.below(backbone, batch, cut(cell))[batch.attention_mask]
-                kept[token_rows(texts, rows)] = found.float().cpu().numpy()
+                outputs = frozen.outputs_below(backbone, batch, cut(cell))[batch.attention_mask]
+                kept[token_rows(texts, rows)] = outputs.float().cpu().numpy()
             kept.flush()
 
 

@@ -21,30 +21,30 @@ class Passes:
 
     def __init__(self, sharing: bool = True) -> None:
         self.sharing = sharing
-        self.known: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
+        self.remembered: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
 
     def __call__(self, backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
         if batch.doubled:  # others, or the other half, may want the same of one half; shared or not, it draws the same
             return torch.cat([self(backbone, half, count) for half in batch.halves()])
         if not self.sharing or not backbone.training:  # to evaluate, each text is looked at once, and all of them
-            return frozen.below(backbone, batch, count)
+            return frozen.outputs_below(backbone, batch, count)
         draws = frozen.draws(backbone)
         key = name(batch, count, random_state() if draws else [])
-        if key not in self.known:
-            given = frozen.below(backbone, batch, count)
-            self.known[key] = given, random_state() if draws else []
-        given, then = self.known[key]
+        if key not in self.remembered:
+            given = frozen.outputs_below(backbone, batch, count)
+            self.remembered[key] = given, random_state() if draws else []
+        given, then = self.remembered[key]
         if then:
             set_random_state(then)
         return given
 
     def forget(self) -> None:
         """Call between two steps: no one asks for the passes of an earlier one."""
-        self.known.clear()
+        self.remembered.clear()
 
 
 def name(batch: Batch, count: int, drawn: list[Tensor]) -> bytes:
-    found = hashlib.blake2b(str((count, *batch.input_ids.shape)).encode(), digest_size=16)
+    content = hashlib.blake2b(str((count, *batch.input_ids.shape)).encode(), digest_size=16)
     for tensor in (batch.input_ids, batch.attention_mask, *drawn):
-        found.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
-    return found.digest()
+        content.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
+    return content.digest()

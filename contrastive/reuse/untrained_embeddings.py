@@ -32,10 +32,10 @@ def embeddings(
 
 
 def place(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
-    known = identity.identity(cell)
+    document = identity.identity(cell)
     content = {
         "tokens": tokens.folder.name,
-        "encoder": known["encoder"],
+        "encoder": document["encoder"],
         "read": cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
         "seed": cell.seed if cell.encoder.model.startswith("scratch:") else None,
         "training": cell.training.model_dump(include={"precision", "threads"}),

@@ -92,7 +92,7 @@ def gpu_joules(devices: str | None) -> float | None:
         library = ctypes.CDLL(NVML)
         if library.nvmlInit_v2():
             return None
-        return sum(map(counted, handles(library, devices))) or None
+        return sum(map(joules_of, handles(library, devices))) or None
     except (OSError, AttributeError, ValueError):  # no driver, one of before there were counters, or an odd name
         return None
 
@@ -102,7 +102,7 @@ def handles(library: ctypes.CDLL, devices: str | None) -> list[tuple[ctypes.CDLL
     library.nvmlDeviceGetCount_v2(ctypes.byref(count))
     all_of_them = ",".join(map(str, range(count.value)))
     names = [name for name in (all_of_them if devices is None else devices).split(",") if name]
-    found = []
+    nvml_handles = []
     for name in names:
         handle = ctypes.c_void_p()
         if name.isdecimal():
@@ -111,11 +111,11 @@ def handles(library: ctypes.CDLL, devices: str | None) -> list[tuple[ctypes.CDLL
             failed = library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle))
         if failed:
             raise ValueError(name)
-        found.append((library, handle))
-    return found
+        nvml_handles.append((library, handle))
+    return nvml_handles
 
 
-def counted(device: tuple[ctypes.CDLL, ctypes.c_void_p]) -> float:
+def joules_of(device: tuple[ctypes.CDLL, ctypes.c_void_p]) -> float:
     library, handle = device
     millijoules = ctypes.c_ulonglong()
     if library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(millijoules)):

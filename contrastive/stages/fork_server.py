@@ -25,34 +25,34 @@ from typing import Any, NoReturn
 ALONE = "import sys; from contrastive.stages import fork_server; fork_server.serve_alone(int(sys.argv[1]))"
 
 
-class Lost(RuntimeError):
-    """The nursery died; its children end too, and nobody knows how they would have ended."""
+class ForkServerLost(RuntimeError):
+    """The server died; its children end too, and nobody knows how they would have ended."""
 
 
 @dataclass(frozen=True)
-class Birth:
+class NewProcess:
     """A process to begin: what it does, and what it is to see."""
 
     work: Callable[..., None]
     arguments: tuple[Any, ...]
     environment: dict[str, str]
-    place: str
+    directory: str
     stderr: Path
     before: tuple[str, ...] = ()  # modules that cost seconds, and few need: imported for this one and all later ones
 
 
-class Nursery:
-    """The line to a nursery, from the process that it works for."""
+class ForkServer:
+    """The line to a server, from the process that it works for."""
 
     def __init__(self, line: Connection):
         self.line, self.lock, self.names = line, threading.Lock(), itertools.count()
         self.codes: dict[int, int | None] = {}
         self.lost = False
 
-    def begin(self, birth: Birth) -> int:
+    def begin(self, new: NewProcess) -> int:
         name = next(self.names)
         self.codes[name] = None
-        self._tell((name, birth))
+        self._tell((name, new))
         return name
 
     def look(self, patience: float) -> dict[int, int | None]:
@@ -64,7 +64,9 @@ class Nursery:
                     self.codes[name], patience = code, 0.0
             except (EOFError, OSError) as error:
                 self.lost = True
-                raise Lost("the process that begins those of cells died (killed, or out of memory)") from error
+                raise ForkServerLost(
+                    "the process that begins those of cells died (killed, or out of memory)"
+                ) from error
         return self.codes
 
     def end(self, names: list[int]) -> None:
@@ -76,32 +78,32 @@ class Nursery:
         for name in names:
             del self.codes[name]
 
-    def _tell(self, what: tuple[int, Birth | None]) -> None:
+    def _tell(self, what: tuple[int, NewProcess | None]) -> None:
         with contextlib.suppress(OSError), self.lock:  # `look` says that it is lost
             self.line.send(what)
 
 
-_kept: Nursery | None = None  # of this process
+_kept: ForkServer | None = None  # of this process
 _keeping = threading.Lock()
 
 
 @contextlib.contextmanager
-def begun(births: list[Birth]) -> Iterator[Callable[[float], list[int | None]]]:
+def forked(processes: list[NewProcess]) -> Iterator[Callable[[float], list[int | None]]]:
     """These processes, none of which outlives the block; gives what waits a little and tells their exit codes."""
-    nursery = _here()
-    names = [nursery.begin(birth) for birth in births]
+    server = _own_server()
+    names = [server.begin(new) for new in processes]
     try:
-        yield lambda patience: [nursery.look(patience)[name] for name in names]
+        yield lambda patience: [server.look(patience)[name] for name in names]
     finally:
-        if not nursery.lost:
-            nursery.end(names)
+        if not server.lost:
+            server.end(names)
 
 
-def _here() -> Nursery:
+def _own_server() -> ForkServer:
     global _kept
     with _keeping:
         if _kept is not None:
-            with contextlib.suppress(Lost):
+            with contextlib.suppress(ForkServerLost):
                 _kept.look(0.0)
         if _kept is None or _kept.lost:
             ours, theirs = multiprocessing.Pipe()
@@ -110,7 +112,7 @@ def _here() -> Nursery:
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
             ).returncode = 0  # nobody asks how it ended
             theirs.close()
-            _kept = Nursery(ours)
+            _kept = ForkServer(ours)
         return _kept
 
 
@@ -122,7 +124,7 @@ def fork() -> None:
         ours.close()
         serve(theirs)
     theirs.close()
-    _kept = Nursery(ours)
+    _kept = ForkServer(ours)
 
 
 def serve_alone(line: int) -> NoReturn:
@@ -142,7 +144,7 @@ def serve(line: Connection) -> NoReturn:
 
 
 def _serve(line: Connection) -> None:
-    be_called("ablate-nursery")
+    be_called("ablate-forks")
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     living: dict[int, BaseProcess] = {}
@@ -150,9 +152,9 @@ def _serve(line: Connection) -> None:
         while True:
             ready = wait([line, *(process.sentinel for process in living.values())])
             if line in ready:
-                name, birth = line.recv()
-                if birth is not None:
-                    living[name] = _fork_one(birth, line)
+                name, new = line.recv()
+                if new is not None:
+                    living[name] = _fork_one(new, line)
                 elif name in living:
                     living[name].kill()
             for name, process in list(living.items()):
@@ -161,26 +163,26 @@ def _serve(line: Connection) -> None:
                     line.send((name, living.pop(name).exitcode))
 
 
-def _fork_one(birth: Birth, line: Connection) -> BaseProcess:
-    if not birth.environment.get("CUDA_VISIBLE_DEVICES", "all"):  # else such a module may touch a device
-        for module in birth.before:
+def _fork_one(new: NewProcess, line: Connection) -> BaseProcess:
+    if not new.environment.get("CUDA_VISIBLE_DEVICES", "all"):  # else such a module may touch a device
+        for module in new.before:
             with contextlib.suppress(ImportError):  # which the process that needs it will say
                 importlib.import_module(module)
-    process = multiprocessing.get_context("fork").Process(target=_live, args=(birth, line))
+    process = multiprocessing.get_context("fork").Process(target=_live, args=(new, line))
     process.start()
     return process
 
 
-def _live(birth: Birth, line: Connection) -> None:
+def _live(new: NewProcess, line: Connection) -> None:
     line.close()
     be_called("ablate-job")
     os.setsid()
-    stderr = os.open(birth.stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    stderr = os.open(new.stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(stderr, 2)
     os.close(stderr)
-    os.chdir(birth.place)
-    become(birth.environment)
-    birth.work(*birth.arguments)
+    os.chdir(new.directory)
+    become(new.environment)
+    new.work(*new.arguments)
 
 
 def become(environment: dict[str, str]) -> None:

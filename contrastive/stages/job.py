@@ -8,6 +8,11 @@ import argparse
 import os
 from pathlib import Path
 
+from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.speed import Speed
+from contrastive.stages.request import Asked
+
 MEET = "ABLATE_MEET"
 
 
@@ -19,36 +24,60 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where its files are left; one that is interrupted there goes on")
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     parser.add_argument("--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, fewer than planned")
-    given = parser.parse_args()
-    train(given.config, given.folder, given.checkpoint_every, given.micro_batch)
+    arguments = parser.parse_args()
+    train_share(arguments.config, arguments.folder, arguments.checkpoint_every, arguments.micro_batch)
 
 
-def train(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
-    from contrastive.config.cell import Cell
-    from contrastive.config.evaluation import Evaluation
-    from contrastive.config.speed import Speed
+def train_share(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
+    """The part of the cell that this process has, or all of it; writes down how many parameters were trained, or why
+    it failed."""
     from contrastive.runs import store
-    from contrastive.stages import stages
-    from contrastive.stages.request import Asked
+    from contrastive.stages.failures import failure_report
     from contrastive.training import gather
 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    said = store.read_json(config)
-    cell, evaluation = Cell.model_validate(said["cell"]), Evaluation.model_validate(said.get("evaluation", {}))
-    speed = Speed.model_validate(said.get("speed", {}))
-    asked = Asked(cell, "", checkpoint_every, evaluation, speed)
-    how = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
+    request = read_request(config, checkpoint_every)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        prepared = stages.prepare(cell)
-        wanted = stages.prepare_further(cell, evaluation, prepared)
-        trained = stages.train_here(asked, how, folder, prepared, wanted)
+        trained = train_here(request, folder, micro_batch)
         store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
-        store.write_json(folder / f"failed.{gather.rank()}.json", stages.report(error))
+        store.write_json(folder / f"failed.{gather.rank()}.json", failure_report(error))
         raise SystemExit(1) from error
     gather.part()
+
+
+def read_request(config: Path, checkpoint_every: int) -> Asked:
+    from contrastive.runs import store
+
+    content = store.read_json(config)
+    return Asked(
+        Cell.model_validate(content["cell"]),
+        "",
+        checkpoint_every,
+        Evaluation.model_validate(content.get("evaluation", {})),
+        Speed.model_validate(content.get("speed", {})),
+    )
+
+
+def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | None:
+    from contrastive.data import tokens as token_store
+    from contrastive.reuse import frozen_store
+    from contrastive.reuse.passes import Passes
+    from contrastive.stages.in_process import TrainingHere
+    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+
+    cell = request.cell
+    training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
+    prepared = prepare_tokens(cell)
+    wanted = prepare_evaluation(cell, request.evaluation, prepared)
+    tokens = frozen_store.to_train(token_store.open(prepared), cell, request.speed)
+    passes = Passes(sharing=request.speed.reuse != "none")
+    here = TrainingHere(request, training, folder, tokens, wanted, passes)
+    for _ in here.steps():
+        passes.forget()
+    return here.trained_parameters
 
 
 if __name__ == "__main__":

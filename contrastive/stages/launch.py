@@ -1,4 +1,4 @@
-"""A cell of several processes, or of one that shards: begun here, ended with this process, never orphaned.
+"""A cell of several processes, or of one that shards: forked here, ended with this process, never orphaned.
 
 All of them on the devices of this machine; or, of a cell larger than a machine, only this one's share, which meets the
 others' at an address.
@@ -18,22 +18,15 @@ from contrastive.config.cell import Cell, Training
 from contrastive.runs import claim, stopping, store
 from contrastive.sources import deepspeed_file
 from contrastive.stages import job
-from contrastive.stages.fork_server import Birth, Lost, begun
+from contrastive.stages.fork_server import ForkServerLost, NewProcess, forked
 from contrastive.stages.job import MEET
+from contrastive.stages.job_failed import JobFailed
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
 # The second is what its engine asks for an optimizer's name, and takes three seconds.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed")
 # Only of this machine. Accelerate asks for an address, which nobody uses once the processes have met.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-
-
-class JobFailed(RuntimeError):
-    """A process of the job failed; its report, if it could write one."""
-
-    def __init__(self, report: dict[str, Any]):
-        super().__init__(report["error"])
-        self.report = report
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class Machines:
 def launch(
     folder: Path,
     checkpoint_every: int,
-    how: Training,
+    training: Training,
     devices: str,
     each: Callable[[], None],
     machines: Machines | None = None,
@@ -57,12 +50,12 @@ def launch(
     Gives the number of parameters that were trained. The first of several machines says here where the others meet it.
     """
     if machines is None:
-        return run(folder, checkpoint_every, how, devices, each, None, range(how.processes))
+        return run_processes(folder, checkpoint_every, training, devices, each, None, range(training.processes))
     address = f"tcp://{machines.host}:{free_port()}"
-    called = {"checkpoint_every": checkpoint_every, "micro_batch": how.micro_batch, "shares": machines.shares}
-    store.write_json(folder / MEETING, called | {"address": address})
+    call = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
+    store.write_json(folder / MEETING, call | {"address": address})
     try:
-        return run(folder, checkpoint_every, how, devices, each, address, range(machines.shares[0]))
+        return run_processes(folder, checkpoint_every, training, devices, each, address, range(machines.shares[0]))
     finally:
         (folder / MEETING).unlink()
 
@@ -72,24 +65,18 @@ def assist(run_folder: Path, earlier: str, index: int) -> str:
 
     Gives what was lost here, so that nobody waits for it. What else fails is told by the first machine.
     """
-    heard: dict[str, Any] = {}
+    answered: dict[str, Any] = {}
     while not stopping.revoked():
         time.sleep(0.2)
         attempt = claim.latest(run_folder)
         folder = run_folder / "attempts" / attempt
-        if (
-            attempt == earlier
-            or not (folder / MEETING).exists()
-            or (called := store.read_json(folder / MEETING)) == heard
-        ):
+        if attempt == earlier or not (folder / MEETING).exists():
             continue
-        heard = called
-        how = Cell.model_validate(store.read_json(folder / "config.json")["cell"]).training
-        how = how.model_copy(update={"micro_batch": heard["micro_batch"]})
-        begin = sum(heard["shares"][:index])
-        ranks = range(begin, begin + heard["shares"][index])
+        if (call := store.read_json(folder / MEETING)) == answered:
+            continue
+        answered = call
         try:
-            run(folder, heard["checkpoint_every"], how, "", lambda: None, heard["address"], ranks)
+            answer(call, folder, index)
         except JobFailed as error:
             if error.report["kind"] == "infrastructure":
                 return str(error)
@@ -98,42 +85,35 @@ def assist(run_folder: Path, earlier: str, index: int) -> str:
     return ""
 
 
-def run(
+def answer(call: dict[str, Any], folder: Path, index: int) -> None:
+    """Run this machine's share of the processes, to their end."""
+    cell = Cell.model_validate(store.read_json(folder / "config.json")["cell"])
+    training = cell.training.model_copy(update={"micro_batch": call["micro_batch"]})
+    begin = sum(call["shares"][:index])
+    ranks = range(begin, begin + call["shares"][index])
+    run_processes(folder, call["checkpoint_every"], training, "", lambda: None, call["address"], ranks)
+
+
+def run_processes(
     folder: Path,
     checkpoint_every: int,
-    how: Training,
+    training: Training,
     devices: str,
     each: Callable[[], None],
-    meeting: str | None,
+    address: str | None,
     ranks: range,
 ) -> int:
     """The processes of these ranks, to their end; they meet at tcp://HOST:PORT, or at a file of this machine."""
-    for old in (folder / f"failed.{rank}.json" for rank in ranks):
-        old.unlink(missing_ok=True)
+    for rank in ranks:
+        (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as here:
-        environment = dict(os.environ) | network(meeting) | ({"CUDA_VISIBLE_DEVICES": devices} if devices else {})
-        environment |= {
-            MEET: meeting or f"{here}/meeting",
-            "WORLD_SIZE": str(how.processes),
-            "LOCAL_WORLD_SIZE": str(len(ranks)),
-            "OMP_NUM_THREADS": str(how.threads),
-        }
-        births = [
-            Birth(
-                job.train,
-                (folder / "config.json", folder, checkpoint_every, how.micro_batch),
-                environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
-                os.getcwd(),
-                folder / f"stderr.{rank}.txt",
-                before=DEEPSPEED if deepspeed_file.named(how) else (),
-            )
-            for rank in ranks
-        ]
+        environment = environment_of(training, devices, address or f"{here}/meeting", len(ranks))
+        processes = processes_of(folder, checkpoint_every, training, environment, ranks)
         try:
-            with begun(births) as look:
+            with forked(processes) as look:
                 while None in (codes := look(0.2)) and not any(codes):
                     each()
-        except Lost as error:
+        except ForkServerLost as error:
             raise JobFailed({"kind": "infrastructure", "error": str(error)}) from error
     if any(codes):
         raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
@@ -144,16 +124,45 @@ def run(
     return trained
 
 
+def environment_of(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
+    """What all processes of this machine see, `count` of them."""
+    return {
+        **os.environ,
+        **network(meeting),
+        **({"CUDA_VISIBLE_DEVICES": devices} if devices else {}),
+        MEET: meeting,
+        "WORLD_SIZE": str(training.processes),
+        "LOCAL_WORLD_SIZE": str(count),
+        "OMP_NUM_THREADS": str(training.threads),
+    }
+
+
+def processes_of(
+    folder: Path, checkpoint_every: int, training: Training, environment: dict[str, str], ranks: range
+) -> list[NewProcess]:
+    return [
+        NewProcess(
+            job.train_share,
+            (folder / "config.json", folder, checkpoint_every, training.micro_batch),
+            environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
+            os.getcwd(),
+            folder / f"stderr.{rank}.txt",
+            before=DEEPSPEED if deepspeed_file.named(training) else (),
+        )
+        for rank in ranks
+    ]
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 
-def network(meeting: str | None) -> dict[str, str]:
+def network(meeting: str) -> dict[str, str]:
     """Nothing but this machine's own loopback, unless the processes meet at another one's address."""
-    address = urlsplit(meeting or "")
-    if meeting is None or address.hostname in ("127.0.0.1", "::1", "localhost"):
+    address = urlsplit(meeting)
+    if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
         return LOOPBACK
     return {"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)}
 
@@ -163,8 +172,8 @@ def report_of(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:
     reports = sorted(folder.glob("failed.*.json"), key=lambda path: path.stat().st_mtime_ns)
     killed = [(rank, code) for rank, code in codes.items() if code is not None and code < 0]
     if reports and not killed:
-        found: dict[str, Any] = store.read_json(reports[0])
-        return found
+        report: dict[str, Any] = store.read_json(reports[0])
+        return report
     rank, code = killed[0] if killed else next((rank, code) for rank, code in codes.items() if code)
     said = (folder / f"stderr.{rank}.txt").read_text(encoding="utf-8", errors="replace").strip()[-500:]
     kind = "infrastructure" if killed else "code"

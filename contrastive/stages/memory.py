@@ -23,7 +23,7 @@ class Peak:
         if self.on_gpu:
             torch.cuda.reset_peak_memory_stats()
         else:
-            forget()
+            reset_peak()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -32,7 +32,7 @@ class Peak:
         self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else resident("VmHWM")
 
 
-def forget() -> None:
+def reset_peak() -> None:
     """Give back what earlier work left unused, and let the system's mark of the largest size begin again; where it does
     not, there is only that of the whole life of the process."""
     with suppress(OSError, AttributeError):

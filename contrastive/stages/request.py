@@ -1,4 +1,4 @@
-"""What is asked of the training of a cell. Light: the flow's process makes it."""
+"""What is asked of the training of a cell. Imports no torch: the flow's process makes it."""
 
 from dataclasses import dataclass, field
 

@@ -5,48 +5,64 @@ No bit of a cell depends on those it trains with.
 """
 
 import itertools
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contrastive.reuse.passes import Passes
 from contrastive.runs import claim
-from contrastive.stages import stages
+from contrastive.stages.failures import failure_kind, keep_failure, try_stage
 from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell, training_steps
 
 
-def train(asked: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:
-    """Gives what each cell came to, by the name of its folder: a report of why it failed, or None.
-
-    Folders are claimed in the order of their names, so that two that want the same ones never wait for each other.
-    """
-    passes = Passes(sharing=all(each.speed.reuse != "none" for each in asked.values()))
-    turn = itertools.count()  # each begins a step in its turn, and computes what the others share
-    running: dict[Path, Any] = {folder: stages.training_cell(folder, asked[folder], passes) for folder in sorted(asked)}
-    reports: dict[str, dict[str, Any] | None] = {}
-    alone: list[Path] = []
-    try:
-        while running:
-            members, first = list(running.items()), next(turn) % len(running)
-            for folder, steps in members[first:] + members[:first]:
-                try:
-                    next(steps)
-                    continue
-                except StopIteration:
-                    reports[folder.name] = None
-                except Exception as error:
-                    if isinstance(error, claim.Superseded) or stages.kind(error) == "memory":
-                        alone.append(folder)
-                    else:
-                        reports[folder.name] = stages.fail(folder, error)
-                del running[folder]
-            passes.forget()
-    finally:  # of a stop, which may be kept with all that it passed through
-        for steps in running.values():
-            steps.close()
-    return reports | {folder.name: by_itself(folder, asked[folder]) for folder in alone}
+def train_in_turns(requests: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:
+    """Gives what each cell came to, by the name of its folder: a report of why it failed, or None."""
+    group = CellsInTurns(requests)
+    with ExitStack() as ending:  # of a stop, which may be kept with all that it passed through
+        for steps in group.running.values():
+            ending.callback(steps.close)
+        for number in itertools.count():
+            if not group.running:
+                break
+            group.step_of_each(number)
+    for folder in group.left:
+        group.reports[folder.name] = try_stage(train_cell, folder, replace(requests[folder], together=1))
+    return group.reports
 
 
-def by_itself(folder: Path, asked: Asked) -> dict[str, Any] | None:
-    """One that others have left no room for, or that another process has taken over."""
-    return stages.attempt(stages.train_cell, folder, folder, replace(asked, together=1))
+class CellsInTurns:
+    """Those that still train, what became of the others, and which are `left` to train alone: others have left them
+    no room, or another process has taken them over."""
+
+    def __init__(self, requests: dict[Path, Asked]) -> None:
+        self.passes = Passes(sharing=all(request.speed.reuse != "none" for request in requests.values()))
+        # Claimed in the order of their names, so that two groups that want the same cells never wait for each other.
+        self.running: dict[Path, Any] = {
+            folder: training_steps(folder, requests[folder], self.passes) for folder in sorted(requests)
+        }
+        self.reports: dict[str, dict[str, Any] | None] = {}
+        self.left: list[Path] = []
+
+    def step_of_each(self, number: int) -> None:
+        """Another one begins each time, and computes what the others share."""
+        folders = list(self.running)
+        first = number % len(folders)
+        for folder in folders[first:] + folders[:first]:
+            if not self._goes_on(folder):
+                del self.running[folder]
+        self.passes.forget()
+
+    def _goes_on(self, folder: Path) -> bool:
+        try:
+            next(self.running[folder])
+            return True
+        except StopIteration:
+            self.reports[folder.name] = None
+        except Exception as error:
+            if isinstance(error, claim.Superseded) or failure_kind(error) == "memory":
+                self.left.append(folder)
+            else:
+                self.reports[folder.name] = keep_failure(folder, error)
+        return False

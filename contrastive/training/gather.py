@@ -29,9 +29,9 @@ def rank() -> int:
     return dist.get_rank() if processes() > 1 else 0
 
 
-def meet(place: str, rank: int, count: int) -> None:
+def meet(meeting: str, rank: int, count: int) -> None:
     """Join the other processes of a job, at a file that they all see or at tcp://HOST:PORT, a port of the first's."""
-    url = place if "://" in place else f"file://{place}"
+    url = meeting if "://" in meeting else f"file://{meeting}"
     dist.init_process_group(backend(), init_method=url, rank=rank, world_size=count)
 
 
@@ -59,19 +59,19 @@ def part() -> None:
 
 def of_all_processes(own: Any) -> list[Any]:
     """Something of each process, in the order of their ranks."""
-    found = [own] * processes()
+    everyones = [own] * processes()
     if processes() > 1:
-        dist.all_gather_object(found, own)
-    return found
+        dist.all_gather_object(everyones, own)
+    return everyones
 
 
 def to_first(own: Any) -> list[Any] | None:
     """Something of each process, in the order of their ranks, for the first one."""
     if processes() == 1:
         return [own]
-    found = [None] * processes() if rank() == 0 else None
-    dist.gather_object(own, found)
-    return found
+    everyones = [None] * processes() if rank() == 0 else None
+    dist.gather_object(own, everyones)
+    return everyones
 
 
 def anywhere(flags: list[bool]) -> list[bool]:
@@ -79,9 +79,9 @@ def anywhere(flags: list[bool]) -> list[bool]:
     if processes() == 1 or not flags:
         return flags
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    found = torch.tensor(flags, dtype=torch.uint8, device=device)
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return [bool(flag) for flag in found.tolist()]
+    raised = torch.tensor(flags, dtype=torch.uint8, device=device)
+    dist.all_reduce(raised, dist.ReduceOp.MAX)
+    return [bool(flag) for flag in raised.tolist()]
 
 
 def averaged(gradients: Gradients) -> Gradients:
@@ -90,12 +90,12 @@ def averaged(gradients: Gradients) -> Gradients:
         return gradients
 
     def over_all(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
-        found: list[Tensor | None] = []
+        averages: list[Tensor | None] = []
         for own, parameter in zip(gradients(value, parameters), parameters, strict=True):
             total = torch.zeros_like(parameter) if own is None else own.clone()
             dist.all_reduce(total)
-            found.append(total / processes())
-        return found
+            averages.append(total / processes())
+        return averages
 
     return over_all
 
@@ -129,10 +129,10 @@ def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[
     """The output and labels of all processes, in the order of their ranks."""
     if not dist.is_initialized():
         return output, labels
-    logits = None if output.logits is None else rows(output.logits)
-    guesses = output.guesses and Guesses(rows(output.guesses.surprise), rows(output.guesses.hidden))
+    logits = None if output.logits is None else rows_of_all(output.logits)
+    guesses = output.guesses and Guesses(rows_of_all(output.guesses.surprise), rows_of_all(output.guesses.hidden))
     groups = [_group(group) for group in output.groups]
-    return Output(groups, rows(output.sentences), logits, guesses), rows(labels)
+    return Output(groups, rows_of_all(output.sentences), logits, guesses), rows_of_all(labels)
 
 
 def _group(group: Group) -> Group:
@@ -140,12 +140,12 @@ def _group(group: Group) -> Group:
     most = int(_all(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
     more = most - group.mask.shape[1]
     vectors, mask = F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more))
-    targets = None if group.targets is None else rows(F.pad(group.targets, (0, 0, 0, more)))
-    negatives = None if group.negatives is None else rows(group.negatives)
-    return Group(rows(vectors), rows(mask), targets, negatives)
+    targets = None if group.targets is None else rows_of_all(F.pad(group.targets, (0, 0, 0, more)))
+    negatives = None if group.negatives is None else rows_of_all(group.negatives)
+    return Group(rows_of_all(vectors), rows_of_all(mask), targets, negatives)
 
 
-def rows(tensor: Tensor) -> Tensor:
+def rows_of_all(tensor: Tensor) -> Tensor:
     """The rows of all processes, which may have different numbers of them."""
     counts = _all(torch.tensor([len(tensor)], device=tensor.device)).tolist()
     padded = F.pad(tensor, (0, 0) * (tensor.ndim - 1) + (0, max(counts) - len(tensor)))

@@ -49,7 +49,7 @@ class Replayed:
             for part in self.parts:
                 self.states.append(random_state())
                 outputs.append(self.model(part))
-        self.output = joined(outputs)
+        self.output = join_outputs(outputs)
         for leaf in tensors(self.output):
             leaf.requires_grad_()
 
@@ -58,9 +58,10 @@ class Replayed:
         given = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
         sums: list[Tensor | None] = [None] * len(parameters)
         for reached, gradient in self._passes(given):
-            found = torch.autograd.grad(reached, parameters, gradient, allow_unused=True)
+            of_part = torch.autograd.grad(reached, parameters, gradient, allow_unused=True)
             sums = [
-                new if old is None else old if new is None else old + new for old, new in zip(sums, found, strict=True)
+                new if old is None else old if new is None else old + new
+                for old, new in zip(sums, of_part, strict=True)
             ]
         return sums
 
@@ -85,14 +86,14 @@ class Replayed:
                 yield [tensor for tensor, _ in pairs], [gradient for _, gradient in pairs]
 
 
-def encode(model: Callable[[Batch], Output], batch: Batch, at_a_time: int | None) -> Direct | Replayed:
+def encode_in_parts(model: Callable[[Batch], Output], batch: Batch, at_a_time: int | None) -> Direct | Replayed:
     """The output of a batch, whole or `at_a_time` texts after one another."""
     if at_a_time is None or at_a_time >= len(batch):
         return Direct(model(batch))
     return Replayed(model, [batch[begin : begin + at_a_time] for begin in range(0, len(batch), at_a_time)])
 
 
-def joined(outputs: list[Output]) -> Output:
+def join_outputs(outputs: list[Output]) -> Output:
     """One output of those of the parts; where a part has fewer vectors a text, the missing ones are masked."""
     groups = []
     for parts in zip(*(output.groups for output in outputs), strict=True):
@@ -102,20 +103,20 @@ def joined(outputs: list[Output]) -> Output:
             Group(
                 torch.cat([group.vectors for group in padded]),
                 torch.cat([group.mask for group in padded]),
-                whole([group.targets for group in padded]),
-                whole([group.negatives for group in padded]),
+                join_present([group.targets for group in padded]),
+                join_present([group.negatives for group in padded]),
             )
         )
     guesses = [output.guesses for output in outputs if output.guesses is not None]
     return Output(
         groups,
         torch.cat([output.sentences for output in outputs]),
-        whole([output.logits for output in outputs]),
+        join_present([output.logits for output in outputs]),
         Guesses(torch.cat([g.surprise for g in guesses]), torch.cat([g.hidden for g in guesses])) if guesses else None,
     )
 
 
-def whole(parts: Sequence[Tensor | None]) -> Tensor | None:
+def join_present(parts: Sequence[Tensor | None]) -> Tensor | None:
     """What every part has, or none of them."""
     there = [part for part in parts if part is not None]
     return torch.cat(there) if there else None

@@ -56,8 +56,8 @@ class Audit:
 
     def saw_gradients(self) -> None:
         """Call before the optimizer's step."""
-        found = [self.shared.gradient(self.parameters[name]) for name in self.silent]
-        heard = anywhere([gradient is not None and bool(gradient.any()) for gradient in found])
+        gradients = [self.shared.gradient(self.parameters[name]) for name in self.silent]
+        heard = anywhere([gradient is not None and bool(gradient.any()) for gradient in gradients])
         self.silent = [name for name, is_heard in zip(self.silent, heard, strict=True) if not is_heard]
 
     def saw_step(self) -> None:

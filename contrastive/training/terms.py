@@ -20,30 +20,32 @@ def terms(
 
     `modules` are the losses that have a state or heads of their own.
     """
-    found = {}
+    values_of_terms = {}
     for name in objective.terms():
         loss = modules[name] if name in modules else LOSSES[name]
         first, wanted = signature(LOSSES[name])
         if first == "logits":
             assert output.logits is not None, f"{name} reads logits, and this model has no head"
-            found[name] = loss(output.logits, **given(name, wanted, labels, None, objective))
+            values_of_terms[name] = loss(output.logits, **arguments_of(name, wanted, labels, None, objective))
         elif first == "surprise":
             assert output.guesses is not None, f"{name} reads guesses of hidden words, and this model makes none"
-            found[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
+            values_of_terms[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
         else:
-            values = [loss(group.vectors, **given(name, wanted, labels, group, objective)) for group in output.groups]
-            found[name] = sum(values[1:], values[0]) / len(values)
-    return found
+            values = [
+                loss(group.vectors, **arguments_of(name, wanted, labels, group, objective)) for group in output.groups
+            ]
+            values_of_terms[name] = sum(values[1:], values[0]) / len(values)
+    return values_of_terms
 
 
 def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> dict[str, Float[Tensor, ""]]:
     """The smallest value that each term could have on this batch, where the loss has such a floor."""
-    found = {}
+    lowest = {}
     for name in objective.terms():
         if name in FLOORS:
             values = [FLOORS[name](labels, group.mask) for group in output.groups]
-            found[name] = sum(values[1:], values[0]) / len(values)
-    return found
+            lowest[name] = sum(values[1:], values[0]) / len(values)
+    return lowest
 
 
 @cache
@@ -54,7 +56,7 @@ def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
     return parameters[0].name, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
-def given(
+def arguments_of(
     loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: Group | None, objective: Objective
 ) -> dict[str, object]:
     """The arguments that a loss names, and nothing else; naming what a cell cannot give is an error."""

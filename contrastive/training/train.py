@@ -5,13 +5,11 @@ The numbers of a cell follow from its seed alone: initial weights from torch's g
 an undisturbed one.
 """
 
-import io
 import json
 import math
 import os
-import pickle
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,12 +22,11 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import set_seed
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive.config.cell import Cell, Training
-from contrastive.config.speed import USUAL, Speed
+from contrastive.config.speed import Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.models import frozen
@@ -37,12 +34,10 @@ from contrastive.models import model as models
 from contrastive.reuse import untrained_embeddings
 from contrastive.reuse.passes import Passes
 from contrastive.runs import stopping
-from contrastive.runs.store import write_atomic
-from contrastive.training import gradcache, sharding
+from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.collapse import geometry
-from contrastive.training.gather import anywhere, of_all_processes, whole_batch
+from contrastive.training.gather import anywhere, whole_batch
 from contrastive.training.gradient_audit import Audit
-from contrastive.training.sharding import Shared
 from contrastive.training.terms import floors, terms
 from contrastive.views.batches import Batch, collate, count_steps, loaded, steps
 from contrastive.views.types import Output
@@ -58,118 +53,130 @@ class Diverged(ArithmeticError):
         self.step = step
 
 
-def train(cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed = USUAL) -> Shared:
-    """Train one cell; leaves metrics.jsonl and checkpoint/weights.safetensors in a folder."""
-    passes = Passes(sharing=speed.reuse != "none")
-    steps = training(cell, folder, tokens, checkpoint_every=checkpoint_every, speed=speed, passes=passes)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-        passes.forget()
-
-
-def training(
-    cell: Cell,
-    folder: Path,
-    tokens: Tokens,
-    *,
-    checkpoint_every: int,
-    speed: Speed,
-    passes: Passes,
-) -> Generator[None, None, Shared]:
-    """The same a step at a time, so that several cells may take turns, and share the passes of their frozen blocks."""
-    accelerator = start(cell)
-    first_process = accelerator.is_main_process
-    model = models.build(cell, tokens, speed)
-    model.below = passes
-    state = checkpoint(folder, first_process)
-    if state is None:
-        begin(model, cell, tokens, accelerator.device, speed)
-    else:
-        model.load_state_dict(state["model"], strict=False)
-    shared = sharding.share(model, cell, accelerator, speed)
-    optimizer = shared.optimizer
-    total = count_steps(cell, tokens)
-    scheduler = LambdaLR(optimizer, lambda done: rate(done, total, cell.training))
-    weights = cell.objective.terms()
-    audit = Audit(shared, weights, weights)
-    first = resume(state, shared, scheduler, accelerator)
-    del state  # a second copy of everything
-    model.train()
-
-    coming = loaded(cell, tokens, first, accelerator.process_index, accelerator.device)
-    log_file = folder / "metrics.jsonl" if first_process else os.devnull
-    with open(log_file, "a", encoding="utf-8") as log, closing(coming):
-        for step, (epoch, batches) in enumerate(steps(cell, tokens)):
-            if step < first:
-                continue
-            yield
-            if anywhere([stopping.revoked()])[0]:
-                save_checkpoint(folder, step, shared, scheduler, accelerator)
-                accelerator.wait_for_everyone()
-                raise stopping.Stopped
-            began = time.perf_counter()
-            draw_from(cell.seed, step, accelerator.process_index)
-            line: dict[str, Any] = {"step": step, "epoch": epoch}
-            norms: dict[str, float] = {}
-            for position, batch in enumerate(islice(coming, len(batches))):
-                loss, seen = shared.forward(partial(look, cell, model.losses, batch.to(accelerator.device)))
-                note_losses(line, seen.values, loss, step, share=1 / len(batches))
-                if position == 0:
-                    note_floors(line, seen.values, floors(seen.output, seen.labels, cell.objective))
-                    if step % LOOK_EVERY == 0:
-                        line |= geometry(seen.output.sentences[:, 0])
-                    if step % LOOK_EVERY == 0 or audit.silent_terms:
-                        gradients, of_parameters = shared.of_terms(seen.encoded, seen.output)
-                        norms = audit.look_at_terms(seen.values, gradients)
-                        norms = norms if of_parameters and step % LOOK_EVERY == 0 else {}
-                shared.backward(loss / len(batches), last=position == len(batches) - 1)
-                seen.encoded.finish()
-            audit.saw_gradients()
-            line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
-            line["gradient_norm"], counts = shared.step()
-            line |= {f"lr.{group['name']}": group["lr"] for group in optimizer.param_groups if group.get("shown")}
-            model.after_step((step + 1) / total)
-            if counts:
-                scheduler.step()
-            audit.saw_step()
-            line |= throughput(tokens, batches, time.perf_counter() - began, accelerator.device)
-            log.write(json.dumps(line) + "\n")
-            log.flush()
-            if (step + 1) % checkpoint_every == 0 and step + 1 < total:
-                save_checkpoint(folder, step + 1, shared, scheduler, accelerator)
-    for name, parameter in audit.parameters.items():  # the last step has no loss after it
-        if not bool((part := shared.held(parameter)).isfinite().all()):
-            raise Diverged(total - 1, name, float(part.sum()))
-    audit.verdict()
-    model.below = frozen.below
-    save_weights(shared, cell, folder, first_process)
-    return shared
-
-
 @dataclass
-class Seen:
+class LossOfBatch:
     """What one batch gave: the encoder's output for this process's texts, that of all processes, and the terms."""
 
-    encoded: gradcache.Direct | gradcache.Replayed
+    encoded: Any  # gradcache.Direct; or Replayed where there is a micro_batch, which no sharding allows
     output: Output
     labels: Tensor
     values: dict[str, Tensor]
 
 
-def look(cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]) -> tuple[Tensor, Seen]:
+class CellTraining:
+    """One cell on its way from tokens to weights, a step at a time, so that several may take turns in a process and
+    share the passes of their frozen blocks."""
+
+    def __init__(
+        self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed, passes: Passes
+    ) -> None:
+        self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
+        self.accelerator = start_accelerator(cell)
+        self.model = models.build(cell, tokens, speed)
+        self.model.below = passes
+        state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
+        if state is None:
+            show_untrained_embeddings(self.model, cell, tokens, self.accelerator.device, speed)
+        else:
+            self.model.load_state_dict(state["model"], strict=False)
+        self.shared = sharding.share(self.model, cell, self.accelerator, speed)
+        self.total = count_steps(cell, tokens)
+        self.scheduler = LambdaLR(
+            self.shared.optimizer, lambda done: learning_rate_factor(done, self.total, cell.training)
+        )
+        weights = cell.objective.terms()
+        self.audit = Audit(self.shared, weights, weights)
+        self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
+        self.model.train()
+
+    def steps(self) -> Generator[None, None, None]:
+        """Stops before each step; leaves metrics.jsonl and checkpoint/weights.safetensors in the folder."""
+        device, process = self.accelerator.device, self.accelerator.process_index
+        to_do = islice(enumerate(steps(self.cell, self.tokens)), self.first_step, None)
+        log_file = self.folder / "metrics.jsonl" if self.accelerator.is_main_process else os.devnull
+        coming = loaded(self.cell, self.tokens, self.first_step, process, device)
+        with open(log_file, "a", encoding="utf-8") as log, closing(coming):
+            for step, (epoch, batches) in to_do:
+                yield
+                self._stop_if_revoked(step)
+                began = time.perf_counter()
+                line = {"step": step, "epoch": epoch} | self._train_step(
+                    step, islice(coming, len(batches)), len(batches)
+                )
+                line |= throughput(self.tokens, batches, time.perf_counter() - began, device)
+                log.write(json.dumps(line) + "\n")
+                log.flush()
+                if (step + 1) % self.checkpoint_every == 0 and step + 1 < self.total:
+                    self._save_checkpoint(step + 1)
+        self._finish()
+
+    def _train_step(self, step: int, batches: Iterator[Batch], count: int) -> dict[str, Any]:
+        """Show the model `count` batches and train it once; gives what the log says of that."""
+        draw_from(self.cell.seed, step, self.accelerator.process_index)
+        line: dict[str, Any] = {}
+        for position, batch in enumerate(batches):
+            compute = partial(batch_loss, self.cell, self.model.losses, batch.to(self.accelerator.device))
+            loss, seen = self.shared.forward(compute)
+            note_losses(line, seen.values, loss, step, share=1 / count)
+            if position == 0:
+                line |= self._look_closely(step, seen)
+            self.shared.backward(loss / count, last=position == count - 1)
+            seen.encoded.finish()
+        self.audit.saw_gradients()
+        line["gradient_norm"], counts = self.shared.step()
+        groups = self.shared.optimizer.param_groups
+        line |= {f"lr.{group['name']}": group["lr"] for group in groups if group.get("shown")}
+        self.model.after_step((step + 1) / self.total)
+        if counts:
+            self.scheduler.step()
+        self.audit.saw_step()
+        return line
+
+    def _look_closely(self, step: int, seen: LossOfBatch) -> dict[str, float]:
+        """How far each term is above its floor; at some steps also the vectors' shape and each term's gradient."""
+        lowest = floors(seen.output, seen.labels, self.cell.objective)
+        line = {f"excess.{name}": float(seen.values[name].detach() - floor) for name, floor in lowest.items()}
+        is_due = step % LOOK_EVERY == 0
+        if is_due:
+            line |= geometry(seen.output.sentences[:, 0])
+        if is_due or self.audit.silent_terms:
+            gradients, of_parameters = self.shared.of_terms(seen.encoded, seen.output)
+            norms = self.audit.look_at_terms(seen.values, gradients)
+            if is_due and of_parameters:
+                line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
+        return line
+
+    def _stop_if_revoked(self, step: int) -> None:
+        if anywhere([stopping.revoked()])[0]:
+            self._save_checkpoint(step)
+            self.accelerator.wait_for_everyone()
+            raise stopping.Stopped
+
+    def _save_checkpoint(self, step: int) -> None:
+        checkpoint.save_checkpoint(self.folder, step, self.shared, self.scheduler, self.accelerator)
+
+    def _finish(self) -> None:
+        for name, parameter in self.audit.parameters.items():  # the last step has no loss after it
+            if not bool((part := self.shared.held(parameter)).isfinite().all()):
+                raise Diverged(self.total - 1, name, float(part.sum()))
+        self.audit.verdict()
+        self.model.below = frozen.outputs_below
+        checkpoint.save_weights(self.shared, self.cell, self.folder, self.accelerator.is_main_process)
+
+
+def batch_loss(
+    cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]
+) -> tuple[Tensor, LossOfBatch]:
     """The loss of a batch, of which this process encodes its share."""
-    encoded = gradcache.encode(encode, batch, cell.training.micro_batch)
+    encoded = gradcache.encode_in_parts(encode, batch, cell.training.micro_batch)
     output, labels = whole_batch(encoded.output, batch.labels)
     values = terms(output, labels, cell.objective, losses)
     weights = cell.objective.terms()
     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
-    return loss, Seen(encoded, output, labels, values)
+    return loss, LossOfBatch(encoded, output, labels, values)
 
 
-def start(cell: Cell) -> Accelerator:
+def start_accelerator(cell: Cell) -> Accelerator:
     """A fresh Accelerator and fresh random state, also in a process that has trained other cells before."""
     torch.set_num_threads(cell.training.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -197,7 +204,9 @@ def draw_from(seed: int, step: int, process: int) -> None:
         torch.cuda.manual_seed_all(number)
 
 
-def begin(model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed) -> None:
+def show_untrained_embeddings(
+    model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed
+) -> None:
     """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
 
     def compute() -> Tensor:
@@ -215,7 +224,7 @@ def begin(model: models.Model, cell: Cell, tokens: Tokens, device: torch.device,
             loss.begin(untrained_embeddings.embeddings(cell, tokens, speed, compute).to(device))
 
 
-def rate(done: int, total: int, training: Training) -> float:
+def learning_rate_factor(done: int, total: int, training: Training) -> float:
     """Factor on the learning rates for the step after `done` steps; never 0, so that every step trains."""
     warm = math.ceil(training.warmup * total)
     if done < warm:
@@ -234,11 +243,6 @@ def note_losses(
         line[name] = line.get(name, 0.0) + share * number
 
 
-def note_floors(line: dict[str, Any], values: dict[str, torch.Tensor], lowest: dict[str, torch.Tensor]) -> None:
-    for name, floor in lowest.items():
-        line[f"excess.{name}"] = float(values[name].detach() - floor)
-
-
 def throughput(tokens: Tokens, batches: list[np.ndarray], seconds: float, device: torch.device) -> dict[str, float]:
     lengths = tokens.splits["train"].lengths
     count = sum(len(indices) for indices in batches)
@@ -249,68 +253,3 @@ def throughput(tokens: Tokens, batches: list[np.ndarray], seconds: float, device
     if device.type == "cuda":
         line["memory_mib"] = torch.cuda.max_memory_allocated(device) / 2**20
     return line
-
-
-def save_weights(shared: Shared, cell: Cell, folder: Path, first_process: bool) -> None:
-    """What training changed; the rest comes from the encoder itself, but for one that began at random."""
-    everything = cell.encoder.model.startswith("scratch:")
-    trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad or everything}
-    state = {}
-    for name, parameter in trained.items():
-        weights = shared.whole(parameter)
-        if first_process:
-            state[name] = weights.cpu().contiguous()
-    if first_process:
-        write_atomic(folder / "checkpoint" / "weights.safetensors", save(state))
-
-
-def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> None:
-    """All that the next step depends on. The first process writes it, with the random state of each."""
-    trained = {name for name, p in shared.model.named_parameters() if p.requires_grad}
-    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
-    tensors = shared.model.state_dict(keep_vars=True).items()
-    kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
-    moments = shared.moments()
-    if not accelerator.is_main_process:
-        return
-    state = {
-        "step": step,
-        "model": kept,
-        "optimizer": moments,
-        "scheduler": scheduler.state_dict(),
-        "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
-    }
-    content = io.BytesIO()
-    torch.save(state, content)
-    write_atomic(folder / "resume" / "state.pt", content.getvalue())
-
-
-def checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
-    """The last checkpoint of an interrupted attempt, if it is whole; the log ends where it was taken."""
-    log, state = folder / "metrics.jsonl", read_checkpoint(folder)
-    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
-    whole = state is not None and len(lines) >= state["step"]
-    step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
-    if first_process:
-        write_atomic(log, "".join(lines[:step]))
-    assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
-    return state if step else None
-
-
-def read_checkpoint(folder: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # there is none, or not the whole of it
-        return None
-    return found
-
-
-def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> int:
-    """Go on as if undisturbed from the checkpoint, which the model has already; gives the first step to do."""
-    if state is None:
-        return 0
-    shared.take_up(state["optimizer"])
-    scheduler.load_state_dict(state["scheduler"])
-    if accelerator.scaler:
-        accelerator.scaler.load_state_dict(state["scaler"])
-    return int(state["step"])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import drawn
+from contrastive.views.tools.hidden_words import draw_tokens
 from contrastive.views.types import Encode, View, paired, whole
 
 
@@ -17,6 +17,6 @@ def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Ba
     `guess` draws from what the encoder's head for hidden words says. The head of the classifier reads the text itself.
     """
     twice = batch.twice()
-    changed = encode(guess(twice, drawn(twice, rate))).pooled()
+    changed = encode(guess(twice, draw_tokens(twice, rate))).pooled()
     encoded = encode(batch)
     return View([whole(paired(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

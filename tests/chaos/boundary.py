@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import contrastive
 from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
@@ -29,6 +30,7 @@ CHANGING = ("os.rename", "os.mkdir", "os.link", "os.remove", "os.rmdir", "os.chm
 WRITING = ("write", "flush", "fsync", "sendfile")
 FREEING = ("os.remove", "os.rmdir", "os.chmod")  # what a full disk still does
 CHECKPOINT_EVERY = 4
+OURS = Path(contrastive.__file__).parent
 EVALUATION = Evaluation(metrics=("accuracy",))
 
 
@@ -64,7 +66,7 @@ def place(frame: Any) -> str:
     found: list[str] = []
     while frame is not None and len(found) < 3:
         path = Path(frame.f_code.co_filename)
-        if path.parent.name in ("contrastive", "data"):
+        if path.is_relative_to(OURS):
             found.append(f"{path.stem}.{frame.f_code.co_name}")
         frame = frame.f_back
     return " < ".join(found)
@@ -137,7 +139,7 @@ def main() -> None:
 
 
 def steps(seen: list[str]) -> int:
-    return sum(what.startswith("write in train.train <") for what in seen)
+    return sum(what.startswith("write in train.steps <") for what in seen)
 
 
 def chosen(seen: list[str], share: int) -> list[tuple[int, str]]:

@@ -21,9 +21,10 @@ from contrastive.losses.align_uniform import align_uniform
 from contrastive.losses.mlm import mlm
 from contrastive.losses.simcse import simcse
 from contrastive.models import model
-from contrastive.stages import stages
-from contrastive.training import train
+from contrastive.stages.prepare import prepare_tokens
+from contrastive.training.train import start_accelerator
 from contrastive.views.batches import Batch, collate
+from tests.contrastive.training.trained import trained_into
 
 SUPERVISED = ("ce", "rdrop", "supcon", "supcon_in", "dscl", "simcse_sup", "ce+dropout-ntxent")
 UNSUPERVISED = tuple(name for name in LOSSES if name not in (*SUPERVISED, "dropout-ntxent", "mlm"))
@@ -91,13 +92,13 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     for seed in range(3):
         chosen = cell(source, loss, seed)
-        tokens = token_store.open(stages.prepare(chosen))
+        tokens = token_store.open(prepare_tokens(chosen))
         held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
-        train.start(chosen)
+        start_accelerator(chosen)
         before = model.build(chosen, tokens)
         folder = tmp_path / str(seed)
         folder.mkdir()
-        after = train.train(chosen, folder, tokens, checkpoint_every=10_000).model
+        after = trained_into(folder, chosen, tokens).model
         if loss in SUPERVISED:
             assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2
         elif loss == "mlm":

@@ -14,8 +14,10 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.planning import cost
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.evaluate_cell import evaluate_cell
+from contrastive.stages.failures import keep_failure
 from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +35,8 @@ def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-        stages.evaluate_cell(folder_of(make(source)), Evaluation())
+        train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+        evaluate_cell(folder_of(make(source)), Evaluation())
     return home
 
 
@@ -100,7 +102,7 @@ def test_other_metrics_are_measured_again_and_nothing_is_trained(home: Path, sou
     assert only(make(source), few).action == "evaluate"
     folder = folder_of(make(source))
     trained = (folder / "TRAINED").read_bytes()
-    stages.evaluate_cell(folder, few)
+    evaluate_cell(folder, few)
     assert only(make(source), few).action == "reuse"
     assert (folder / "TRAINED").read_bytes() == trained
     assert [s["name"] for s in store.read_json(folder / "scores.json")["scores"]] == ["test.accuracy"]
@@ -112,8 +114,8 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
     (folder / "embeddings.npz").write_bytes(before[:-100])
     status = only(make(source))
     assert status.action == "stale" and status.why.startswith("damaged: embeddings.npz has")
-    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-    stages.evaluate_cell(folder, Evaluation())
+    train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+    evaluate_cell(folder, Evaluation())
     assert only(make(source)).action == "reuse"
     with np.load(folder / "embeddings.npz") as arrays:
         assert np.isfinite(arrays["test"]).all()
@@ -148,7 +150,7 @@ def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
 
 def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):
     cell = make(source, seed=5)
-    stages.fail(folder_of(cell), RuntimeError("the reason"))
+    keep_failure(folder_of(cell), RuntimeError("the reason"))
     status = only(cell)
     assert status.action == "run" and "the reason" in status.why
 
@@ -162,14 +164,14 @@ def test_an_interrupted_cell_runs(home: Path, source: str):
 def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
     folder = folder_of(make(source))
     (folder / "DONE").unlink()
-    stages.fail(folder, RuntimeError("the disk was full"))
-    stages.evaluate_cell(folder, Evaluation())
+    keep_failure(folder, RuntimeError("the disk was full"))
+    evaluate_cell(folder, Evaluation())
     assert store.failure(folder) is None and only(make(source)).action == "reuse"
 
 
 def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
-    stages.train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-    stages.evaluate_cell(folder_of(make(source)), Evaluation())
+    train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
+    evaluate_cell(folder_of(make(source)), Evaluation())
     (status,) = statuses([make(source)], Evaluation())
     assert status.action == "reuse"
     monkeypatch.setattr("contrastive.cells.identity.EVALUATION_VERSION", 3)

@@ -14,8 +14,10 @@ from contrastive.evaluation import embed
 from contrastive.evaluation.needs import lacking
 from contrastive.models import text_vectors
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.evaluate_cell import evaluate_cell
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
 from contrastive.views import batches
 from contrastive.views.types import Encoded, Hidden
 from tests.contrastive.training.test_train import home, make, source  # noqa: F401, fixtures
@@ -30,7 +32,7 @@ MORE = Evaluation(
 
 def trained(cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
     folder = store.run_folder(cell_id(identity(cell)))
-    stages.train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
+    train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
     return folder
 
 
@@ -66,7 +68,7 @@ def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
     assert pairs.shape == (32, 2, 32) and (pairs[:, 0] != pairs[:, 1]).any(1).all()
     with np.load(folder / "predictions.npz") as guesses:
         assert guesses["train.logits"].shape == (64, 2)
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     texts = tokens.splits["test"]
     batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
     model = embed.restore(cell, folder, tokens)
@@ -80,9 +82,9 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "other"))
     folder = trained(cell)
     weights = (folder / "checkpoint" / "weights.safetensors").stat().st_ino
-    stages.evaluate_cell(folder, Evaluation())
+    evaluate_cell(folder, Evaluation())
     assert not lacking(folder, Evaluation()) and lacking(folder, MORE)
-    stages.evaluate_cell(folder, MORE)
+    evaluate_cell(folder, MORE)
     late = arrays(folder)
     assert early.keys() == late.keys() and all((early[name] == late[name]).all() for name in early)
     assert (folder / "checkpoint" / "weights.safetensors").stat().st_ino == weights, "it has been trained again"
@@ -102,7 +104,7 @@ def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home)
 def test_too_few_texts_for_the_folds_stop_no_cell(source, home):  # noqa: F811
     evaluation = Evaluation(splits=("validation",), folds=9)
     folder = trained(make(source), evaluation)
-    stages.evaluate_cell(folder, evaluation)
+    evaluate_cell(folder, evaluation)
     found = store.read_json(folder / "scores.json")
     assert "validation.accuracy" in {score["name"] for score in found["scores"]}
     assert list(found["notes"]) == ["validation.svm", "validation.knn"]

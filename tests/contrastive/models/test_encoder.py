@@ -36,7 +36,7 @@ def test_the_real_encoder_knows_what_sentences_mean():
     encoded = tokenizer(texts, padding=True, return_tensors="pt")
     mask = encoded["attention_mask"].bool()
     given = Batch(encoded["input_ids"], mask, ~mask, torch.zeros(3, dtype=torch.long))
-    model = encoders.load(MINILM, 0, 0).eval()
+    model = encoders.load_encoder(MINILM, 0, 0).eval()
     assert model.config._attn_implementation == "sdpa"
     with torch.no_grad():
         vectors = encoders.encode(model, given, "mean", nn.Identity()).pooled()
@@ -49,7 +49,7 @@ def test_a_small_encoder_is_decided_by_the_seed(model: str):
     weights = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        weights.append(torch.cat([p.flatten() for p in encoders.load(small(model), 64, 0).parameters()]))
+        weights.append(torch.cat([p.flatten() for p in encoders.load_encoder(small(model), 64, 0).parameters()]))
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
@@ -57,7 +57,7 @@ def test_a_small_encoder_is_decided_by_the_seed(model: str):
 def test_attention_dropout_is_the_recipes_or_the_models_own(model: str):
     given = MINILM if model == MINILM.model else small(model)
     for asked, rate in ((None, 0.1), (0.0, 0.0), (0.3, 0.3)):
-        backbone = encoders.load(given.model_copy(update={"attention_dropout": asked}), 64, 0)
+        backbone = encoders.load_encoder(given.model_copy(update={"attention_dropout": asked}), 64, 0)
         found = {
             module.dropout_prob if hasattr(module, "dropout_prob") else module.dropout.p
             for name, module in backbone.named_modules()
@@ -70,14 +70,14 @@ def test_attention_dropout_of_a_model_that_has_it_not_is_refused():
     from transformers import DistilBertConfig
 
     with pytest.raises(UserError, match="distilbert knows no attention_probs_dropout_prob"):
-        encoders.attend(DistilBertConfig(), small().model_copy(update={"attention_dropout": 0.0}))
+        encoders.set_attention_dropout(DistilBertConfig(), small().model_copy(update={"attention_dropout": 0.0}))
 
 
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_padding_changes_no_embedding(model: str, pooling: str):
     torch.manual_seed(0)
-    backbone, together = encoders.load(small(model), 64, 0).eval(), batch(9, 4)
+    backbone, together = encoders.load_encoder(small(model), 64, 0).eval(), batch(9, 4)
     alone = Batch(*(getattr(together, name)[1:, :4] for name in ("input_ids", "attention_mask", "special")),
                   together.labels[1:])  # fmt: skip
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_padding_changes_no_embedding(model: str, pooling: str):
 @pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
 def test_the_attention_of_a_block_is_its_own(model: str):
     torch.manual_seed(0)
-    backbone, given = encoders.load(small(model, layers=3), 64, 0).eval(), batch(9, 4)
+    backbone, given = encoders.load_encoder(small(model, layers=3), 64, 0).eval(), batch(9, 4)
     for parameter in backbone.parameters():  # fresh weights attend to everything alike
         nn.init.normal_(parameter, std=0.3)
     encoded = encoders.encode(backbone, given, "cls", nn.Identity())
@@ -110,12 +110,12 @@ def test_pooling_by_hand():
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    encoders.load(small(), 64, 0).save_pretrained(tmp_path / "model")
+    encoders.load_encoder(small(), 64, 0).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 
 def test_a_folder_gives_the_encoder_that_was_saved_there(saved: Path):
-    model = encoders.load(Encoder(model=f"file:{saved}"), 64, 0)
+    model = encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     assert not any("pooler" in name for name, _ in model.named_parameters())
 
@@ -125,7 +125,7 @@ def test_pickled_weights_are_never_loaded(saved: Path):
     torch.save(state, saved / "pytorch_model.bin")
     (saved / "model.safetensors").unlink()
     with pytest.raises(UserError, match="Pickled weights are never loaded"):
-        encoders.load(Encoder(model=f"file:{saved}"), 64, 0)
+        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
 
 
 def test_the_code_of_a_models_authors_is_never_run(saved: Path):
@@ -134,7 +134,7 @@ def test_the_code_of_a_models_authors_is_never_run(saved: Path):
     (saved / "config.json").write_text(json.dumps(config))
     (saved / "code.py").write_text(f"open({str(saved / 'was-run')!r}, 'w')\nclass Mine: pass\n")
     with pytest.raises(UserError, match="no encoder could be loaded"):
-        encoders.load(Encoder(model=f"file:{saved}"), 64, 0)
+        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
     assert not (saved / "was-run").exists()
 
 
@@ -142,4 +142,4 @@ def test_damaged_weights(saved: Path):
     content = (saved / "model.safetensors").read_bytes()
     (saved / "model.safetensors").write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match="no encoder could be loaded"):
-        encoders.load(Encoder(model=f"file:{saved}"), 64, 0)
+        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)

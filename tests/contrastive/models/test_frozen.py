@@ -17,7 +17,7 @@ from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.sources import locate
 from contrastive.sources.encoder_shape import cut
-from contrastive.stages import stages
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.training.gradcache import tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
@@ -78,7 +78,7 @@ def cell_of(source: str, model: str, tune: dict, training: dict | None = None, *
 
 @cache
 def tokens_of(cell: Cell) -> Tokens:
-    return token_store.open(stages.prepare(cell))
+    return token_store.open(prepare_tokens(cell))
 
 
 def built(cell: Cell) -> tuple[models.Model, Batch]:
@@ -191,7 +191,7 @@ def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
 ):
     model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
     apart: list[int] = []
-    monkeypatch.setattr(model, "below", lambda *given: apart.append(given[2]) or frozen.below(*given))
+    monkeypatch.setattr(model, "below", lambda *given: apart.append(given[2]) or frozen.outputs_below(*given))
     places = torch.arange(batch.input_ids.shape[1]).expand(batch.input_ids.shape)
     for changes in ({"alter": torch.zeros_like}, {"positions": places.flip(1)}):
         assert model.encode(batch, **changes).hidden.first == 0 and apart == []
@@ -256,7 +256,7 @@ def test_frozen_blocks_without_dropout_give_always_the_same_and_with_it_never(so
     for frozen_dropout, last_blocks in ((True, 1), (False, 1), (False, 0)):
         tune = {"last_blocks": last_blocks, "frozen_dropout": frozen_dropout}
         model, batch = built(cell_of(source, "scratch:bert", tune, loss="ce"))
-        first, second = (frozen.below(model.backbone, batch, model.cut) for _ in range(2))
+        first, second = (frozen.outputs_below(model.backbone, batch, model.cut) for _ in range(2))
         assert torch.equal(first, second) != frozen_dropout and not first.requires_grad
         if last_blocks:
             both = [model.encode(batch).pooled() for _ in range(2)]

@@ -18,9 +18,10 @@ from contrastive.evaluation import embed
 from contrastive.models import model as models
 from contrastive.models import onednn
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
-from contrastive.training import train
+from contrastive.stages.train_cell import speed_used, train_cell
+from contrastive.training import checkpoint
 from contrastive.views.batches import collate
 from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
 
@@ -159,7 +160,7 @@ def train_with(cell: Cell, speed: Speed, home: Path) -> Path:  # noqa: F811
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ABLATE_HOME", str(home / speed.kernels / speed.reuse))
         folder = store.run_folder(cell_id(identity(cell)))
-        stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+        train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
     return folder
 
 
@@ -205,7 +206,7 @@ def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source:
     cell = make(source, data={"train": 16}, loss="ce+simcse")
     first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
     assert numbers(first) == numbers(second)
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     texts = tokens.splits["test"]
     batch = collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
     with np.load(first / "embeddings.npz") as arrays:
@@ -221,7 +222,7 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ):
     cell = make(source, data={"train": 32}, loss="ce+simcse")
-    undisturbed, steps, real = curve(train_with(cell, PLAIN, home)), [], train.save_checkpoint
+    undisturbed, steps, real = curve(train_with(cell, PLAIN, home)), [], checkpoint.save_checkpoint
 
     def die(*arguments):
         real(*arguments)
@@ -230,9 +231,9 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
 
     folder = store.run_folder(cell_id(identity(cell)))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(train, "save_checkpoint", die)
-        stages.train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))
-    stages.train_cell(folder, Asked(cell, "a cell", 2, speed=PLAIN))
+        patched.setattr(checkpoint, "save_checkpoint", die)
+        train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))
+    train_cell(folder, Asked(cell, "a cell", 2, speed=PLAIN))
     assert steps == [2]
     np.testing.assert_allclose(curve(folder), undisturbed, rtol=1e-6)
 
@@ -246,10 +247,10 @@ def test_under_bf16_nothing_differs(source: str, home: Path):  # noqa: F811
 
 def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):  # noqa: F811
     split = make(source, training={"sharding": "fsdp"}, loss="ce")
-    tokens = token_store.open(stages.prepare(split))
-    assert stages.used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
+    tokens = token_store.open(prepare_tokens(split))
+    assert speed_used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
     for training, kind in (({}, onednn.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
         cell = make(source, training=training, loss="moco")
-        model = models.build(cell, token_store.open(stages.prepare(cell)), FAST)
+        model = models.build(cell, token_store.open(prepare_tokens(cell)), FAST)
         found = {type(module) for module in model.modules() if isinstance(module, nn.Linear)}
         assert found == {kind}  # of the slow copy and the head too

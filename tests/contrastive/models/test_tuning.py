@@ -14,7 +14,7 @@ RATES = Training(encoder_lr=1e-3, head_lr=1e-1, layer_decay=0.5, weight_decay=0.
 
 def backbone(architecture: str = "bert") -> nn.Module:
     sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    return encoders.load(Encoder(model=f"scratch:{architecture}", scratch=sizes), 64, 0)
+    return encoders.load_encoder(Encoder(model=f"scratch:{architecture}", scratch=sizes), 64, 0)
 
 
 def model(how: Tune, architecture: str = "bert") -> nn.ModuleDict:

@@ -25,7 +25,7 @@ def cell(model: str = "scratch:bert", tune: Any = "full", *, training: Any = Non
 
 
 def built(of: Cell) -> torch.nn.Module:
-    return encoder.load(of.encoder, SIZES["vocabulary"], 0)
+    return encoder.load_encoder(of.encoder, SIZES["vocabulary"], 0)
 
 
 def counted(of: Cell, *, backward: bool) -> float:

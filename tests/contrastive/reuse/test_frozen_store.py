@@ -25,12 +25,15 @@ from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.reuse import frozen_readers, frozen_store
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.evaluate_cell import embed_cell
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
-from contrastive.training import train
+from contrastive.stages.train_cell import train_cell
+from contrastive.training import checkpoint
 from contrastive.views.batches import collate
 from contrastive.views.tokens import rebuilt, words_of
 from tests.contrastive.training.test_train import make, source  # noqa: F401, a fixture
+from tests.contrastive.training.trained import trained_into
 
 STILL = {"last_blocks": 1, "frozen_dropout": False}
 SMALL = {"train": 24, "validation": 0, "test": 16, "positive": "same", "negative": "other"}
@@ -71,7 +74,7 @@ def cell_of(source: str, model: str, tune: dict | None = None, **settings) -> Ce
 
 
 def opened(cell: Cell) -> Tokens:
-    return token_store.open(stages.prepare(cell))
+    return token_store.open(prepare_tokens(cell))
 
 
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
@@ -79,7 +82,7 @@ def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
     folder.mkdir()
     tokens = frozen_store.to_train(opened(cell), cell, speed)
     assert (tokens.splits["train"].below is None) == (speed.reuse == "none")
-    train.train(cell, folder, tokens, checkpoint_every=1000, speed=speed)
+    trained_into(folder, cell, tokens, speed)
     return np.array([json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()])
 
 
@@ -102,8 +105,8 @@ OBJECTIVES = [
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each pass through the frozen blocks that is computed."""
     counted: list[int] = []
-    real = frozen.below
-    monkeypatch.setattr(frozen, "below", lambda *given: counted.append(1) or real(*given))
+    real = frozen.outputs_below
+    monkeypatch.setattr(frozen, "outputs_below", lambda *given: counted.append(1) or real(*given))
     return counted
 
 
@@ -228,7 +231,7 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
         rows = np.argsort(texts.lengths)[[0, 3, -1]]
         batch = collate(texts, rows, tokens.pad_id, tokens.special_ids)
         assert batch.below is not None and not batch.below[~batch.attention_mask].any()
-        expected = frozen.below(backbone, replace(batch, below=None), 2)[batch.attention_mask]
+        expected = frozen.outputs_below(backbone, replace(batch, below=None), 2)[batch.attention_mask]
         torch.testing.assert_close(batch.below[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -310,7 +313,7 @@ def test_the_room_that_it_takes_is_known_before(
     needed = frozen_store.size(tokens.splits["train"], cell.encoder, FULL)
     for free, enough in ((2 * needed, False), (2 * needed + 2, True)):
         small_disk(monkeypatch, free)
-        assert (frozen_store.make(opened(cell), "train", cell, FULL) is not None) == enough
+        assert (frozen_store.make_store(opened(cell), "train", cell, FULL) is not None) == enough
 
 
 def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
@@ -333,7 +336,7 @@ def told(cell: Cell, speed: Speed) -> str:
     folder = store.run_folder(cell_id(identity(cell)))
     if folder.exists():
         store.remove(folder)
-    stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
     return store.read_json(folder / "provenance.json")["speed"]["reuse"]
 
 
@@ -354,8 +357,8 @@ def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bi
     folder = store.run_folder(cell_id(identity(cell)))
     found: list[dict[str, np.ndarray]] = []
     for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
-        stages.train_cell(folder, Asked(cell, "a cell", 1000, first, speed))
-        stages.embed_cell(folder, more)
+        train_cell(folder, Asked(cell, "a cell", 1000, first, speed))
+        embed_cell(folder, more)
         with np.load(folder / "embeddings.npz") as arrays:
             found.append(dict(arrays))
         store.remove(folder)
@@ -388,7 +391,7 @@ def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to
         found.append([])
         for cell in cells:
             folder = store.run_folder(cell_id(identity(cell)))
-            stages.train_cell(folder, Asked(cell, "a cell", 1000, more, speed))
+            train_cell(folder, Asked(cell, "a cell", 1000, more, speed))
             for file in ("embeddings.npz", "predictions.npz"):
                 with np.load(folder / file) as arrays:
                     found[-1] += [arrays[name] for name in sorted(arrays.files)]
@@ -412,12 +415,12 @@ def test_room_that_came_while_a_cell_trained_changes_nothing_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ):
     small_disk(monkeypatch, 0)
-    real = train.save_weights
+    real = checkpoint.save_weights
 
     def make_room(*given) -> None:
         small_disk(monkeypatch, 10**9)
         real(*given)
 
-    monkeypatch.setattr(train, "save_weights", make_room)
+    monkeypatch.setattr(checkpoint, "save_weights", make_room)
     assert told(cell_of(source, bert, loss="ce"), FULL) == "none"
     assert [path.parent.name for path in stores()] == ["test"]  # to embed, which it changes no bit of

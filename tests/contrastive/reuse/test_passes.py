@@ -17,9 +17,11 @@ from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.reuse.passes import Passes
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
-from contrastive.training import gradcache, train
+from contrastive.stages.train_cell import train_cell
+from contrastive.training import gradcache
+from contrastive.training.train import CellTraining
 from contrastive.views.batches import collate
 from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage
@@ -37,23 +39,30 @@ class Counted(Passes):
         self.computed = 0
 
     def __call__(self, backbone, batch, count: int) -> Tensor:
-        before = len(self.known)
+        before = len(self.remembered)
         found = super().__call__(backbone, batch, count)
-        self.computed += 0 if batch.doubled else len(self.known) - before  # of halves, each has been counted
+        self.computed += 0 if batch.doubled else len(self.remembered) - before  # of halves, each has been counted
         return found
 
 
 def backbone_of(kind: str = "bert"):
     torch.manual_seed(0)
     sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    return encoders.load(Encoder(model=f"scratch:{kind}", scratch=sizes, tune={"last_blocks": 1}), 64, 0).train()
+    return encoders.load_encoder(
+        Encoder(model=f"scratch:{kind}", scratch=sizes, tune={"last_blocks": 1}), 64, 0
+    ).train()
 
 
 @pytest.mark.parametrize("kind", ["bert", "deberta-v2"])
 def test_the_same_tokens_and_random_numbers_are_computed_once_and_draw_as_much(kind: str):
     backbone, batch, passes = backbone_of(kind), batch_of(*LENGTHS), Counted()
     torch.manual_seed(5)
-    expected = [frozen.below(backbone, batch, 2), torch.rand(3), frozen.below(backbone, batch, 2), torch.rand(3)]
+    expected = [
+        frozen.outputs_below(backbone, batch, 2),
+        torch.rand(3),
+        frozen.outputs_below(backbone, batch, 2),
+        torch.rand(3),
+    ]
     assert not torch.equal(expected[0], expected[2])  # by their dropout
     for _ in range(2):
         torch.manual_seed(5)
@@ -83,7 +92,7 @@ def test_other_tokens_masks_counts_or_random_numbers_are_other_passes():
         torch.manual_seed(seed)
         found = passes(backbone, given, count)
         torch.manual_seed(seed)
-        assert torch.equal(found, frozen.below(backbone, given, count))
+        assert torch.equal(found, frozen.outputs_below(backbone, given, count))
     assert passes.computed == 6
 
 
@@ -105,13 +114,13 @@ def test_without_dropout_random_numbers_do_not_matter_and_none_are_drawn_or_set(
 def test_what_is_computed_to_evaluate_is_not_remembered():
     backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
     backbone.eval()
-    assert torch.equal(passes(backbone, batch, 2), passes(backbone, batch, 2)) and not passes.known
+    assert torch.equal(passes(backbone, batch, 2), passes(backbone, batch, 2)) and not passes.remembered
 
 
 def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):  # noqa: F811
     """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="ce+simcse")
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
     found: list[dict[str, Tensor]] = []
     for below in (Passes(sharing=False), passes := Counted()):
@@ -119,7 +128,7 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
         model = models.build(cell, tokens).train()
         model.below = below
         torch.manual_seed(5)
-        encoded = gradcache.encode(model, batch, 3)
+        encoded = gradcache.encode_in_parts(model, batch, 3)
         sum(leaf.square().sum() for leaf in gradcache.tensors(encoded.output)).backward()
         encoded.finish()
         found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None} | {"next": torch.rand(3)})
@@ -142,7 +151,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(
     for reuse in ("full", "none"):
         monkeypatch.setenv("ABLATE_HOME", str(home / reuse))
         folder = store.run_folder(cell_id(identity(cell)))
-        stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
+        train_cell(folder, Asked(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
         found.append(numbers(folder))
     assert found[0] == found[1]
 
@@ -150,19 +159,19 @@ def test_remembering_passes_changes_no_bit_of_a_cell(
 def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):  # noqa: F811
     """All training texts are encoded for it: as many tokens as the data have."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="sccl")
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     passes = Passes()
     (home / "cell").mkdir()
-    steps = train.training(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
-    next(steps)  # before the first batch
-    assert not passes.known
+    training = CellTraining(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
+    next(training.steps())  # before the first batch
+    assert not passes.remembered
 
 
 @pytest.mark.parametrize("with_dropout", [True, False])
 def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
     torch.manual_seed(0)
     sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
+    backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
     if not with_dropout:
         for module in frozen.still(backbone, 1):
             module.eval()

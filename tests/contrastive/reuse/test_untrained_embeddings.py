@@ -14,8 +14,9 @@ from contrastive.losses.sccl import Sccl
 from contrastive.models import model as models
 from contrastive.reuse import frozen_store, untrained_embeddings
 from contrastive.runs import store
-from contrastive.stages import stages
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
 from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
 
@@ -31,7 +32,7 @@ def sccl(source: str, **settings) -> Cell:  # noqa: F811
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
     folder = store.run_folder(cell_id(identity(cell)))
-    stages.train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
     return numbers(folder)
 
 
@@ -80,8 +81,8 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 ):
     cell = sccl(source, encoder={"tune": {"last_blocks": 1}, "pooling": "mean"})
     trained(cell)
-    tokens = token_store.open(stages.prepare(cell))
-    train.start(cell)
+    tokens = token_store.open(prepare_tokens(cell))
+    train.start_accelerator(cell)
     model, texts = models.build(cell, tokens).eval(), tokens.splits["train"]
     one_by_one = [
         model.predict(train.collate(texts, train.np.array([i]), tokens.pad_id, tokens.special_ids)).embedding
@@ -91,7 +92,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.to_train(token_store.open(stages.prepare(cell)), cell, speed)
+    tokens = frozen_store.to_train(token_store.open(prepare_tokens(cell)), cell, speed)
     return untrained_embeddings.place(cell, tokens, speed)
 
 

@@ -60,10 +60,11 @@ def make(
 
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
-    from contrastive.stages import stages
+    from contrastive.stages.failures import try_stage
+    from contrastive.stages.train_cell import train_cell
 
     folder = store.run_folder(cell_id(identity(cell)))
-    return folder, stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", checkpoint_every, MORE))
+    return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
 
 
 def curve(folder: Path, *keys: str) -> np.ndarray:
@@ -103,7 +104,8 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import losses
-    from contrastive.stages import stages
+    from contrastive.stages.in_process import TrainingHere
+    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
     from contrastive.training import gather
 
     gather.meet(str(into / "meeting"), rank, 2)
@@ -115,11 +117,11 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         losses.LOSSES.update(usual)
         case.before()
         try:
-            prepared = stages.prepare(case.cell)
-            wanted = stages.prepare_further(case.cell, MORE, prepared)
+            prepared = prepare_tokens(case.cell)
+            wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = Asked(case.cell, "a cell", 3, MORE)
             tokens = token_store.open(prepared)
-            for _ in stages.training_here(asked, case.cell.training, folder, tokens, wanted, Passes()):
+            for _ in TrainingHere(asked, case.cell.training, folder, tokens, wanted, Passes()).steps():
                 case.each_step()
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())

@@ -157,11 +157,11 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
     (tmp_path / "cell.json").write_text(cell.model_dump_json())
     script = (
         "import sys; from pathlib import Path\n"
-        "from contrastive.runs import store; from contrastive.stages import stages\n"
+        "from contrastive.runs import store; from contrastive.stages.train_cell import train_cell\n"
         "from contrastive.stages.request import Asked\n"
         "from contrastive.config.cell import Cell; from contrastive.cells.identity import cell_id, identity\n"
         "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
-        "stages.train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
+        "train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
     deadline = time.monotonic() + 60
@@ -209,5 +209,5 @@ def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], 
 
 
 def test_only_a_meeting_on_this_machine_keeps_to_loopback():
-    assert launch.network(None) == launch.network("tcp://127.0.0.1:5") == launch.LOOPBACK
+    assert launch.network("/a/file") == launch.network("tcp://127.0.0.1:5") == launch.LOOPBACK
     assert launch.network("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}

@@ -15,8 +15,9 @@ from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
 from contrastive.reuse.passes import Passes
 from contrastive.runs import claim, stopping, store
-from contrastive.stages import stages, turns
+from contrastive.stages import turns
 from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
 from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
 
@@ -58,7 +59,7 @@ def asked(cell: Cell, together: int = 1, every: int = 1000) -> Asked:
 def alone(cells: list[Cell]) -> list[dict[str, object]]:
     """What each gives by itself, in a home of its own, where the cells are then forgotten."""
     for cell in cells:
-        stages.train_cell(folder_of(cell), asked(cell))
+        train_cell(folder_of(cell), asked(cell))
     found = [numbers(folder_of(cell)) for cell in cells]
     for cell in cells:
         store.remove(folder_of(cell))
@@ -67,7 +68,7 @@ def alone(cells: list[Cell]) -> list[dict[str, object]]:
 
 def in_turns(cells: list[Cell], every: int = 1000) -> list[dict | None]:
     """The report of each."""
-    reports = turns.train({folder_of(cell): asked(cell, len(cells), every) for cell in cells})
+    reports = turns.train_in_turns({folder_of(cell): asked(cell, len(cells), every) for cell in cells})
     assert reports.keys() == {folder_of(cell).name for cell in cells}
     return [reports[folder_of(cell).name] for cell in cells]
 
@@ -76,13 +77,13 @@ def in_turns(cells: list[Cell], every: int = 1000) -> list[dict | None]:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each pass through the frozen blocks that is really computed in training mode."""
     counted: list[int] = []
-    real = frozen.below
+    real = frozen.outputs_below
 
     def count(backbone, batch, blocks):
         counted.extend([blocks] if backbone.training else [])
         return real(backbone, batch, blocks)
 
-    monkeypatch.setattr(frozen, "below", count)
+    monkeypatch.setattr(frozen, "outputs_below", count)
     return counted
 
 
@@ -118,7 +119,7 @@ def test_cells_that_are_to_share_nothing_compute_each_pass_and_come_to_the_same(
 ):
     cells = group_of(source)
     each = {folder_of(cell): replace(asked(cell, 3), speed=Speed(reuse="none")) for cell in cells}
-    assert set(turns.train(each).values()) == {None}
+    assert set(turns.train_in_turns(each).values()) == {None}
     assert [numbers(folder_of(cell)) for cell in cells] == undisturbed
     assert len(passes) == 3 * 3 * 2  # cells, steps, passes a step
 
@@ -128,9 +129,9 @@ def test_no_pass_is_remembered_after_its_step(source: str, home: Path, monkeypat
     real = Passes.forget
 
     def note(self: Passes) -> None:
-        known.append(len(self.known))
+        known.append(len(self.remembered))
         real(self)
-        assert not self.known
+        assert not self.remembered
 
     monkeypatch.setattr(Passes, "forget", note)
     in_turns(group_of(source))
@@ -313,7 +314,7 @@ def test_a_member_that_is_finished_is_not_trained_again(
     undisturbed: list[dict[str, object]],
 ):
     cells = group_of(source)
-    stages.train_cell(folder_of(cells[1]), asked(cells[1]))
+    train_cell(folder_of(cells[1]), asked(cells[1]))
     assert in_turns(cells) == in_turns(cells) == [None] * 3
     assert [numbers(folder_of(cell)) for cell in cells] == undisturbed
     assert [len(claim.attempts(folder_of(cell))) for cell in cells] == [1, 1, 1]
@@ -325,7 +326,7 @@ def test_what_they_share_is_paid_for_in_turns(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Else the first of them would seem to cost several times what the others do."""
-    cells, real, computed = pair_of(source, "simcse"), frozen.below, []
+    cells, real, computed = pair_of(source, "simcse"), frozen.outputs_below, []
 
     def dawdle(backbone, batch, blocks):
         if backbone.training:
@@ -333,7 +334,7 @@ def test_what_they_share_is_paid_for_in_turns(
             time.sleep(0.2)
         return real(backbone, batch, blocks)
 
-    monkeypatch.setattr(frozen, "below", dawdle)
+    monkeypatch.setattr(frozen, "outputs_below", dawdle)
     assert in_turns(cells) == [None, None]
     first, second = (store.read_json(folder_of(cell) / "provenance.json")["wall_seconds"] for cell in cells)
     assert len(computed) == 6 and abs(first - second) < 0.8  # two of the three steps, or one; not three

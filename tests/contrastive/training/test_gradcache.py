@@ -26,7 +26,7 @@ class Tiny(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
-        self.backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, 0).double()
+        self.backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, 0).double()
         for module in self.backbone.modules():
             if isinstance(module, nn.Dropout):
                 module.p = dropout
@@ -72,8 +72,8 @@ def gradients(model: Tiny, encoded: gradcache.Direct | gradcache.Replayed, label
 @pytest.mark.parametrize("at_a_time", [1, 3])
 def test_without_dropout_it_is_the_gradient_of_the_whole_batch(view: str, at_a_time: int):
     model, batch = Tiny(view, dropout=0.0).train(), batch_of(*LENGTHS)
-    whole = gradients(model, gradcache.encode(model, batch, None), batch.labels)
-    parts = gradients(model, gradcache.encode(model, batch, at_a_time), batch.labels)
+    whole = gradients(model, gradcache.encode_in_parts(model, batch, None), batch.labels)
+    parts = gradients(model, gradcache.encode_in_parts(model, batch, at_a_time), batch.labels)
     assert parts.keys() == whole.keys()
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, atol=1e-10, rtol=1e-8)
@@ -85,12 +85,12 @@ def test_with_dropout_it_is_that_of_the_parts_with_their_graph(view: str):
     torch.manual_seed(5)
     expected = gradients(
         model,
-        gradcache.Direct(gradcache.joined([model(batch[0:3]), model(batch[3:6]), model(batch[6:7])])),
+        gradcache.Direct(gradcache.join_outputs([model(batch[0:3]), model(batch[3:6]), model(batch[6:7])])),
         batch.labels,
     )
     after = torch.rand(1)
     torch.manual_seed(5)
-    found = gradients(model, gradcache.encode(model, batch, 3), batch.labels)
+    found = gradients(model, gradcache.encode_in_parts(model, batch, 3), batch.labels)
     assert torch.equal(torch.rand(1), after)  # nothing was drawn that would not have been drawn
     for name in expected:
         torch.testing.assert_close(found[name], expected[name], atol=1e-10, rtol=1e-8)
@@ -99,7 +99,7 @@ def test_with_dropout_it_is_that_of_the_parts_with_their_graph(view: str):
 def test_the_gradient_of_a_term_leaves_the_rest_as_it_is():
     model, batch = Tiny("cls", dropout=0.2).train(), batch_of(*LENGTHS)
     torch.manual_seed(5)
-    encoded = gradcache.encode(model, batch, 2)
+    encoded = gradcache.encode_in_parts(model, batch, 2)
     value = loss(encoded.output, batch.labels, "cls")
     parameters = list(model.backbone.parameters())
     alone = encoded.gradients(value, parameters)
@@ -126,7 +126,7 @@ def most_kept(model: Tiny, batch: Batch, at_a_time: int | None) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(save, load):
-        gradients(model, gradcache.encode(model, batch, at_a_time), batch.labels)
+        gradients(model, gradcache.encode_in_parts(model, batch, at_a_time), batch.labels)
     return most
 
 
@@ -134,7 +134,7 @@ def most_kept(model: Tiny, batch: Batch, at_a_time: int | None) -> int:
 def test_a_batch_in_parts_keeps_what_a_batch_of_one_part_keeps(texts: int):
     model = Tiny("two_stage", dropout=0.0).train()
     batch = batch_of(*([6] * texts))
-    leaves = sum(leaf.nbytes for leaf in gradcache.tensors(gradcache.encode(model, batch, 4).output))
+    leaves = sum(leaf.nbytes for leaf in gradcache.tensors(gradcache.encode_in_parts(model, batch, 4).output))
     part = most_kept(model, batch[0:4], None)
     assert most_kept(model, batch, 4) <= 1.2 * part + leaves
     assert most_kept(model, batch, None) > texts / 4 / 2 * part  # of which the weights are no more in a larger batch

@@ -28,13 +28,16 @@ from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.models.tuning import HEADS
 from contrastive.runs import claim, stopping, store
-from contrastive.stages import stages
+from contrastive.stages.failures import try_stage
+from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
-from contrastive.training import gradcache, gradient_audit, sharding, train
+from contrastive.stages.train_cell import train_cell
+from contrastive.training import checkpoint, gradcache, gradient_audit, sharding, train
 from contrastive.training.gradient_audit import Audit, GradientPathError
 from contrastive.views import VIEWS, batches
 from contrastive.views.cluster import cluster
 from contrastive.views.types import Group, View
+from tests.contrastive.training.trained import trained_into
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 
@@ -85,7 +88,7 @@ def make(
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
     folder = store.run_folder(cell_id(identity(cell)))
-    stages.train_cell(folder, Asked(cell, "a cell", checkpoint_every))
+    train_cell(folder, Asked(cell, "a cell", checkpoint_every))
     return folder
 
 
@@ -129,7 +132,7 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     cell = make(source, training={"epochs": 2, "accumulate": 2}, **objective)
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
-    steps, real = [], train.save_checkpoint
+    steps, real = [], checkpoint.save_checkpoint
 
     def die_after_the_second(*arguments):
         real(*arguments)
@@ -137,10 +140,10 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, "save_checkpoint", die_after_the_second)
+    monkeypatch.setattr(checkpoint, "save_checkpoint", die_after_the_second)
     with pytest.raises(KeyboardInterrupt):
         run(cell, checkpoint_every=2)
-    monkeypatch.setattr(train, "save_checkpoint", real)
+    monkeypatch.setattr(checkpoint, "save_checkpoint", real)
     folder = store.run_folder(cell_id(identity(cell)))
     assert steps == [2, 4] and not (folder / "TRAINED").exists()
     with open(claim.at_work(folder) / "metrics.jsonl", "a") as log:
@@ -161,7 +164,7 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
         worker.setenv(stopping.VARIABLE, str(leave))
         taker = threading.Thread(target=take_away, args=(leave, folder))
         taker.start()
-        told = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
+        told = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
         taker.join()
     assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
     done = (claim.at_work(folder) / "metrics.jsonl").read_text().count("\n")
@@ -186,12 +189,12 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     (folder / "TRAINED").unlink()
     earlier = folder / "attempts" / "0001"
     shutil.copy(folder / "metrics.jsonl", earlier)
-    tokens = token_store.open(stages.prepare(cell))
-    accelerator = train.start(cell)
+    tokens = token_store.open(prepare_tokens(cell))
+    accelerator = train.start_accelerator(cell)
     built = model.build(cell, tokens)
     shared = sharding.share(built, cell, accelerator)
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
-    train.save_checkpoint(earlier, 3, shared, schedule, accelerator)
+    checkpoint.save_checkpoint(earlier, 3, shared, schedule, accelerator)
     state, log = earlier / "resume" / "state.pt", earlier / "metrics.jsonl"
     if damage in ("truncated", "empty"):
         state.write_bytes(state.read_bytes()[: 0 if damage == "empty" else 5000])
@@ -206,7 +209,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
     for tune in ("full", {"last_blocks": 1}, {"lora": {"r": 2}}):
         cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
         folder = run(cell)
-        tokens = token_store.open(stages.prepare(cell))
+        tokens = token_store.open(prepare_tokens(cell))
         restored = embed.restore(cell, folder, tokens)
         test = tokens.splits["test"]
         batch = batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids)
@@ -220,7 +223,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
 def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
     cell = make(source, loss="ce")
     folder, said = store.run_folder(cell_id(identity(cell))), {"seconds": 2.5, "memory_bytes": 10}
-    stages.train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
+    train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")
     assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
 
@@ -284,12 +287,12 @@ def view_settings(objective: dict) -> tuple[str, ...]:
 
 
 def check(cell: Cell, home: Path) -> None:
-    tokens = token_store.open(stages.prepare(cell))
-    train.start(cell)
+    tokens = token_store.open(prepare_tokens(cell))
+    train.start_accelerator(cell)
     before = model.build(cell, tokens)
     folder = home / "cell"
     folder.mkdir()
-    after = dict(train.train(cell, folder, tokens, checkpoint_every=1000).model.named_parameters())
+    after = dict(trained_into(folder, cell, tokens).model.named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
     expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
@@ -305,8 +308,8 @@ def check(cell: Cell, home: Path) -> None:
 def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
     """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
     learnt = make(source, loss="simcse+mlm")
-    tokens = token_store.open(stages.prepare(learnt))
-    train.start(learnt)
+    tokens = token_store.open(prepare_tokens(learnt))
+    train.start_accelerator(learnt)
     built = model.build(learnt, tokens)
     whole = BertForMaskedLM(built.backbone.config)
     whole.bert.load_state_dict(built.backbone.state_dict())
@@ -316,12 +319,12 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     cell = make(
         source, encoder={"model": f"file:{tmp_path / 'with'}", "scratch": None}, loss="simcse", view="contextual"
     )
-    tokens = token_store.open(stages.prepare(cell))
-    train.start(cell)
+    tokens = token_store.open(prepare_tokens(cell))
+    train.start_accelerator(cell)
     before = model.build(cell, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
     (home / "cell").mkdir()
-    after = train.train(cell, home / "cell", tokens, checkpoint_every=1000).model
+    after = trained_into(home / "cell", cell, tokens).model
     own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
     assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
     with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
@@ -360,7 +363,7 @@ def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: P
 def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
     cell = make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0})
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
+    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
     assert store.failure(folder) == report
 
@@ -378,7 +381,7 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
 
     monkeypatch.setattr(model.Model, "after_step", torch.no_grad()(spoil))
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
+    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "diverged" and report["step"] == 7
     assert "head.weight became nan at step 7" in report["error"]
 
@@ -407,20 +410,20 @@ def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, mon
     monkeypatch.setattr(model.Model, "forward", never)
     cell = make(source)
     folder = store.run_folder(cell_id(identity(cell)))
-    report = stages.attempt(stages.train_cell, folder, folder, Asked(cell, "a cell", 1000))
+    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
     assert report is not None and report["kind"] == "memory" and store.failure(folder) == report
 
 
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):
     planned = store.run_folder(cell_id(identity(make(source))))
     with pytest.raises(UserError, match="changed since this grid was planned"):
-        stages.train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))
+        train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))
 
 
 def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
     cell = make(source, **objective)
-    tokens = token_store.open(stages.prepare(cell))
-    accelerator = train.start(cell)
+    tokens = token_store.open(prepare_tokens(cell))
+    accelerator = train.start_accelerator(cell)
     return sharding.Whole(model.build(cell, tokens), cell, accelerator), cell
 
 
@@ -469,7 +472,7 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
 ):
     """The first number that each step would draw, in the order of steps; equal cells of another seed draw others."""
     drawn: list[float] = []
-    real = gradcache.encode
+    real = gradcache.encode_in_parts
 
     def note(*arguments):
         state = torch.get_rng_state()
@@ -477,18 +480,18 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
         torch.set_rng_state(state)
         return real(*arguments)
 
-    monkeypatch.setattr(gradcache, "encode", note)
+    monkeypatch.setattr(gradcache, "encode_in_parts", note)
     for seed in (0, 1):
         (home / str(seed)).mkdir()
         cell = make(source, seed=seed)
-        train.train(cell, home / str(seed), token_store.open(stages.prepare(cell)), checkpoint_every=1000)
+        trained_into(home / str(seed), cell, token_store.open(prepare_tokens(cell)))
     train.draw_from(0, 0, 1)
     assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
 
 def test_accumulation_counts_batches_a_step(source: str, home: Path):
     cell = make(source, training={"accumulate": 3})
-    tokens = token_store.open(stages.prepare(cell))
+    tokens = token_store.open(prepare_tokens(cell))
     steps = list(train.steps(cell, tokens))
     assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell, tokens) == 3
     assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
@@ -499,8 +502,8 @@ def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, 
     cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
     undisturbed = numbers(run(cell))
     curve = undisturbed["curve"]
-    steps = list(train.steps(cell, token_store.open(stages.prepare(cell))))
-    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(stages.prepare(cell)))
+    steps = list(train.steps(cell, token_store.open(prepare_tokens(cell))))
+    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(prepare_tokens(cell)))
     assert curve[-1]["lr.head"] == pytest.approx(1e-2 / (len(steps) - np.ceil(len(steps) / 10)))  # the last of linear
     sizes = {len(batch) for _, of_step in steps for batch in of_step}
     assert len(sizes) > 1 and min(sizes) > 4
@@ -510,9 +513,9 @@ def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, 
 
 def test_the_rate_warms_up_falls_and_is_never_zero():
     training = Training(warmup=0.25)
-    rates = [train.rate(done, 8, training) for done in range(8)]
+    rates = [train.learning_rate_factor(done, 8, training) for done in range(8)]
     assert rates == pytest.approx([1 / 3, 2 / 3, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
-    assert all(train.rate(done, 8, Training(schedule="cosine")) > 0 for done in range(8))
+    assert all(train.learning_rate_factor(done, 8, Training(schedule="cosine")) > 0 for done in range(8))
 
 
 def test_patience_is_longer_than_lora_needs():

@@ -72,7 +72,7 @@ def encode(request: pytest.FixtureRequest) -> Encode:
     """A pass through three blocks in training mode, with dropout."""
     torch.manual_seed(0)
     sizes = Scratch(layers=3, hidden=16, heads=2, vocabulary=64)
-    backbone = encoders.load(Encoder(model=f"scratch:{request.param}", scratch=sizes), 64, PAD).train()
+    backbone = encoders.load_encoder(Encoder(model=f"scratch:{request.param}", scratch=sizes), 64, PAD).train()
     dropout = nn.Dropout(0.5)
     return lambda batch, **changes: encoders.encode(backbone, batch, "cls", dropout, **changes)
 

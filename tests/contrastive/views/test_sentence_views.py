@@ -53,7 +53,7 @@ def dropping(share: float) -> nn.Module:
     """A small encoder in training, with so much dropout."""
     torch.manual_seed(0)
     sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
-    backbone = encoders.load(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
+    backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
     for module in backbone.modules():
         if isinstance(module, nn.Dropout):
             module.p = share

@@ -13,7 +13,7 @@ from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.tools import translation
-from contrastive.views.tools.translation import CPU, Rephrase, back_and_forth, load, translated
+from contrastive.views.tools.translation import CPU, Rephrase, back_and_forth, load_translator, translated
 from tests.contrastive.training.test_train import make, numbers, run
 from tests.contrastive.views.toy_translation import ENGLISH, PAD, UNKNOWN, paraphrased, untrained
 
@@ -23,7 +23,7 @@ TEXTS = ["good", "bad rainy sad", "happy quick fine sunny", "slow dark poor bad 
 @pytest.fixture
 def forgotten():
     """Nothing translated and nothing loaded so far."""
-    translation._known.clear()
+    translation._remembered.clear()
     load.cache_clear()
 
 
@@ -58,7 +58,7 @@ def test_a_text_is_translated_once(translators, generated):
 def test_the_oldest_are_forgotten_first(translators, generated, monkeypatch):
     monkeypatch.setattr(translation, "KEPT", 2)
     assert back_and_forth(TEXTS, translators, CPU) == [paraphrased(text) for text in TEXTS]
-    assert len(translation._known) == 2 and generated == [5, 5]
+    assert len(translation._remembered) == 2 and generated == [5, 5]
     back_and_forth(TEXTS[-2:], translators, CPU)
     assert generated == [5, 5]
 
@@ -79,7 +79,7 @@ def test_random_state_precision_and_gradient_mode_are_left_alone(translators, fo
         assert back_and_forth(TEXTS, translators, CPU) == [paraphrased(text) for text in TEXTS]
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     assert torch.equal(torch.get_rng_state(), before) and torch.is_grad_enabled()
-    model = load(translators[0], "any", CPU).model
+    model = load_translator(translators[0], "any", CPU).model
     assert not model.training and torch.equal(torch.get_rng_state(), before)
 
 
@@ -100,14 +100,14 @@ def drawn(count: int) -> list[str]:
 def test_what_is_translated_beside_a_text_does_not_matter(babbler: str, monkeypatch: pytest.MonkeyPatch):
     """Neither its padding nor its length, which bounds how much is written, nor the place of the end."""
     texts = drawn(100)
-    together = translated(load(babbler, "", CPU), texts)
+    together = translated(load_translator(babbler, "", CPU), texts)
     monkeypatch.setattr(translation, "AT_A_TIME", 1)
-    assert translated(load(babbler, "", CPU), texts) == together
+    assert translated(load_translator(babbler, "", CPU), texts) == together
     assert len(set(together)) > 30 and len({len(text.split()) for text in together}) > 10
 
 
 def test_padding_changes_the_last_bits_of_float64_only(babbler: str):
-    model, tokens, _ = load(babbler, "", CPU)
+    model, tokens, _ = load_translator(babbler, "", CPU)
     start = torch.zeros(1, 1, dtype=torch.long)
     ids = torch.tensor(tokens(["w3 w7 w5"])["input_ids"])
     alone = model(input_ids=ids, decoder_input_ids=start).logits
@@ -117,14 +117,14 @@ def test_padding_changes_the_last_bits_of_float64_only(babbler: str):
 
 
 def test_a_text_longer_than_the_translator_can_read_is_cut(tmp_path: Path):
-    short = load(untrained(tmp_path, WORDS, positions=16), "", CPU)
+    short = load_translator(untrained(tmp_path, WORDS, positions=16), "", CPU)
     (found,) = translated(short, [" ".join(WORDS)])
     assert 0 < len(found.split()) <= 16
     assert translated(short, [" ".join(WORDS[:15])]) == [found]  # 16 tokens with the end
 
 
 def test_what_is_empty_or_comes_back_empty_is_the_text_itself(translators, forgotten, tmp_path: Path, babbler: str):
-    assert translated(load(babbler, "", CPU), ["", "  ", "w3"])[:2] == ["", ""]
+    assert translated(load_translator(babbler, "", CPU), ["", "  ", "w3"])[:2] == ["", ""]
     assert back_and_forth(["", "  ", "good"], translators, CPU) == ["", "  ", "fine"]
     silent = silenced(translators[1], tmp_path)
     assert back_and_forth(["good bad"], (translators[0], silent), CPU) == ["good bad"]
@@ -201,7 +201,7 @@ def test_a_cell_has_the_same_numbers_whatever_is_translated_already(
     assert times > 2 and trained("warm") == cold and len(generated) == times
     trained("other", loss="ce+supcon", training={"micro_batch": 3, "precision": "bf16"})
     assert len(generated) == times  # all texts are known
-    translation._known.clear()
+    translation._remembered.clear()
     trained("half", training={"micro_batch": 3, "batch_size": 5})  # texts come in other company
     assert trained("again") == cold
     assert trained("reversed", translators=translators[::-1]) != cold

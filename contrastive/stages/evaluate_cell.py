@@ -1,0 +1,56 @@
+"""A trained cell is measured: from TRAINED to DONE. What the evaluation lacks is embedded first; nothing trains."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from contrastive.cells.identity import evaluation_key
+from contrastive.cells.status import up_to_date
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.speed import Speed
+from contrastive.data import tokens as token_store
+from contrastive.evaluation import evaluate
+from contrastive.evaluation.embed import Embedder, embed, restore
+from contrastive.evaluation.needs import cell_of, lacking
+from contrastive.reuse import frozen_store
+from contrastive.runs import claim, store
+from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+
+
+def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
+    """Scores and picture. Other settings than last time measure again, and never train."""
+    if store.damage(folder, "TRAINED") is None and lacking(folder, evaluation):
+        embed_cell(folder, evaluation)
+    with claim.attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
+        if work is not None:
+            torch.set_num_threads(1)
+            evaluate.evaluate(folder, evaluation, into=work.folder, threads=worker_threads())
+            work.publish("DONE")
+
+
+def embed_cell(folder: Path, evaluation: Evaluation) -> None:
+    """Add what an evaluation reads to the embeddings of a trained cell, which stays trained."""
+    with claim.attempt(folder, "embed", lambda: not lacking(folder, evaluation)) as work:
+        if work is None:
+            return
+        cell = cell_of(folder)
+        prepared = prepare_tokens(cell)
+        wanted = prepare_evaluation(cell, evaluation, prepared)
+        for path in store.covered(folder, "TRAINED"):
+            copy = work.folder / path.relative_to(folder)
+            copy.parent.mkdir(exist_ok=True)
+            os.link(path, copy)  # replaced by writers, never changed
+        speed = Speed.model_validate(store.read_json(folder / "config.json").get("speed", {}))
+        tokens = frozen_store.to_embed(token_store.open(prepared), cell, speed, wanted.splits)
+        torch.set_num_threads(cell.training.threads)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model = restore(cell, folder, tokens, speed).to(device)
+        embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
+        embed(embedder, work.folder, wanted, store.home(), prepared)
+        work.publish("TRAINED")
+
+
+def worker_threads() -> int:
+    """How many an engine gives to its worker, as it tells all libraries."""
+    return int(os.environ.get("OMP_NUM_THREADS") or 1)

@@ -1,0 +1,77 @@
+"""Why a stage failed: told in words for people, with the traceback for us, and kept in the run folder."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from contrastive.errors import UserError
+from contrastive.runs import claim, stopping, store
+from contrastive.stages.job_failed import JobFailed
+from contrastive.training.gradient_audit import GradientPathError
+from contrastive.training.train import Diverged
+
+
+def try_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
+    """Run a stage in a worker; a failure comes back as the report that the folder keeps, never as an exception."""
+    while True:
+        try:
+            stage(folder, *arguments)
+            return None
+        except claim.Superseded:  # another one is at it: wait for what comes of that
+            continue
+        except Exception as error:
+            return keep_failure(folder, error)
+
+
+def keep_failure(folder: Path, error: BaseException) -> dict[str, Any]:
+    """Keep why a cell failed in its folder, unless it was only told to stop; gives the report."""
+    report = failure_report(error)
+    if report["kind"] == "stopped":
+        return report
+    try:
+        with store.locked(folder / ".claim"):
+            if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
+                store.write_json(folder / "FAILED.json", report)
+    except OSError as refused:
+        if store.explain(refused) not in report["error"]:
+            report["error"] += f" (and the reason could not be kept: {store.explain(refused)})"
+    return report
+
+
+def failure_report(error: BaseException) -> dict[str, Any]:
+    """What FAILED.json holds."""
+    if isinstance(error, JobFailed):
+        return error.report
+    report: dict[str, Any] = {"kind": failure_kind(error), "error": failure_message(error)}
+    if isinstance(error, Diverged):
+        report["step"] = error.step
+    if not isinstance(error, UserError):
+        report["traceback"] = "".join(traceback.format_exception(error))
+    return report
+
+
+def failure_kind(error: BaseException) -> str:
+    if isinstance(error, JobFailed):
+        return str(error.report["kind"])
+    if isinstance(error, Diverged):
+        return "diverged"
+    if isinstance(error, stopping.Stopped):
+        return "stopped"
+    if isinstance(error, UserError):
+        return "config"
+    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "memory"
+    if isinstance(error, OSError):
+        return "infrastructure"
+    return "code"
+
+
+def failure_message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
+        return store.explain(error)
+    if isinstance(error, UserError | GradientPathError | Diverged | stopping.Stopped):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,29 @@
+"""What a cell reads is made before it trains: the tokens of its data, and those of the data that transfer is measured
+on."""
+
+from pathlib import Path
+
+from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
+from contrastive.data import tokens as token_store
+from contrastive.data import transfer_data
+from contrastive.evaluation.needs import Wanted, wanted_by
+from contrastive.runs import store
+from contrastive.sources import locate
+
+
+def prepare_tokens(cell: Cell) -> Path:
+    """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
+    return token_store.prepare(cell.data, cell.encoder, store.home())
+
+
+def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:
+    """What an evaluation reads, after making sure, before anything is trained, that it can be made."""
+    for vectors in evaluation.vectors:
+        locate.check_block(cell.encoder, vectors)
+    for how in evaluation.post:
+        locate.check_width(cell.encoder, how)
+    for transfer in evaluation.transfer:
+        further = transfer_data.open(transfer_data.prepare(transfer, prepared, store.home()))
+        transfer_data.check(transfer, further.classes)
+    return wanted_by(evaluation, prepared.name)

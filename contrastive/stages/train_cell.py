@@ -1,0 +1,188 @@
+"""A cell is trained: from tokens to TRAINED, with weights, predictions, embeddings and where they came from."""
+
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from contrastive.cells.identity import STAGES, cell_id, chosen_entries, identity
+from contrastive.config.cell import Cell, Training
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
+from contrastive.errors import UserError
+from contrastive.evaluation.needs import Wanted
+from contrastive.reuse import frozen_store
+from contrastive.reuse.passes import Passes
+from contrastive.runs import claim, provenance, store
+from contrastive.runs.fingerprint import code_files
+from contrastive.stages import energy, memory
+from contrastive.stages.failures import failure_kind
+from contrastive.stages.in_process import TrainingHere
+from contrastive.stages.launch import Machines, launch
+from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+from contrastive.stages.request import Asked
+from contrastive.stages.stopwatch import Stopwatch
+from contrastive.training.collapse import collapsed_since
+
+
+def train_cell(folder: Path, request: Asked, devices: str = "", machines: Machines | None = None) -> None:
+    """Train a cell into its run folder, unless it is trained. Whoever is at it already is waited for.
+
+    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
+    machine shares it with others, which `assist` it.
+    """
+    passes = Passes(sharing=request.speed.reuse != "none")
+    for _ in training_steps(folder, request, passes, devices, machines):
+        passes.forget()
+
+
+def training_steps(
+    folder: Path, request: Asked, passes: Passes, devices: str = "", machines: Machines | None = None
+) -> Iterator[None]:
+    """The same, which stops before each step, so that several cells can take turns."""
+    document = planned_identity(request.cell, folder)
+    with claim.attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
+        if work is None:
+            return
+        watch = Stopwatch()
+        hand_over_checkpoint(folder, work.folder)
+        write_config(work.folder, request, document)
+        prepared = prepare_tokens(request.cell)
+        wanted = prepare_evaluation(request.cell, request.evaluation, prepared)
+        with energy.Meter(devices) as meter, memory.Peak() as peak:
+            tokens = frozen_store.to_train(token_store.open(prepared), request.cell, request.speed)
+            fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
+            for _ in fitted.steps():
+                work.check()
+                with watch.paused():
+                    yield
+        own, passed = watch.seconds()
+        measured = {
+            "wall_seconds": own,
+            "gpu_seconds": own if torch.cuda.is_available() else 0.0,
+            "energy_joules": {part: joules * own / passed for part, joules in meter.joules.items()},
+            "predicted": request.predicted,
+            "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
+        }
+        write_provenance(work.folder, document, measured | fitted.notes())
+        work.publish("TRAINED")
+
+
+@dataclass
+class TrainingThatFits:
+    """One attempt at a cell, which encodes fewer texts at a time for as long as memory does not suffice."""
+
+    request: Asked
+    work: claim.Attempt
+    tokens: Tokens
+    wanted: Wanted
+    passes: Passes
+    devices: str
+    machines: Machines | None
+
+    def __post_init__(self) -> None:
+        self.micro_batch = self.request.cell.training.micro_batch
+        self.trained_parameters: int | None = None
+
+    def steps(self) -> Iterator[None]:
+        """Stops before each step. After a try that runs out of memory comes one with half as many texts at a time."""
+        while self.trained_parameters is None:
+            training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
+            try:
+                if training.processes > 1 or training.sharding is not None:  # which leaves its traces in a process
+                    self._launch(training)
+                else:
+                    yield from self._steps_here(training)
+            except Exception as error:
+                if failure_kind(error) != "memory" or not self._may_take_less(training):
+                    raise
+                self._halve(training)
+
+    def _launch(self, training: Training) -> None:
+        every, devices = self.request.checkpoint_every, self.devices
+        self.trained_parameters = launch(self.work.folder, every, training, devices, self.work.check, self.machines)
+
+    def _steps_here(self, training: Training) -> Iterator[None]:
+        here = TrainingHere(self.request, training, self.work.folder, self.tokens, self.wanted, self.passes)
+        yield from here.steps()
+        self.trained_parameters = here.trained_parameters
+
+    def _may_take_less(self, training: Training) -> bool:
+        alone = self.request.together == 1  # else it may fit by itself
+        return alone and training.sharding is None and texts_at_a_time(training) > 1
+
+    def _halve(self, training: Training) -> None:
+        self.passes.forget()  # a batch's worth of memory
+        self.micro_batch = math.ceil(texts_at_a_time(training) / 2)  # of a whole batch: GradCache
+        self.work.note(micro_batch=self.micro_batch)
+
+    def notes(self) -> dict[str, Any]:
+        """What provenance.json tells of how it was trained."""
+        training = self.request.cell.training
+        return {
+            "threads": training.threads,
+            "processes": training.processes,
+            "micro_batch": self.micro_batch,
+            "speed": speed_used(self.request, self.tokens),
+            "trained_parameters": self.trained_parameters,
+            "collapsed_since": collapsed_since(self.work.folder / "metrics.jsonl"),
+            "class_counts": store.read_json(self.tokens.folder / "meta.json")["class_counts"],
+        }
+
+
+def planned_identity(cell: Cell, folder: Path) -> dict[str, Any]:
+    """What decides the result of a cell, if it is still what named its run folder."""
+    document = identity(cell)
+    if cell_id(document) != folder.name:
+        raise UserError("the code or the data has changed since this grid was planned; run the same command again")
+    return document
+
+
+def hand_over_checkpoint(folder: Path, into: Path) -> None:
+    """Give the last checkpoint of an earlier attempt, and the log up to it, to a new one."""
+    earlier = claim.leftovers(folder, ("resume/state.pt", "metrics.jsonl"))
+    if earlier is not None:
+        shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
+        (into / "resume").mkdir()
+        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # replaced by writers, never changed
+
+
+def texts_at_a_time(training: Training) -> int:
+    """How many texts of a batch are encoded at a time; with a budget of tokens, as many as a batch may have."""
+    return training.micro_batch or training.batch_size * (1 if training.token_budget is None else training.bucket)
+
+
+def speed_used(request: Asked, tokens: Tokens) -> dict[str, Any]:
+    """How a cell is computed faster, as far as that changes the last digits; and with how many others in turns."""
+    from_store = tokens.splits["train"].below is not None
+    return {
+        "kernels": request.speed.of(request.cell.training.sharding).kernels,
+        "reuse": request.speed.reuse if from_store else "none",
+        "together": request.together,
+    }
+
+
+def write_config(folder: Path, request: Asked, document: dict[str, Any]) -> None:
+    """What is trained, for the processes of the cell and for whoever reads its folder later."""
+    content = {
+        "id": cell_id(document),
+        "name": request.name,
+        "cell": request.cell.model_dump(mode="json"),
+        "identity": document,
+        "evaluation": request.evaluation.model_dump(mode="json"),
+        "speed": request.speed.model_dump(mode="json"),
+        "files": code_files(STAGES, chosen_entries(request.cell)),
+    }
+    store.write_json(folder / "config.json", content)
+
+
+def write_provenance(folder: Path, document: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Where the result came from: the machine, the code, the data, and how it was trained."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    read = {"code": document["code"], "data_digest": document["data"]["content"]}
+    store.write_json(folder / "provenance.json", provenance.describe(device) | read | facts)

@@ -1,0 +1,81 @@
+"""What a training leaves on disk: the weights in the end, and on its way checkpoints, from which it goes on."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from safetensors.torch import save
+from torch.optim.lr_scheduler import LambdaLR
+
+from contrastive.config.cell import Cell
+from contrastive.runs.store import write_atomic
+from contrastive.training.gather import of_all_processes
+from contrastive.training.sharding import Shared
+
+
+def save_weights(shared: Shared, cell: Cell, folder: Path, first_process: bool) -> None:
+    """What training changed; the rest comes from the encoder itself, but for one that began at random."""
+    everything = cell.encoder.model.startswith("scratch:")
+    trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad or everything}
+    state = {}
+    for name, parameter in trained.items():
+        weights = shared.whole(parameter)
+        if first_process:
+            state[name] = weights.cpu().contiguous()
+    if first_process:
+        write_atomic(folder / "checkpoint" / "weights.safetensors", save(state))
+
+
+def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> None:
+    """All that the next step depends on. The first process writes it, with the random state of each."""
+    trained = {name for name, p in shared.model.named_parameters() if p.requires_grad}
+    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
+    tensors = shared.model.state_dict(keep_vars=True).items()
+    kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
+    moments = shared.moments()
+    if not accelerator.is_main_process:
+        return
+    state = {
+        "step": step,
+        "model": kept,
+        "optimizer": moments,
+        "scheduler": scheduler.state_dict(),
+        "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
+    }
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_atomic(folder / "resume" / "state.pt", content.getvalue())
+
+
+def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
+    """The last checkpoint of an interrupted attempt, if it is whole; the log ends where it was taken."""
+    log, state = folder / "metrics.jsonl", read_checkpoint(folder)
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
+    whole = state is not None and len(lines) >= state["step"]
+    step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
+    if first_process:
+        write_atomic(log, "".join(lines[:step]))
+    assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
+    return state if step else None
+
+
+def read_checkpoint(folder: Path) -> dict[str, Any] | None:
+    try:
+        state: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # there is none, or not the whole of it
+        return None
+    return state
+
+
+def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> int:
+    """Go on as if undisturbed from the checkpoint, which the model has already; gives the first step to do."""
+    if state is None:
+        return 0
+    shared.take_up(state["optimizer"])
+    scheduler.load_state_dict(state["scheduler"])
+    if accelerator.scaler:
+        accelerator.scaler.load_state_dict(state["scaler"])
+    return int(state["step"])
