@@ -1,4 +1,4 @@
-"""Which cells read what frozen blocks give from a store, and which of them the same one. Light: plans ask it."""
+"""Which cells read what frozen blocks give from a store, and which of them the same one. Imports no torch."""
 
 from collections.abc import Hashable, Iterator
 

@@ -80,10 +80,8 @@ class CellTraining:
         else:
             self.model.load_state_dict(state["model"], strict=False)
         self.shared = sharding.share(self.model, cell, self.accelerator, speed)
-        self.total = count_steps(cell, tokens)
-        self.scheduler = LambdaLR(
-            self.shared.optimizer, lambda done: learning_rate_factor(done, self.total, cell.training)
-        )
+        self.total = total = count_steps(cell, tokens)  # a rate that knew `self` would keep the model in memory
+        self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
         weights = cell.objective.terms()
         self.audit = Audit(self.shared, weights, weights)
         self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
@@ -100,9 +98,8 @@ class CellTraining:
                 yield
                 self._stop_if_revoked(step)
                 began = time.perf_counter()
-                line = {"step": step, "epoch": epoch} | self._train_step(
-                    step, islice(coming, len(batches)), len(batches)
-                )
+                line: dict[str, Any] = {"step": step, "epoch": epoch}
+                line |= self._train_step(step, islice(coming, len(batches)), len(batches))
                 line |= throughput(self.tokens, batches, time.perf_counter() - began, device)
                 log.write(json.dumps(line) + "\n")
                 log.flush()
