@@ -32,12 +32,12 @@ class Product(torch.autograd.Function):
         gradient = gradient.contiguous()
         return (
             product(gradient, weight.t()) if of_x else None,
-            product(rows(gradient).t(), rows(x).t()) if of_weight else None,
-            rows(gradient).sum(0) if of_bias else None,
+            product(as_matrix(gradient).t(), as_matrix(x).t()) if of_weight else None,
+            as_matrix(gradient).sum(0) if of_bias else None,
         )
 
 
-def rows(x: Float[Tensor, "*n i"]) -> Float[Tensor, "m i"]:
+def as_matrix(x: Float[Tensor, "*n i"]) -> Float[Tensor, "m i"]:
     return x.reshape(-1, x.shape[-1])
 
 
