@@ -51,7 +51,8 @@ def prepare_further(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wante
         locate.check_width(cell.encoder, how)
     for transfer in evaluation.transfer:
         transfer_data.check(
-            transfer, transfer_data.open(transfer_data.prepare(transfer, prepared, store.home())).classes
+            transfer,
+            transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home())).classes,
         )
     return wanted_by(evaluation, prepared.name)
 
