@@ -112,8 +112,11 @@ def test_values_that_look_alike_are_told_apart():
 
 
 def test_translators_are_shown_by_their_names():
-    names = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
-    assert names.short("translators", names) == "opus-en-de and de-en" and names.short("translators", None) == "default"
+    translators = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
+    assert (
+        names.short("translators", translators) == "opus-en-de and de-en"
+        and names.short("translators", None) == "default"
+    )
 
 
 def test_a_list_is_one_value_of_an_axis():
