@@ -88,9 +88,9 @@ def test_what_makes_other_tokens(reviews, tmp_path):
 def test_two_processes_prepare_once(reviews, home):
     code = (
         "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
-        "from contrastive.data import tokens; make = tokens._make;\n"
+        "from contrastive.data import tokens; make = tokens._tokenise;\n"
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
-        "tokens._make = slowly\n"
+        "tokens._tokenise = slowly\n"
         "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
         "print('ready', flush=True); sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
     )
