@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from contrastive.cells import grid
 from contrastive.cells.identity import cell_id, identities, identity
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
@@ -19,8 +18,8 @@ from contrastive.stages.request import Asked
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
-    experiment = experiments.load(file)
-    return experiment, grid.expand(experiment).cells
+    resolved = experiments.load(file)
+    return resolved.experiment, resolved.cells
 
 
 def prepare(file: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.cells.grid import cell_name, expand
+from contrastive.cells.grid import Builder
 from contrastive.cells.plan import Plan, document, settings_by_name
 from contrastive.cells.status import Status
 from contrastive.config.cell import Cell
@@ -59,8 +59,8 @@ def experiment(runs: int, seeds: int = 5, name: str = "synthetic") -> Experiment
 
 
 def planned(made: Experiment) -> Plan:
-    grid = expand(made)
-    return Plan(grid, {cell: Status(cell, name_of(cell), "reuse") for cell in grid.cells})
+    resolved = Builder(made).resolved()
+    return Plan(resolved, {cell: Status(cell, name_of(cell), "reuse") for cell in resolved.cells})
 
 
 def name_of(cell: Cell) -> str:
@@ -170,7 +170,7 @@ def insert(database: sqlite3.Connection, plan: Plan, cell: Cell, run: str, where
         "INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, start_time,"
         " end_time, source_version, lifecycle_stage, artifact_uri, experiment_id)"
         " VALUES (?, ?, 'UNKNOWN', '', '', 'unknown', 'FINISHED', ?, ?, '', 'active', ?, ?)",
-        (run, cell_name(cell, plan.experiment), began, began + 1, uri, experiment),
+        (run, plan.name(cell), began, began + 1, uri, experiment),
     )
     texts = {"tags": tags_of(plan, cell), "params": settings_by_name(cell.model_dump(mode="json"))}
     for table, held in texts.items():

@@ -24,7 +24,6 @@ from pydantic import Field
 from contrastive.cells import plan as plans
 from contrastive.cells.plan import Plan
 from contrastive.cells.status import Status
-from contrastive.data import tokens
 from contrastive.experiment import load
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
@@ -127,7 +126,7 @@ def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -
 def share_prefixes(plan: Plan, devices: Engine) -> None:
     """What frozen blocks always give alike, computed before the cells that read it begin, a split on each device."""
     made = [
-        prefix.submit(reader, speed, tokens_folder(tokens.digest(reader.data, reader.encoder)), split, devices)
+        prefix.submit(reader, speed, tokens_folder(plan.token_key(reader)), split, devices)
         for reader, speed, split in stores(plan)
     ]
     for future in made:

@@ -88,10 +88,10 @@ def run(
 @app.command()
 def report(experiment: ExperimentFile) -> None:
     """Write the report again, from what MLflow holds."""
-    from flows.forecast import load
+    from contrastive.experiment.load import load
     from tasks.render import build_report
 
-    say(f"report: {build_report(load(experiment).name)}")
+    say(f"report: {build_report(load(experiment).experiment.name)}")
 
 
 @app.command()
@@ -169,9 +169,9 @@ def nightly(
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
-    from flows.forecast import check
+    from contrastive.experiment.load import load
 
-    check(panel)
+    load(panel)  # every mistake of the file, before anything heavy is imported
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
@@ -195,9 +195,9 @@ def bisect(
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
-    from flows.forecast import check
+    from contrastive.experiment.load import load
 
-    check(panel)
+    load(panel)  # every mistake of the file, before anything heavy is imported
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()

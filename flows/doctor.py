@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.config.cell import Data
-from contrastive.data import content_digest
+from contrastive.data import data_digest
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from contrastive.sources import locate
@@ -124,7 +124,7 @@ def model() -> Check:
 
 def data() -> Check:
     try:
-        digests = {source: content_digest(Data(source=source, test=1)) for source in SOURCES}
+        digests = {source: data_digest(Data(source=source, test=1)) for source in SOURCES}
     except (UserError, OSError) as error:
         return Check("data", False, str(error), REINSTALL)
     return Check("data", True, ", ".join(f"{source} ({digest[:8]})" for source, digest in digests.items()))

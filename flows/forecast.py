@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.cells import plan as plans
-from contrastive.cells.grid import expand
 from contrastive.cells.plan import Plan
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment, Resources
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.evaluation.needs import embedded
-from contrastive.experiment import load as experiment
 from contrastive.experiment.foreseen import Foreseen, foresee
+from contrastive.experiment.load import load
 from contrastive.planning import calibration, estimate
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
@@ -25,15 +24,6 @@ from flows import overhead
 from flows.terminal import say
 from tasks.engines import EngineName
 from tasks.engines.local import Places, places, room
-
-
-def load(path: Path) -> Experiment:
-    return experiment.load(path)
-
-
-def check(path: Path) -> None:
-    """Find every mistake of the file before anything heavy is imported."""
-    expand(load(path))
 
 
 def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> Foreseen:
@@ -86,7 +76,7 @@ def to_train(plan: Plan) -> list[Cell]:
 def calibrate(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], at(plan)
-    for cell in {tokens.digest(cell.data, cell.encoder): cell for cell in cells}.values():
+    for cell in {plan.token_key(cell): cell for cell in cells}.values():
         tokens.prepare(cell.data, cell.encoder, home())
     calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
 
@@ -160,7 +150,7 @@ def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
     """What frozen blocks give for a split, of all that the cells to train will read, each once."""
     splits = embedded(plan.experiment.evaluation)
     read = (store for cell in to_train(plan) for store in frozen_readers.stores(cell, plan.experiment.speed, splits))
-    return list({frozen_readers.read_by(*store): store for store in read}.values())
+    return list({frozen_readers.read_by(*store, plan.token_key(store[0])): store for store in read}.values())
 
 
 def busy(part: Part, on_gpu: bool) -> float:

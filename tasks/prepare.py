@@ -7,13 +7,12 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive.cells.plan import Plan, data_names
+from contrastive.cells.plan import Plan
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
-from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
-from contrastive.runs import store
+from contrastive.runs import cache, store
 from tasks import worker_calls
 from tasks.engines import Engine, WorkerLost
 from tasks.failures import infrastructure
@@ -59,12 +58,12 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
     Where no cell has usable data, that is an error; otherwise the cells whose data is bad fail one by one.
     """
-    cells = {tokens.digest(cell.data, cell.encoder): cell for cell in plan.statuses}
+    cells = {plan.token_key(cell): cell for cell in plan.statuses}
     errors: list[UserError | WorkerLost] = []
-    for digest, cell in cells.items():
-        if not store.finished(tokens_folder(digest)):
+    for key, cell in cells.items():
+        if not store.finished(tokens_folder(key)):
             try:
-                if prepare(cell, engine) != tokens_folder(digest):
+                if prepare(cell, engine) != tokens_folder(key):
                     raise UserError("the code or the data has changed since this grid was planned; run it again")
             except (UserError, WorkerLost) as error:
                 errors.append(error)
@@ -87,12 +86,8 @@ def known_references(plan: Plan) -> list[dict[str, Any]]:
 
 def data_folders(plan: Plan) -> dict[str, Path]:
     """Name of the data → tokens of it; those of the first cell, since a reference reads the texts alone."""
-    names, folders = data_names(plan.statuses), {}
-    for cell in plan.statuses:
-        if names[cell.data] not in folders:
-            folders[names[cell.data]] = tokens_folder(tokens.digest(cell.data, cell.encoder))
-    return folders
+    return {name: tokens_folder(key) for name, key in plan.data_keys().items()}
 
 
-def tokens_folder(digest: str) -> Path:
-    return store.home() / "cache" / "tokens" / digest
+def tokens_folder(key: str) -> Path:
+    return cache.place_of("tokens", key)

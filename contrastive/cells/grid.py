@@ -8,32 +8,23 @@ What a section means:
 - Two combinations that differ only in settings that their cells do not read are one row.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import product
-from math import prod
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
-from contrastive.config import registry
+from contrastive.cells.combinations import (
+    Overlay,
+    axis_names,
+    check_values,
+    combinations,
+    read_settings,
+    settings_of,
+)
+from contrastive.cells.names import ambiguous_axes, cell_name, labelled_row, names_of_data, read_by_cell, setting
 from contrastive.config.base import Settings
-from contrastive.config.cell import Cell, Tune
+from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
-from contrastive.config.objective import Objective
-
-Overlay = dict[str, Any]  # setting → checked value
-
-# What the other parts of a setting's model need before its own value can be checked alone.
-COMPANIONS: dict[str, dict[str, Any]] = {
-    "data": {"source": "package:any", "test": 1},
-    "encoder": {"model": "scratch:bert"},
-    "objective": {},
-    "training": {},
-}
-SYMBOLS = {"alpha": "α", "temperature": "τ"}
-SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
 
 
 @dataclass(frozen=True)
@@ -54,51 +45,97 @@ class GridSection:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Resolved:
+    """A checked experiment with all that follows from its text: found once, by `load`, and carried from there on."""
+
     experiment: Experiment
     sections: tuple[GridSection, ...]
     cells: tuple[Cell, ...]  # each once, first come first
 
+    @cached_property
+    def names(self) -> dict[Cell, str]:
+        usual = settings_of(self.experiment)
+        return {cell: cell_name(cell, usual) for cell in self.cells}
 
-def expand(experiment: Experiment) -> Grid:
-    """Every row of every section and every distinct cell, of an experiment that was checked."""
-    builder = Builder(experiment)
-    sections = tuple(GridSection(section, _rows(section, builder)) for section in experiment.sections)
-    return Grid(experiment, sections, tuple(cell for cells in builder.cells.values() for cell in cells))
+    @cached_property
+    def data_names(self) -> dict[Data, str]:
+        """How a report tells the data of cells apart."""
+        return names_of_data(self.cells)
+
+    @cached_property
+    def titles(self) -> dict[Cell, list[str]]:
+        """The titles of the sections that show a cell."""
+        shown: dict[Cell, dict[str, None]] = {}
+        for part in self.sections:
+            for cell in (cell for row in part.rows for cell in row.cells):
+                shown.setdefault(cell, {})[part.section.title] = None
+        return {cell: list(titles) for cell, titles in shown.items()}
 
 
-def count(section: Section) -> int:
-    """Combinations of a section before any is left out or found to be equal to another, without making them."""
-    axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
-    return axes + len(section.include)
+class Variant(NamedTuple):
+    """What a row of a section sets, without what its cells do not read."""
+
+    overlay: Overlay
+    is_baseline: bool
+    baseline: Overlay | None  # what the row beside it sets that is its baseline, if it has one
 
 
-def check_value(setting: str, value: Any) -> Any:
-    """The value as the schema stores it; raises pydantic's ValidationError."""
-    part = SETTINGS[setting]
-    return getattr(PARTS[part].model_validate(COMPANIONS[part] | {setting: value}, strict=True), setting)
+class Variants(NamedTuple):
+    """Those of one section; one that several combinations share comes once."""
 
-
-def axis_names(section: Section) -> tuple[str, ...]:
-    """Settings in which the rows of a section may differ."""
-    return tuple(dict.fromkeys([*section.axes, *(name for further in section.include for name in further)]))
+    rows: list[Variant]
+    unmatched: list[int]  # positions of the excludes that match no combination
 
 
 class Builder:
-    """Builds the cells of one experiment from overlays; equal parts and equal cells are built once."""
+    """Builds the cells of one experiment; what sections are made of, equal parts and equal cells are made once."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self.settings = flat(experiment)
+        self.experiment = experiment
+        self.settings = settings_of(experiment)
         self.seeds = experiment.seeds
+        self.sections: dict[int, Variants] = {}
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
         self.cells: dict[Cell, tuple[Cell, ...]] = {}  # the cell of the first seed → that of every seed
 
+    def resolved(self) -> Resolved:
+        """Every row of every section and every distinct cell, of an experiment that was checked."""
+        sections = tuple(
+            GridSection(section, _rows(section, self.variants(number).rows, self))
+            for number, section in enumerate(self.experiment.sections)
+        )
+        return Resolved(self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells))
+
+    def variants(self, number: int) -> Variants:
+        """What the rows of a section set: looked at when a file is checked, and then made to cells."""
+        if number not in self.sections:
+            section = self.experiment.sections[number]
+            kept, unmatched = combinations(section, self.settings)
+            self.sections[number] = Variants(list(self._distinct(section, kept)), unmatched)
+        return self.sections[number]
+
+    def _distinct(self, section: Section, kept: list[Overlay]) -> Iterator[Variant]:
+        baseline = check_values(section.baseline)
+        seen: set[tuple[Any, ...]] = set()
+        for overlay in kept:
+            beside = self.relevant(overlay | baseline) if baseline else None
+            variants = [Variant(self.relevant(overlay), False, beside)]
+            variants += [Variant(beside, True, None)] if beside is not None else []
+            for variant in variants:
+                key = (variant.is_baseline, *variant.overlay.items())
+                if key not in seen:
+                    seen.add(key)
+                    yield variant
+
     def relevant(self, overlay: Overlay) -> Overlay:
         """The overlay without the settings that its cell does not read, in one order."""
+        return {name: overlay[name] for name in self.reads(overlay) if name in overlay}
+
+    def reads(self, overlay: Overlay) -> tuple[str, ...]:
+        """Names of the settings that the cell of an overlay reads."""
         settings = self.settings
-        chosen = (overlay.get(name, settings[name]) for name in ("loss", "view", "level", "tune"))
-        return {name: overlay[name] for name in read_settings(*chosen) if name in overlay}
+        return read_settings(*(overlay.get(name, settings[name]) for name in ("loss", "view", "level", "tune")))
 
     def row(self, relevant: Overlay) -> tuple[Cell, ...]:
         """The canonical cells of a relevant overlay; ValidationError where its settings do not fit."""
@@ -127,208 +164,37 @@ class Builder:
         return self.parts[key]
 
 
-def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], list[int]]:
-    """The overlay of each combination, base included, and the positions of the excludes that match none.
-
-    `settings` are those of the experiment, which an exclude may name too.
-    """
-    base = _checked(section.base)
-    excludes = [_checked(exclude) for exclude in section.exclude]
-    by_names = _by_names(excludes)
-    values = [[check_value(name, value) for value in section.axes[name]] for name in section.axes]
-    found: list[Overlay] = []
-    matched: set[int] = set()
-    for combination in product(*values) if section.axes or not section.include else ():
-        overlay = base | dict(zip(section.axes, combination, strict=True))
-        matching = _matching(by_names, overlay, settings)
-        matched.update(matching)
-        if not matching:
-            found.append(overlay)
-    found += [base | _checked(further) for further in section.include]
-    return found, [number for number in range(len(excludes)) if number not in matched]
-
-
-def overlays(section: Section, builder: Builder) -> Iterator[tuple[Overlay, bool, Overlay | None]]:
-    """The relevant overlay of each row, whether it is a baseline, and that of its baseline if it has one; one that
-    several combinations share comes once."""
-    baseline = _checked(section.baseline)
-    seen: set[tuple[Any, ...]] = set()
-    for overlay in combinations(section, builder.settings)[0]:
-        own = builder.relevant(overlay | baseline) if baseline else None
-        for settings, is_baseline in ((overlay, False), (overlay | baseline, True)):
-            relevant = builder.relevant(settings)
-            key = (is_baseline, *relevant.items())
-            if key not in seen and (baseline or not is_baseline):
-                seen.add(key)
-                yield relevant, is_baseline, None if is_baseline else own
-
-
-def flat(experiment: Experiment) -> Overlay:
-    """Every setting of the experiment's own parts."""
-    return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
-
-
-@cache
-def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
-    """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
-    objective = Objective.model_construct(loss=loss, view=view, level=level)
-    terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
-    read = {"loss"} | {name for term in terms for name in losses[term].settings}
-    if "mlm" in terms:
-        read.add("mlm_weight")
-    if objective.compares():
-        view = view or objective.usual_view()
-        read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
-        if view == "layers" and level == "sentence":
-            read.discard("k")
-        if "ce" in terms:
-            read.add("alpha")
-    read |= {name for name, part in SETTINGS.items() if part != "objective"}
-    if tune.lora is not None or tune.last_blocks == 0:
-        read.discard("layer_decay")
-    if tune.last_blocks == 0:
-        read.discard("encoder_lr")
-    if not objective.has_heads():
-        read.discard("head_lr")
-    return tuple(name for name in SETTINGS if name in read)
-
-
-def cell_name(cell: Cell, experiment: Experiment | None = None) -> str:
-    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the experiment."""
-    objective, read = cell.objective, _read_by(cell)
-    view = registry.entries("contrastive.views", "VIEWS")[objective.view].settings if objective.view else ()
-    names = ["loss", "view", *view, "alpha", *Objective.model_fields]
-    shown = [
-        name
-        for name in dict.fromkeys(names)
-        if name in read
-        and getattr(objective, name) is not None
-        and (name in (*view, "loss", "view", "alpha") or getattr(objective, name) != _default(Objective, name))
-    ]
-    parts = [_with_name(name, short(name, getattr(objective, name))) for name in shown]
-    usual = flat(experiment) if experiment else {"tune": Tune()}
-    for name, value in usual.items():
-        if SETTINGS[name] != "objective" and name in read and (own := setting(cell, name)) != value:
-            parts.append(_with_name(name, short(name, own)))
-    return " · ".join([*parts, f"seed {cell.seed}"])
-
-
-def setting(cell: Cell, name: str) -> Any:
-    """The value of a setting; where the cell leaves it to its losses and view, what they take."""
-    value = getattr(getattr(cell, SETTINGS[name]), name)
-    if value is None and SETTINGS[name] == "objective":
-        taken = cell.objective.taken(name)
-        return taken.pop() if len(taken) == 1 else None
-    return value
-
-
-def short(name: str, value: Any) -> str:
-    """A value as a table or a label shows it."""
-    if name == "tune" and isinstance(value, Tune):
-        blocks, still = value.last_blocks, "" if value.frozen_dropout else ", still below"
-        if value.lora is not None:
-            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks{still}")
-        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks") + still
-    if name == "translators" and value is not None:
-        return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
-    if name == "sharding":
-        return "none" if value is None else value.removesuffix(".json").rsplit("/", 1)[-1].removeprefix("deepspeed:")
-    if value is None:
-        return "all" if name == "train" else "default"
-    if isinstance(value, float):
-        return repr(value).removesuffix(".0")
-    if isinstance(value, tuple):
-        return ",".join(short(name, item) for item in value)
-    if isinstance(value, BaseModel):
-        return " ".join(
-            f"{field}={short(field, item)}" for field, item in value if item != _default(type(value), field)
-        )
-    return str(value)
-
-
-def _rows(section: Section, builder: Builder) -> tuple[Row, ...]:
+def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[Row, ...]:
     names = axis_names(section)
-    found: dict[int, Row] = {}  # by the identity of the first cell, which the builder makes once
+    rows: dict[int, Row] = {}  # by the identity of the first cell, which the builder makes once
     baselines: dict[int, int] = {}  # the first cell of a row → that of its baseline
-    for overlay, baseline, own in overlays(section, builder):
+    for overlay, is_baseline, baseline in variants:
         cells = builder.row(overlay)
-        row = found.get(id(cells[0]))
-        if own is not None:
-            baselines.setdefault(id(cells[0]), id(builder.row(own)[0]))
+        row = rows.get(id(cells[0]))
+        if baseline is not None:
+            baselines.setdefault(id(cells[0]), id(builder.row(baseline)[0]))
         if row is None:
-            read = _read_by(cells[0])
+            read = read_by_cell(cells[0])
             axes = {name: setting(cells[0], name) for name in names if name in read}
-            found[id(cells[0])] = Row("", axes, baseline, cells)
-        elif baseline and not row.baseline:
-            found[id(cells[0])] = replace(row, baseline=True)
-    rows = sorted(found.values(), key=lambda row: not row.baseline)
-    places = {id(row.cells[0]): place for place, row in enumerate(rows)}
-    rows = [
-        row if row.baseline else replace(row, against=places.get(baselines.get(id(row.cells[0]), 0))) for row in rows
+            rows[id(cells[0])] = Row("", axes, is_baseline, cells)
+        elif is_baseline and not row.baseline:
+            rows[id(cells[0])] = replace(row, baseline=True)
+    return _labelled(section, _beside_baselines(list(rows.values()), baselines))
+
+
+def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
+    """Baselines first; each other row with the number of its own."""
+    ordered = sorted(rows, key=lambda row: not row.baseline)
+    numbers = {id(row.cells[0]): number for number, row in enumerate(ordered)}
+    return [
+        row if row.baseline else replace(row, against=numbers.get(baselines.get(id(row.cells[0]), 0)))
+        for row in ordered
     ]
-    ambiguous = {name for name in names if _ambiguous(name, {row.axes[name] for row in rows if name in row.axes})}
-    return tuple(_labelled(row, section, ambiguous) for row in rows)
 
 
-def _labelled(row: Row, section: Section, ambiguous: set[str]) -> Row:
-    cell, texts = row.cells[0], {}
-    for name in section.baseline if row.baseline else () if row.axes else ("loss", "view"):
-        if name not in row.axes and name in _read_by(cell):
-            texts[name] = short(name, setting(cell, name))
-    texts |= {name: _long(value) if name in ambiguous else short(name, value) for name, value in row.axes.items()}
-    axes = {name: value if isinstance(value, int | float | str) else texts[name] for name, value in row.axes.items()}
-    return replace(row, label=" · ".join(_with_name(name, text) for name, text in texts.items()), axes=axes)
-
-
-def _ambiguous(name: str, values: set[Any]) -> bool:
-    return len({short(name, value) for value in values}) < len(values)
-
-
-def _long(value: Any) -> str:
-    """Every setting of a part that is not at its default, for values whose short texts are equal."""
-    if not isinstance(value, BaseModel):
-        return repr(value)
-    changed = value.model_dump(mode="json", exclude_defaults=True)
-    nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
-    texts = [f"{name}={short(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
-    return " ".join([short("tune", value), *texts] if isinstance(value, Tune) else texts)
-
-
-def _with_name(name: str, text: str) -> str:
-    if name in SELF_EXPLAINING:
-        return text
-    symbol = SYMBOLS.get(name, name)
-    return f"{symbol}={text}"
-
-
-def _read_by(cell: Cell) -> tuple[str, ...]:
-    objective = cell.objective
-    return read_settings(objective.loss, objective.view, objective.level, cell.encoder.tune)
-
-
-def _default(model: type[BaseModel], name: str) -> Any:
-    return model.model_fields[name].default
-
-
-def _checked(settings: Mapping[str, Any]) -> Overlay:
-    return {name: check_value(name, value) for name, value in settings.items()}
-
-
-Excludes = dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]]  # names → values → positions of the excludes
-
-
-def _by_names(excludes: list[Overlay]) -> Excludes:
-    """Excludes that can be looked up: a thousand of them cost a combination no more than one."""
-    found: Excludes = {}
-    for number, exclude in enumerate(excludes):
-        names = tuple(sorted(exclude))
-        found.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
-    return found
-
-
-def _matching(excludes: Excludes, overlay: Overlay, settings: Overlay) -> list[int]:
-    """The positions of the excludes that match a combination."""
-    found: list[int] = []
-    for names, by_values in excludes.items():
-        found += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
-    return found
+def _labelled(section: Section, rows: list[Row]) -> tuple[Row, ...]:
+    ambiguous = ambiguous_axes(row.axes for row in rows)
+    shown = [
+        labelled_row(row.cells[0], row.axes, section.baseline if row.baseline else None, ambiguous) for row in rows
+    ]
+    return tuple(replace(row, label=label, axes=axes) for row, (label, axes) in zip(rows, shown, strict=True))

@@ -4,7 +4,6 @@ A setting at its default is left out, so that a new option changes no id; in exc
 meaning silently: `tests/contrastive/cells/test_identity.py` pins them, and `VERSION` is raised when one must change.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +13,9 @@ from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.config.registry import literal
-from contrastive.runs.fingerprint import canonical_json, code_digest
+from contrastive.data import transfer_data
+from contrastive.runs import fingerprint
+from contrastive.runs.fingerprint import code_digest
 from contrastive.sources import deepspeed_file, locate
 
 VERSION = 1
@@ -45,10 +46,10 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
 
     return {
         cell: {
-            "data": once(_data, cell.data),
-            "encoder": once(_encoder, cell.encoder),
-            "objective": once(_objective, cell.objective),
-            "training": once(_training, cell.training),
+            "data": once(_data_content, cell.data),
+            "encoder": once(encoder_content, cell.encoder),
+            "objective": once(_objective_content, cell.objective),
+            "training": once(_training_content, cell.training),
             "seed": cell.seed,
             "version": VERSION,
             "code": code_of(cell),
@@ -61,36 +62,38 @@ def _dump(part: Settings) -> dict[str, Any]:
     return part.model_dump(mode="json", exclude_defaults=True)
 
 
-def _objective(part: Objective) -> dict[str, Any]:
+def _objective_content(part: Objective) -> dict[str, Any]:
     """With the weights of its terms: what they follow from is no code of a stage. Words of others are their content."""
     named = _dump(part) | {"terms": part.terms()}
     if part.translators is not None:
-        named["translators"] = [locate.content_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
+        named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
     if part.view in literal("contrastive.views", "LEXICAL"):
         named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
     return named
 
 
-def _data(part: Data) -> dict[str, Any]:
+def _data_content(part: Data) -> dict[str, Any]:
     """Splits of their own are in the content's digest; their paths, like the source's, decide nothing."""
     own = ("validation", "test")
     named = {k: "own" if k in own and isinstance(v, str) else v for k, v in _dump(part).items() if k != "source"}
-    return named | {"content": data.content_digest(part)}
+    return named | {"content": data.data_digest(part)}
 
 
-def _training(part: Training) -> dict[str, Any]:
+def _training_content(part: Training) -> dict[str, Any]:
     """What DeepSpeed is told is its file's content, wherever that lies."""
     named = _dump(part)
-    return named | {"sharding": deepspeed_file.digest(named["sharding"])} if deepspeed_file.named(part) else named
+    return (
+        named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])} if deepspeed_file.named(part) else named
+    )
 
 
-def _encoder(part: Encoder) -> dict[str, Any]:
+def encoder_content(part: Encoder) -> dict[str, Any]:
     named = _dump(part)
     return named if part.model.startswith("scratch:") else named | {"model": locate.model_digest(part)}
 
 
 def cell_id(document: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:16]
+    return fingerprint.key("cell", **document)
 
 
 def code_of(cell: Cell) -> str:
@@ -99,20 +102,18 @@ def code_of(cell: Cell) -> str:
 
 def evaluation_key(evaluation: Evaluation) -> str:
     """Digest of how embeddings are measured: the settings, the code of what they name, and further data's content."""
-    from contrastive.data import transfer_data  # which reads the code's digest here
-
     posts = {how.partition(":")[0] for how in evaluation.post}
     named = (
         ("contrastive.evaluation.metrics", "METRICS", tuple(sorted(evaluation.metrics))),
         ("contrastive.evaluation.post", "POSTS", tuple(sorted(posts))),
     )
-    content = {
-        "version": EVALUATION_VERSION,
-        "code": code_digest(("contrastive.evaluation.evaluate",), named),
-        "settings": evaluation.model_dump(mode="json", exclude_defaults=True),
-        "transfer": [[transfer_data.digest(transfer, ""), *transfer.scores()] for transfer in evaluation.transfer],
-    }
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+    return fingerprint.key(
+        "evaluation",
+        version=EVALUATION_VERSION,
+        code=code_digest(("contrastive.evaluation.evaluate",), named),
+        settings=evaluation,
+        transfer=[[transfer_data.transfer_key(transfer, ""), *transfer.scores()] for transfer in evaluation.transfer],
+    )
 
 
 def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -1,56 +1,74 @@
 """A grid with what is to be done for each cell, and what the report has to know about it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from contrastive.cells.grid import Grid, cell_name, expand, short
+from contrastive.cells.grid import Resolved
 from contrastive.cells.identity import evaluation_key
+from contrastive.cells.projections import token_settings
 from contrastive.cells.sifted import sifted
 from contrastive.cells.status import Status, statuses, up_to_date
-from contrastive.config.cell import Cell, Data
+from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
+from contrastive.data import tokens
 from contrastive.runs import store
 
 
 @dataclass(frozen=True)
 class Plan:
-    grid: Grid
+    """A resolved experiment, and what the disk says of it: the state of each cell, and the keys of their tokens."""
+
+    resolved: Resolved
     statuses: dict[Cell, Status]
     kept: tuple[str, ...] = ()  # ids of runs of older code that stand in for today's
 
     @property
     def experiment(self) -> Experiment:
-        return self.grid.experiment
+        return self.resolved.experiment
 
     @property
     def to_do(self) -> list[Status]:
         return [status for status in self.statuses.values() if status.action != "reuse"]
 
     def name(self, cell: Cell) -> str:
-        return cell_name(cell, self.experiment)
+        return self.resolved.names[cell]
 
-    @cached_property
+    @property
     def sections(self) -> dict[Cell, list[str]]:
         """The titles of the sections that show a cell."""
-        found: dict[Cell, dict[str, None]] = {}
-        for part in self.grid.sections:
-            for row in part.rows:
-                for cell in row.cells:
-                    found.setdefault(cell, {})[part.section.title] = None
-        return {cell: list(titles) for cell, titles in found.items()}
+        return self.resolved.titles
+
+    def data_keys(self) -> dict[str, str]:
+        """Name of each data set → key of the tokens of the first cell that has it: the texts of all are the same."""
+        names, keys = self.resolved.data_names, dict[str, str]()
+        for cell in self.resolved.cells:
+            if names[cell.data] not in keys:
+                keys[names[cell.data]] = self.token_key(cell)
+        return keys
+
+    def token_key(self, cell: Cell) -> str:
+        """The key of a cell's tokens, made once for all cells that share them, of the data as it is by then."""
+        settings = token_settings(cell.data, cell.encoder)
+        if settings not in self._token_keys:
+            self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder)
+        return self._token_keys[settings]
+
+    @cached_property
+    def _token_keys(self) -> dict[Hashable, str]:
+        return {}
 
 
-def make(experiment: Experiment, *, keep_stale: bool = False) -> Plan:
-    grid = expand(experiment)
-    found = {status.cell: status for status in statuses(grid.cells, experiment.evaluation)}
+def make(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
+    evaluation = resolved.experiment.evaluation
+    by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}
     if not keep_stale:
-        return Plan(grid, found)
-    key = evaluation_key(experiment.evaluation)
-    kept = {cell: _keep(status, key) for cell, status in found.items() if status.older}
-    return Plan(grid, found | kept, tuple(status.id for status in kept.values()))
+        return Plan(resolved, by_cell)
+    key = evaluation_key(evaluation)
+    kept = {cell: _keep(status, key) for cell, status in by_cell.items() if status.older}
+    return Plan(resolved, by_cell | kept, tuple(status.id for status in kept.values()))
 
 
 def _keep(status: Status, key: str) -> Status:
@@ -60,19 +78,6 @@ def _keep(status: Status, key: str) -> Status:
     return replace(
         status, id=status.older, action="reuse" if measured else "evaluate", why=f"kept although {status.why}"
     )
-
-
-def data_names(cells: Iterable[Cell]) -> dict[Data, str]:
-    """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
-    texts = {cell.data: cell.data.model_copy(update={"max_length": 128}) for cell in cells}  # of whatever length
-    distinct = set(texts.values())
-    differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
-
-    def named(data: Data) -> str:
-        values = {name: getattr(data, name) for name in differing}
-        return ", ".join(str(v) if name == "source" else f"{name}={short(name, v)}" for name, v in values.items())
-
-    return {data: named(plain) for data, plain in texts.items()}
 
 
 def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
@@ -91,7 +96,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
 
 def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
     """The grid as the report reads it: sections, their rows, and the ids of the cells a row."""
-    names = data_names(plan.statuses)
+    names = plan.resolved.data_names
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return {
         "experiment": plan.experiment.model_dump(mode="json"),
@@ -114,10 +119,10 @@ def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
                     for row in part.rows
                 ],
             }
-            for part in plan.grid.sections
+            for part in plan.resolved.sections
         ],
         "references": references,
-        "data": sifted(names, plan.statuses, plan.experiment.evaluation.transfer),
+        "data": sifted(plan.data_keys(), plan.experiment.evaluation.transfer),
         "failed": {name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         "stale_kept": list(plan.kept),
     }

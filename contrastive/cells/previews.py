@@ -6,28 +6,24 @@ from pathlib import Path
 import numpy as np
 
 from contrastive.cells.plan import Plan
-from contrastive.config.cell import Cell, Data
-from contrastive.data import tokens
-from contrastive.runs import store
+from contrastive.cells.projections import same_texts
+from contrastive.config.cell import Data
+from contrastive.runs import cache, store
 
 LONGEST = 200  # characters
 
 
 def excerpts(plan: Plan) -> dict[str, str]:
     """Content id → beginning of each text in a picture of the grid, as far as its tokens are there."""
-    shown = [row.cells[0] for part in plan.grid.sections if part.section.show.tsne for row in part.rows]
+    shown = [row.cells[0] for part in plan.resolved.sections if part.section.show.tsne for row in part.rows]
     found: dict[str, str] = {}
     read: set[Data] = set()
     for cell in dict.fromkeys(shown):
-        texts = cell.data.model_copy(update={"max_length": 128})  # of whatever length
-        if texts not in read and store.finished(folder := tokens_of(cell)):
+        texts, folder = same_texts(cell.data), cache.place_of("tokens", plan.token_key(cell))
+        if texts not in read and store.finished(folder):
             read.add(texts)
             found |= beginnings(folder, plan.experiment.evaluation.picture_points)
     return dict(sorted(found.items()))
-
-
-def tokens_of(cell: Cell) -> Path:
-    return store.home() / "cache" / "tokens" / tokens.digest(cell.data, cell.encoder)
 
 
 def beginnings(folder: Path, points: int) -> dict[str, str]:

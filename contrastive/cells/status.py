@@ -77,7 +77,7 @@ class Older:
         for folder in folders:
             try:
                 config = store.read_json(folder / "config.json")
-                files, fields = dict(config["files"]), dict(flat(config["identity"]))
+                files, fields = dict(config["files"]), dict(flattened(config["identity"]))
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
             if store.damage(folder, "TRAINED") is not None:
@@ -90,7 +90,7 @@ class Older:
     def explain(self, cell: Cell, name: str, document: dict[str, Any]) -> Status:
         if not self.near:
             return Status(cell, name, "run")
-        fields = dict(flat(document))
+        fields = dict(flattened(document))
         shortened = self.near.get(canonical_json(fields))
         if shortened is not None and shortened[1]:
             return Status(cell, name, "stale", f"{shortened[1]} changed: {_shown(shortened[2])} → default")
@@ -109,10 +109,10 @@ class Older:
         return Status(cell, name, "run")
 
 
-def flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for name, value in document.items():
         if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{name}.")
+            yield from flattened(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 

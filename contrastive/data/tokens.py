@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from contrastive.config.cell import Data, Encoder
 from contrastive.data import tokenizer
 from contrastive.data.splits import SPLITS, Split
 from contrastive.errors import UserError
-from contrastive.runs import fingerprint, store
+from contrastive.runs import cache, fingerprint, store
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -68,38 +67,23 @@ class Tokens:
 
 def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
-    folder = home / "cache" / "tokens" / digest(data, encoder)
-    return once(folder, lambda unfinished: _make(data, encoder, unfinished))
+    folder = cache.place_of("tokens", token_key(data, encoder), home)
+    return cache.make_once(folder, lambda unfinished: _tokenise(data, encoder, unfinished))
 
 
-def once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """A folder that `make` fills, if it is not there whole. One process makes it."""
-    if store.finished(folder):
-        return folder
-    with store.locked(folder.with_suffix(".lock")):
-        if not store.finished(folder):
-            unfinished = folder.with_suffix(".unfinished")
-            for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
-                store.remove(rest)
-            unfinished.mkdir(parents=True)
-            make(unfinished)
-            store.mark(unfinished, "DONE")
-            os.replace(unfinished, folder)
-    return folder
-
-
-def digest(data: Data, encoder: Encoder) -> str:
+def token_key(data: Data, encoder: Encoder) -> str:
+    """The name of what the texts and labels of these data are to the tokenizer of this encoder."""
     kind, _, name = data.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     sizes = {name: value if isinstance(value, int | None) else "own" for name, value in data if name in SPLITS}
-    content = {
-        "content": datasets.content_digest(data),
-        "splits": sizes,
-        "max_length": data.max_length,
-        "tokenizer": tokenizer.digest(encoder),
-        "code": fingerprint.code_digest(("contrastive.data.tokens",), chosen),
-    }
-    return hashlib.sha256(fingerprint.canonical_json(content).encode()).hexdigest()[:16]
+    return fingerprint.key(
+        "tokens",
+        content=datasets.data_digest(data),
+        splits=sizes,
+        max_length=data.max_length,
+        tokenizer=tokenizer.tokenizer_digest(encoder),
+        code=fingerprint.code_digest(("contrastive.data.tokens",), chosen),
+    )
 
 
 def open(folder: Path) -> Tokens:
@@ -124,9 +108,9 @@ def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
     return TokenSplit(ids, offsets, labels, digests, others)
 
 
-def _make(data: Data, encoder: Encoder, folder: Path) -> None:
+def _tokenise(data: Data, encoder: Encoder, folder: Path) -> None:
     splits = datasets.load_splits(data)
-    fast = tokenizer.load(encoder, splits)
+    fast = tokenizer.tokenizer_of(encoder, splits)
     if data.max_length > fast.model_max_length and fast.model_max_length < UNLIMITED:
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
@@ -148,7 +132,7 @@ def _make(data: Data, encoder: Encoder, folder: Path) -> None:
         "sifted": {name: asdict(sifted) for name, sifted in splits.sifted.items()},
         "wordless": wordless,
         "merged": splits.merged,
-        "notes": [*splits.notes, *told(wordless)],
+        "notes": [*splits.notes, *notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", meta)
 
@@ -165,7 +149,7 @@ def write(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, 
     return _without_words(ids, offsets, special_ids(fast))
 
 
-def told(wordless: dict[str, int]) -> list[str]:
+def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
     return [f"{name}: {count} texts without any token of their own" for name, count in wordless.items() if count]
 
 

@@ -26,8 +26,7 @@ from contrastive.data.files import Rows
 from contrastive.data.splits import Sifted, Split, Splits
 from contrastive.data.tokens import TokenSplit
 from contrastive.errors import UserError
-from contrastive.runs import fingerprint, store
-from contrastive.sources import locate
+from contrastive.runs import cache, fingerprint, store
 
 OTHER = "other"
 
@@ -48,32 +47,32 @@ class Further:
         return {"scores": self.scores} | ({"subsets": np.array(self.subsets)} if self.subsets else {})
 
 
-def prepare(transfer: Transfer, prepared: Path, home: Path) -> Path:
+def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
     """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
-    folder = home / "cache" / "tokens" / digest(transfer, prepared.name)
-    with told(transfer):
-        return tokens.once(folder, lambda unfinished: _make(transfer, prepared, unfinished))
+    folder = cache.place_of("tokens", transfer_key(transfer, prepared.name), home)
+    with named_in_errors(transfer):
+        return cache.make_once(folder, lambda unfinished: _tokenise_transfer(transfer, prepared, unfinished))
 
 
-def digest(transfer: Transfer, own: str) -> str:
-    """`own` is the digest of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
-    content = content_digest(transfer)
+def transfer_key(transfer: Transfer, own: str) -> str:
+    """`own` is the key of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
+    content = transfer_digest(transfer)
     kind, _, name = transfer.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     code = fingerprint.code_digest(("contrastive.data.transfer_data",), chosen)
-    decides = {"content": content, "tokens": own, "code": code}
-    return hashlib.sha256(fingerprint.canonical_json(decides).encode()).hexdigest()[:16]
+    return fingerprint.key("transfer", content=content, tokens=own, code=code)
 
 
-def content_digest(transfer: Transfer) -> str:
+def transfer_digest(transfer: Transfer) -> str:
     """Digest of what the texts, their division and their truth follow from, wherever they lie."""
-    with told(transfer):
-        content = datasets.content(*_sources(transfer))
+    with named_in_errors(transfer):
+        content = datasets.content_of(*_sources(transfer))
     settings = transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
-    return locate.digest([content, settings | ({"test": "own"} if isinstance(transfer.test, str) else {})])
+    settings |= {"test": "own"} if isinstance(transfer.test, str) else {}
+    return fingerprint.key("transfer data", content=content, settings=settings)
 
 
-def open(folder: Path) -> Further:
+def open_transfer(folder: Path) -> Further:
     meta = store.read_json(folder / "meta.json")
     sides = {name: tokens.stored(folder, name, meta["partners"]) for name in meta["sides"]}
     scores = np.load(folder / "scores.npy") if meta["scored"] else None
@@ -81,7 +80,7 @@ def open(folder: Path) -> Further:
 
 
 @contextmanager
-def told(transfer: Transfer) -> Iterator[None]:
+def named_in_errors(transfer: Transfer) -> Iterator[None]:
     """Errors about the data name this transfer, and its settings instead of a cell's."""
     try:
         yield
@@ -98,9 +97,9 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
     return transfer.source, own
 
 
-def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
+def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
     meta = store.read_json(prepared / "meta.json")
-    fast = tokenizer.read("the prepared tokens", prepared / "tokenizer")
+    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
     notes: list[str] = []
     sifted: Mapping[str, Sifted] = {}
     merged: Mapping[str, list[str]] = {}
@@ -108,7 +107,7 @@ def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
     subsets: list[str] = []
     classes: tuple[str, ...] = ()
     if transfer.score is None:
-        divided, sides = _labelled(transfer)
+        divided, sides = _sides_of(transfer)
         classes, notes, sifted, merged = divided.labels, list(divided.notes), divided.sifted, divided.merged
     else:
         sides, scores, subsets = _scored(transfer)
@@ -128,12 +127,12 @@ def _make(transfer: Transfer, prepared: Path, folder: Path) -> None:
         "sifted": {name: asdict(one) for name, one in sifted.items()},
         "wordless": wordless,
         "merged": merged,
-        "notes": [*notes, *tokens.told(wordless)],
+        "notes": [*notes, *tokens.notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", made)
 
 
-def _labelled(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
+def _sides_of(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
     data = Data(
         source=transfer.source, text=transfer.text, label=transfer.label, train=transfer.train, test=transfer.test
     )
@@ -141,8 +140,8 @@ def _labelled(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
         divided = datasets.load_splits(data)
         return divided, {"train": divided.train, "test": divided.test}
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
-    pool = datasets.read(transfer.source, columns)
-    own = {name: datasets.read(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
+    pool = datasets.read_source(transfer.source, columns)
+    own = {name: datasets.read_source(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
     pairs: dict[str, tuple[str, str]] = {}
     divided = splits.divide(_as_one(pool, pairs), {name: _as_one(rows, pairs) for name, rows in own.items()}, data)
     sides = {"train": divided.train, "test": divided.test}
@@ -171,7 +170,7 @@ def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str
     if transfer.subset is not None:
         columns |= {"subset": transfer.subset}
     source, own = _sources(transfer)
-    rows = datasets.read(source, columns, own.get("test"))
+    rows = datasets.read_source(source, columns, own.get("test"))
     if len(set(rows.labels)) == 1:
         raise UserError(
             f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, and nothing goes along with a "

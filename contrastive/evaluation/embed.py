@@ -82,7 +82,10 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
         others = tuple(other for other in wanted.others if f"{name}.test/{other}" not in there)
         if others or f"{name}.test" not in there:
             embeddings |= embed_further(
-                embedder, name, transfer_data.open(transfer_data.prepare(transfer, prepared, home)), others
+                embedder,
+                name,
+                transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, home)),
+                others,
             )
     if folder is not None:
         places = {place(transfer, digest) for transfer, digest in wanted.transfer}

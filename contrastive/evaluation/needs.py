@@ -34,7 +34,7 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
 
     `own` is the digest of the cell's own tokens.
     """
-    transfer = tuple((transfer, transfer_data.digest(transfer, own)) for transfer in evaluation.transfer)
+    transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
     return Wanted(embedded(evaluation), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
 
 
@@ -53,7 +53,7 @@ def lacking(folder: Path, evaluation: Evaluation) -> bool:
     if not (folder / "TRAINED").exists():
         return False
     cell = cell_of(folder)
-    return wanted_by(evaluation, tokens.digest(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
+    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
 
 
 def cell_of(folder: Path) -> Cell:

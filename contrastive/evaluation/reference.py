@@ -4,16 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
-from contrastive.runs import store
-from contrastive.runs.fingerprint import code_digest
+from contrastive.runs import cache, fingerprint, store
 
 NAME = "TF-IDF + logistic regression"
 
 
 def cached(tokens: Path, home: Path) -> Path:
-    return home / "cache" / "references" / f"{tokens.name}-{code_digest(('contrastive.evaluation.reference',))}"
+    code = fingerprint.code_digest(("contrastive.evaluation.reference",))
+    return cache.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code), home)
 
 
 def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
@@ -23,7 +22,7 @@ def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
         scores = measure(tokens)
         store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
 
-    token_store.once(cached(tokens, home), make)
+    cache.make_once(cached(tokens, home), make)
     return known(tokens, home)
 
 

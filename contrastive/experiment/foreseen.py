@@ -6,13 +6,14 @@ from functools import cache
 from itertools import islice
 
 from contrastive import data as datasets
-from contrastive.cells.plan import Plan, data_names
+from contrastive.cells.plan import Plan
+from contrastive.cells.projections import same_texts
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data
+from contrastive.config.cell import Data
 from contrastive.config.evaluation import Evaluation
-from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.runs import store
+from contrastive.runs.cache import place_of
 
 MOST = 20  # divisions of data that are looked at: a plan is to stay quick
 ClassCounts = dict[str, dict[str, int]]  # split → class → texts
@@ -43,12 +44,12 @@ def foresee(plan: Plan, *, on_gpu: bool) -> Foreseen:
 
 def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     """Unusable data is an error where no other is usable; else the other cells can go on without its own."""
-    names, unusable, warnings = data_names(plan.statuses), list[str](), list[str]()
-    divisions = {plain(status.cell.data): status.cell for status in plan.to_do}
+    names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
+    divisions = {same_texts(status.cell.data): status.cell for status in plan.to_do}
     for cell in islice(divisions.values(), MOST):
         about = f"data {names[cell.data]}: " if names[cell.data] else ""
         try:
-            counts = class_counts(cell)
+            counts = class_counts(cell.data, plan.token_key(cell))
             warnings += [f"{about}{line}" for line in left_out(counts, plan.experiment.evaluation)] if counts else []
         except UserError as error:
             unusable.append(f"{about}{error}")
@@ -57,24 +58,18 @@ def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     return [], [f"{line} (its cells will fail)" for line in unusable] + warnings
 
 
-def plain(data: Data) -> Data:
-    """The same division of the same texts, of whatever length."""
-    return data.model_copy(update={"max_length": Data.model_fields["max_length"].default})
-
-
-def class_counts(cell: Cell) -> ClassCounts | None:
+def class_counts(data: Data, key: str) -> ClassCounts | None:
     """As they were noted when the tokens were prepared, or of the files; None of a hub's data, which is not fetched."""
-    digest = tokens.digest(cell.data, cell.encoder)
-    prepared = store.home() / "cache" / "tokens" / digest
+    prepared = place_of("tokens", key)
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return None if cell.data.source.startswith("hf:") else _divided(cell.data, digest)
+    return None if data.source.startswith("hf:") else _divided(data, key)
 
 
 @cache
-def _divided(data: Data, digest: str) -> ClassCounts:
-    """Of the files as the digest tells them: the command looks first, and then its flow in the same process."""
+def _divided(data: Data, key: str) -> ClassCounts:
+    """Of the files as the key tells them: the command looks first, and then its flow in the same process."""
     return datasets.load_splits(data).class_counts()
 
 

@@ -99,26 +99,26 @@ class Document:
         return line
 
 
-def read(text: str, name: str) -> Document:
+def read_document(text: str, name: str) -> Document:
     """Read a text; its syntax errors and repeated keys are in `problems`."""
     try:
         node = _composed(text)
     except yaml.MarkedYAMLError as error:
-        return _unread(name, *_syntax(error, text))
+        return _unreadable(name, *_syntax(error, text))
     except RecursionError:
-        return _unread(name, 1, "nested too deeply to be an experiment")
+        return _unreadable(name, 1, "nested too deeply to be an experiment")
     except _TooLarge:
-        return _unread(name, 1, TOO_LARGE)
+        return _unreadable(name, 1, TOO_LARGE)
     except yaml.reader.ReaderError as error:
         line = len(LINE_BREAK.findall(text, 0, error.position)) + 1
-        return _unread(name, line, f"the character #x{error.character:02x} cannot be in YAML")
+        return _unreadable(name, line, f"the character #x{error.character:02x} cannot be in YAML")
     except (ValueError, OverflowError) as error:  # of PyYAML at an escape such as "\\UFFFFFFFF"
-        return _unread(name, 1, f"not valid YAML ({error})")
+        return _unreadable(name, 1, f"not valid YAML ({error})")
     reading = _Reading(name)
     try:
-        data = None if node is None else _plain(node, reading, 0)
+        data = None if node is None else _plain_value(node, reading, 0)
     except RecursionError:
-        return _unread(name, 1, "aliases (*) make this file endless; write the values out")
+        return _unreadable(name, 1, "aliases (*) make this file endless; write the values out")
     return Document(data, node, reading.problems)
 
 
@@ -138,7 +138,7 @@ def _composed(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def _unread(name: str, line: int, message: str) -> Document:
+def _unreadable(name: str, line: int, message: str) -> Document:
     return Document(None, None, [Problem(name, line, message)])
 
 
@@ -152,12 +152,12 @@ class _Reading:
         self.problems.append(Problem(self.name, node.start_mark.line + 1, message))
 
 
-def _plain(node: yaml.Node, reading: _Reading, depth: int) -> Any:
+def _plain_value(node: yaml.Node, reading: _Reading, depth: int) -> Any:
     reading.nodes += 1
     if depth > DEEPEST or reading.nodes > LARGEST:
         raise RecursionError
     if isinstance(node, yaml.SequenceNode):
-        return tuple(_plain(item, reading, depth + 1) for item in node.value)
+        return tuple(_plain_value(item, reading, depth + 1) for item in node.value)
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, reading, depth)
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
@@ -190,7 +190,7 @@ def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str,
         if key.value in found:
             reading.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
         lines.setdefault(key.value, key.start_mark.line + 1)
-        found[key.value] = _plain(value, reading, depth + 1)
+        found[key.value] = _plain_value(value, reading, depth + 1)
     return found
 
 

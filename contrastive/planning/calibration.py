@@ -1,7 +1,5 @@
 """What this machine needs for a GFLOP, a call and a cell of an encoder: measured in seconds, kept for plans."""
 
-import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -15,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contrastive.cells.identity import evaluation_key
+from contrastive.cells.projections import calibration_settings
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.speed import Speed
 from contrastive.errors import UserError
 from contrastive.planning import cost
-from contrastive.runs import provenance, store
+from contrastive.runs import cache, fingerprint, provenance, store
 
 KINDS = 3  # of tuned parts that are timed, those that train least and most among them
 
@@ -36,13 +35,10 @@ class Calibration(NamedTuple):
 
 def place(cell: Cell, speed: Speed, device: str) -> Path:
     """Where the calibration of cells like this one is kept, on hardware like this."""
-    name = [
-        *(provenance.processor(), os.cpu_count(), device, speed.of(cell.training.sharding).kernels),
-        *(cell.encoder.model, cell.encoder.scratch and cell.encoder.scratch.model_dump()),
-        *(cell.training.threads, cell.training.precision),
-    ]
-    digest = hashlib.sha256(json.dumps(name).encode()).hexdigest()[:16]
-    return store.home() / "cache" / "calibration" / f"{digest}.json"
+    machine = {"processor": provenance.processor(), "cores": os.cpu_count(), "device": device}
+    kernels = speed.of(cell.training.sharding).kernels
+    key = fingerprint.key("calibration", machine=machine, kernels=kernels, cell=calibration_settings(cell))
+    return cache.place_of("calibration", f"{key}.json")
 
 
 def read(path: Path) -> Calibration | None:

@@ -18,6 +18,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation.needs import embedded
 from contrastive.runs import store
+from contrastive.runs.cache import place_of
 from contrastive.sources import locate
 from contrastive.sources.encoder_shape import cut
 
@@ -87,7 +88,7 @@ def sizes(encoder: Encoder) -> Sizes:
     path = _config(encoder.model)
     if path is None:
         return BASE
-    found = locate.read_json(encoder.model, path)
+    found = locate.read_model_json(encoder.model, path)
     try:
         return _sizes(found)
     except (KeyError, TypeError, ValueError) as error:
@@ -162,9 +163,8 @@ def texts(cell: Cell) -> Texts:
     """From the prepared tokens; before there are any, every text is taken for as long as it may be."""
     from contrastive.data import tokens
 
-    folder = store.home() / "cache" / "tokens"
     try:
-        folder = folder / tokens.digest(cell.data, cell.encoder)
+        folder = place_of("tokens", tokens.token_key(cell.data, cell.encoder))
         if store.finished(folder):
             offsets = {name: np.load(folder / f"{name}.offsets.npy") for name in ("train", "validation", "test")}
             return Texts({name: np.diff(each) for name, each in offsets.items()}, True)

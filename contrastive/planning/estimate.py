@@ -1,13 +1,20 @@
 """How long cells will take and how much memory: formulas (planning/cost.py), with what this machine needs for each of
 their amounts as a calibration measured it, corrected by what finished cells of this home took."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from contrastive.cells.identity import evaluation_key
+from contrastive.cells.projections import (
+    batch_settings,
+    calibration_settings,
+    expectations,
+    token_settings,
+    work_amounts,
+)
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.speed import Speed
@@ -16,19 +23,8 @@ from contrastive.planning.calibration import Calibration
 from contrastive.reuse import frozen_readers
 from contrastive.runs import claim, store
 
-# What finished cells are looked up by, the most alike first.
-ALIKE: tuple[Callable[[Cell], Hashable], ...] = (
-    lambda cell: cell.model_copy(update={"seed": 0}),
-    lambda cell: (cell.encoder, cell.objective.loss, cell.objective.view, *_how(cell)),
-    lambda cell: (cell.encoder, *_how(cell)),
-    lambda cell: cell.encoder.model,
-)
 # Seconds a GFLOP where nothing was measured: time grows with products alone, and finished cells say how fast.
 NOMINAL = Calibration("", cost.Work(0.02, 0.02, 0.0, 0.0, 0.0), 0.0, 600 * 2**20, 1.0, {})
-
-
-def _how(cell: Cell) -> tuple[Hashable, ...]:
-    return cell.training.threads, cell.training.precision, cell.training.processes
 
 
 class Seen(NamedTuple):
@@ -90,7 +86,7 @@ class Fit:
 
     def size(self, cell: Cell, stored: bool) -> float:
         """Seconds by the formulas alone."""
-        key = (*_kind(cell), stored)
+        key = (*work_amounts(cell), stored)
         if key not in self._sizes:
             embeds = frozen_readers.embeds(cell, self.speed)
             work = cost.work(cell, self.texts(cell), self.batches(cell), self.evaluation, stored, embeds)
@@ -129,7 +125,7 @@ class Fit:
         return own if ratio is None else max(0, int(ratio * (shared + own)) - shared)
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
-        if (key := _kind(cell)) not in self._memories:
+        if (key := work_amounts(cell)) not in self._memories:
             known, found = self.calibration(cell), cost.memory(cell, self.batches(cell))
             own = found.own - found.batch + int(known.batch * found.batch)
             self._memories[key] = known.base + found.shared, own
@@ -155,16 +151,16 @@ class Fit:
         return self._calibrations[path] or NOMINAL
 
     def texts(self, cell: Cell) -> cost.Texts:
-        key = (cell.data, cell.encoder.model, cell.encoder.scratch)
+        key = token_settings(cell.data, cell.encoder)
         if key not in self._texts:
             self._texts[key] = cost.texts(cell)
         return self._texts[key]
 
     def batches(self, cell: Cell) -> cost.Batches:
-        how = (cell.training.batch_size, cell.training.bucket, cell.training.token_budget)
-        key = (cell.data, cell.encoder.model, cell.encoder.scratch, *how)
-        if key not in self._batches:
-            self._batches[key] = cost.batches(self.texts(cell).splits["train"], *how)
+        if (key := batch_settings(cell)) not in self._batches:
+            training = cell.training
+            filled = training.batch_size, training.bucket, training.token_budget
+            self._batches[key] = cost.batches(self.texts(cell).splits["train"], *filled)
         return self._batches[key]
 
     def _ratio(self, cell: Cell) -> float | None:
@@ -182,7 +178,7 @@ class Fit:
         return next((ratio for ratio in known if ratio is not None), None)
 
     def _path(self, cell: Cell) -> Path:
-        key = (cell.encoder.model, cell.encoder.scratch, cell.training.sharding, *_how(cell))
+        key = (*calibration_settings(cell).values(), cell.training.sharding)
         if key not in self._paths:
             self._paths[key] = calibration.place(cell, self.speed, self.device)
         return self._paths[key]
@@ -202,17 +198,8 @@ class Fit:
         return median(rates) if rates else None
 
 
-def _kind(cell: Cell) -> tuple[Hashable, ...]:
-    """All of a cell that its amounts follow from."""
-    looks = cell.objective
-    return (
-        *(cell.data, cell.encoder, cell.training),
-        *(looks.loss, looks.view, looks.change, looks.level, looks.layers, looks.middle),
-    )
-
-
 def _keys(cell: Cell, kernels: str) -> Iterable[Hashable]:
-    return ((kernels, alike(cell)) for alike in ALIKE)
+    return ((kernels, alike) for alike in expectations(cell))
 
 
 def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:

@@ -4,6 +4,7 @@ they begin, so that what a process has read stays of use. Light."""
 import math
 from collections.abc import Hashable, Iterable
 
+from contrastive.cells.projections import shared_passes
 from contrastive.config.cell import Cell
 from contrastive.planning.estimate import Fit
 from contrastive.reuse import frozen_readers
@@ -32,7 +33,7 @@ def shared(cell: Cell, fit: Fit) -> Hashable:
     nothing = fit.speed.reuse == "none" or frozen_readers.used(cell, fit.speed)
     if nothing or cell.training.processes > 1 or cut(cell) == 0:
         return id(cell)
-    return cell.data, cell.encoder, cell.training, cell.seed, cut(cell)
+    return shared_passes(cell)
 
 
 def holds(group: list[Cell], fit: Fit, room: int | None) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable, Iterator
 
-from contrastive.config.cell import Cell, Tune
+from contrastive.cells.projections import frozen_output
+from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
-from contrastive.data import tokens
 from contrastive.sources.encoder_shape import cut
 
 
@@ -35,9 +35,6 @@ def stores(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[tuple[
         yield from ((*embedding(cell, speed), split) for split in splits)
 
 
-def read_by(cell: Cell, speed: Speed, split: str) -> Hashable:
-    """Equal for what is one store."""
-    begun = cell.seed if cell.encoder.model.startswith("scratch:") else None
-    encoder = cell.encoder.model_copy(update={"tune": Tune(), "pooling": "cls", "dropout": 0.0})  # all above the cut
-    training = cell.training.precision, cell.training.threads
-    return tokens.digest(cell.data, cell.encoder), encoder, cut(cell), training, begun, speed.reuse, split
+def read_by(cell: Cell, speed: Speed, split: str, tokens: str) -> Hashable:
+    """Equal for what is one store of the tokens with this key."""
+    return tokens, *frozen_output(cell).values(), speed.reuse, split

@@ -4,7 +4,6 @@ memory-mapped in full or half precision, and read by all cells, epochs and seeds
 A text is computed beside texts of its own length, not those of a batch: equal to a pass over a batch but for rounding.
 """
 
-import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +13,18 @@ import numpy as np
 import torch
 from numpy.lib.format import open_memmap
 
+from contrastive.cells.projections import frozen_output
 from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.speed import Speed
-from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen, onednn
 from contrastive.reuse import frozen_readers
-from contrastive.runs import store
-from contrastive.runs.fingerprint import canonical_json, code_digest
+from contrastive.runs import cache, fingerprint, store
 from contrastive.sources import locate
 from contrastive.sources.encoder_shape import cut
 from contrastive.views.batches import by_length, collate
 
-ABOVE = {"tune", "pooling", "dropout"}  # settings of an encoder that are of no block below the cut, which is named
 SPARE = 0.5  # of the free disk: a store that wants more is not made
 WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
@@ -58,25 +55,21 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
     folder = place(tokens.folder.name, cell, speed) / name
     if not store.finished(folder) and not room(split, cell.encoder, speed):
         return None
-    return token_store.once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
+    return cache.make_once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
 
 
-def place(digest: str, cell: Cell, speed: Speed) -> Path:
+def place(tokens: str, cell: Cell, speed: Speed) -> Path:
     """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
-    encoder, training = cell.encoder, cell.training
-    content = {
-        "tokens": digest,
-        "encoder": locate.model_digest(encoder),
-        "attention": encoder.model_dump(mode="json", exclude_defaults=True, exclude=ABOVE | {"model"}),
-        "seed": cell.seed if encoder.model.startswith("scratch:") else None,
-        "cut": cut(cell),
-        "training": training.model_dump(include={"precision", "threads"}),
-        "speed": speed.model_dump(include={"kernels", "reuse"}),
-        "device": "cuda" if torch.cuda.is_available() else "cpu",
-        "code": code_digest(("contrastive.reuse.frozen_store",)),
-    }
-    name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
-    return store.home() / "cache" / "prefix" / name
+    content = frozen_output(cell) | {"model": locate.model_digest(cell.encoder)}
+    key = fingerprint.key(
+        "frozen",
+        tokens=tokens,
+        cell=content,
+        speed=speed.model_dump(include={"kernels", "reuse"}),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        code=fingerprint.code_digest(("contrastive.reuse.frozen_store",)),
+    )
+    return cache.place_of("prefix", key)
 
 
 def room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:

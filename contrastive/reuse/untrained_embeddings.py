@@ -1,7 +1,6 @@
 """Embeddings of the training texts by the untrained encoder, from which some losses begin: computed once for all cells
 that share data and encoder."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from contrastive.cells import identity
+from contrastive.cells.projections import untrained_output
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
-from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.runs import fingerprint, store
+from contrastive.runs import cache, fingerprint
 from contrastive.sources.encoder_shape import cut
 
 
@@ -27,23 +26,21 @@ def embeddings(
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
 
-    folder = token_store.once(place(cell, tokens, speed), make)
+    folder = cache.make_once(place(cell, tokens, speed), make)
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
 def place(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
-    document = identity.identity(cell)
-    content = {
-        "tokens": tokens.folder.name,
-        "encoder": document["encoder"],
-        "read": cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
-        "seed": cell.seed if cell.encoder.model.startswith("scratch:") else None,
-        "training": cell.training.model_dump(include={"precision", "threads"}),
-        "speed": speed.model_dump(mode="json", exclude={"together"}),
-        "device": "cuda" if torch.cuda.is_available() else "cpu",
-        "code": fingerprint.code_digest(
+    content = untrained_output(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
+    key = fingerprint.key(
+        "untrained",
+        tokens=tokens.folder.name,
+        cell=content,
+        read=cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
+        speed=speed.model_dump(mode="json", exclude={"together"}),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        code=fingerprint.code_digest(
             ("contrastive.models.model", "contrastive.reuse.frozen_store", "contrastive.reuse.untrained_embeddings")
         ),
-    }
-    name = hashlib.sha256(fingerprint.canonical_json(content).encode()).hexdigest()[:16]
-    return store.home() / "cache" / "untrained" / name
+    )
+    return cache.place_of("untrained", key)

@@ -7,6 +7,7 @@ import math
 from functools import cache
 from typing import Any
 
+from contrastive.config.base import Settings
 from contrastive.config.registry import entries, module_file, parse
 
 # Rooms and modules that describe, name or store a result but do not compute it.
@@ -25,6 +26,15 @@ def canonical_json(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def key(kind: str, **content: Any) -> str:
+    """The name of what follows from this content and from nothing else: of a cell, a store, a calibration."""
+    return _hashed({"kind": kind, "content": content})
+
+
+def _hashed(content: Any) -> str:
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | str | int):
         return value
@@ -32,6 +42,8 @@ def _plain(value: Any) -> Any:
         if not math.isfinite(value):
             raise ValueError(f"{value} cannot be part of an identity")
         return int(value) if value.is_integer() else value
+    if isinstance(value, Settings):
+        return _plain(value.model_dump(mode="json", exclude_defaults=True))
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -42,8 +54,7 @@ def _plain(value: Any) -> Any:
 @cache
 def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
     """Digest of the code that `roots` can reach by import inside this project."""
-    files = code_files(roots, chosen)
-    return hashlib.sha256(canonical_json(files).encode()).hexdigest()[:16]
+    return _hashed(code_files(roots, chosen))
 
 
 @cache

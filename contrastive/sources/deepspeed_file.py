@@ -3,7 +3,6 @@
 Light: an experiment file is checked with it, so neither torch nor DeepSpeed is imported.
 """
 
-import hashlib
 import json
 from typing import Any
 
@@ -11,6 +10,7 @@ from contrastive import paths
 from contrastive.config.cell import Training
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief
+from contrastive.runs import fingerprint
 
 KIND = "deepspeed:"
 # What a file may say; the first decides how the state is shared, the others how it moves and what is said of it.
@@ -70,10 +70,9 @@ def _said(value: Any) -> Any:
     return {key: item for key, item in kept.items() if item != {} or value[key] == {}}
 
 
-def digest(sharding: str) -> str:
+def sharding_digest(sharding: str) -> str:
     """What the file says, wherever it lies and however it is laid out."""
-    content = json.dumps(settings(sharding), sort_keys=True)
-    return KIND + hashlib.sha256(content.encode()).hexdigest()[:16]
+    return KIND + fingerprint.key("deepspeed", **settings(sharding))
 
 
 def splits_weights(training: Training) -> bool:

@@ -3,7 +3,6 @@
 Light: a plan of thousands of cells calls it, so nothing heavy is imported and no model is loaded.
 """
 
-import hashlib
 import importlib.util
 import json
 import re
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from contrastive import paths
 from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError, brief
-from contrastive.runs import store
+from contrastive.runs import fingerprint, store
 
 VOCABULARIES = (
     "tokenizer.json",
@@ -136,11 +135,11 @@ def can_guess(encoder: Encoder) -> bool:
 def model_digest(encoder: Encoder) -> str:
     """What decides an encoder before training: the bytes of its files, a hub's commit, or scratch sizes."""
     if encoder.model.startswith("scratch:"):
-        return digest([encoder.model, scratch_sizes(encoder)])
-    return content_digest(encoder.model, MODEL_FILES)
+        return fingerprint.key("scratch", model=encoder.model, sizes=scratch_sizes(encoder))
+    return weights_digest(encoder.model, MODEL_FILES)
 
 
-def content_digest(model: str, files: tuple[str, ...]) -> str:
+def weights_digest(model: str, files: tuple[str, ...]) -> str:
     """What a model with weights is, wherever it lies: the bytes of its files, or a hub's commit."""
     return pinned(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
 
@@ -179,7 +178,7 @@ def has_convolution(encoder: Encoder) -> bool:
 
 
 def configuration(encoder: Encoder) -> dict[str, Any]:
-    return read_json(encoder.model, model_folder(encoder.model) / "config.json")
+    return read_model_json(encoder.model, model_folder(encoder.model) / "config.json")
 
 
 def scratch_sizes(encoder: Encoder) -> dict[str, int]:
@@ -191,18 +190,14 @@ def files_digest(folder: Path, patterns: tuple[str, ...]) -> str:
     found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
     for path in found:
         paths.check_file(path)
-    return digest([[path.name, store.digest_file(path)] for path in found])
-
-
-def digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return fingerprint.key("files", files=[[path.name, store.digest_file(path)] for path in found])
 
 
 def _whole(model: str, folder: Path) -> Path:
     """The folder, if it holds a model that can be loaded without running code of its authors."""
     wanted = {"config.json"}
     for index in folder.glob("model*.safetensors.index.json"):
-        wanted |= set(read_json(model, index).get("weight_map", {}).values())
+        wanted |= set(read_model_json(model, index).get("weight_map", {}).values())
     missing = sorted(name for name in wanted if not (folder / name).is_file())
     if missing:
         raise UserError(f"{model}: {', '.join(missing[:3])} is missing in {folder}")
@@ -214,7 +209,7 @@ def _whole(model: str, folder: Path) -> Path:
     return folder
 
 
-def read_json(model: str, path: Path) -> dict[str, Any]:
+def read_model_json(model: str, path: Path) -> dict[str, Any]:
     """What a JSON file of a model says."""
     paths.check_file(path)
     try:

@@ -23,7 +23,7 @@ def longest(model: str) -> int | None:
     folder = folder_here(model)
     if folder is None:
         return None
-    config, tokenizer = content(folder / "config.json"), content(folder / "tokenizer_config.json")
+    config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
     known = [positions(config), whole(tokenizer.get("model_max_length"))]
     return min((number for number in known if number is not None and number < UNLIMITED), default=None)
 
@@ -55,7 +55,7 @@ def cached(model: str) -> Path | None:
     return Path(found).parent if isinstance(found, str) else None
 
 
-def content(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

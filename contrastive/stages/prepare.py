@@ -24,6 +24,6 @@ def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wa
     for how in evaluation.post:
         locate.check_width(cell.encoder, how)
     for transfer in evaluation.transfer:
-        further = transfer_data.open(transfer_data.prepare(transfer, prepared, store.home()))
+        further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
         transfer_data.check(transfer, further.classes)
     return wanted_by(evaluation, prepared.name)

@@ -55,12 +55,13 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
 
 def check_panel(name: str, panel: Path) -> None:
     """What the experiment file tells already, before anything runs for minutes."""
-    experiment = load.load(panel)
-    names = panels.expected(experiment)
+    resolved = load.load(panel)
+    names = panels.expected(resolved)
     if name not in names:
         raise UserError(unknown(name, names))
-    if len(experiment.seeds) < FEWEST_SEEDS:
-        raise UserError(f"{panel} has {len(experiment.seeds)} of the three seeds that a comparison needs; add seeds")
+    seeds = resolved.experiment.seeds
+    if len(seeds) < FEWEST_SEEDS:
+        raise UserError(f"{panel} has {len(seeds)} of the three seeds that a comparison needs; add seeds")
 
 
 def unknown(name: str, names: Iterable[str]) -> str:

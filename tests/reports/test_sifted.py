@@ -85,7 +85,7 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
     assert plans.document(plan, [])["data"] == []  # nothing was prepared yet
     for cell in plan.statuses:
         prepared = tokens.prepare(cell.data, cell.encoder, home)
-        transfer_data.prepare(plan.experiment.evaluation.transfer[0], prepared, home)
+        transfer_data.prepare_transfer(plan.experiment.evaluation.transfer[0], prepared, home)
     sync.sync(plan, plans.document(plan, []))
     text = build("small", tracking.tracking_uri(home), home / "out").read_text()
     assert re.findall(r"\| source \|.*", text) == ["| source | 30 | 0 | 0 | 0 | 60 | 90 |"] * 2

@@ -37,7 +37,7 @@ def plan(home: Path) -> Plan:
     made = plans.make(planned)
     (status,) = made.statuses.values()
     folder = cell_folder(status.id, "ce", 0, 0.75)
-    measured(folder, evaluation_key(planned.evaluation), 0.75)
+    measured(folder, evaluation_key(planned.experiment.evaluation), 0.75)
     sync.sync(made, plans.document(made, []))
     assert sync.audit(made) == []
     return made
@@ -138,7 +138,7 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
     flip_behind_the_clock(folder_of(plan) / "scores.json")
-    assert plans.make(plan.experiment).to_do, "scores that cannot be read are measured again anyway"
+    assert plans.make(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
     assert [line.partition(": ")[2] for line in mend.set_back(plan)] == ["scores.json was changed"]
     assert not (folder_of(plan) / "DONE").exists()
 

@@ -38,7 +38,7 @@ class Translator(NamedTuple):
 
 def back_and_forth(texts: list[str], translators: Translators, device: torch.device) -> list[str]:
     """Each text in another language and back; the text itself where nothing comes back."""
-    there, back = (locate.content_digest(model, locate.TRANSLATOR_FILES) for model in translators)
+    there, back = (locate.weights_digest(model, locate.TRANSLATOR_FILES) for model in translators)
     returned_of = {text: stored for text in texts if (stored := _remembered.get((there, back, text))) is not None}
     if new := [text for text in dict.fromkeys(texts) if text not in returned_of]:
         foreign = translated(load_translator(translators[0], there, device), new)
@@ -78,7 +78,7 @@ def load_translator(model: str, digest: str, device: torch.device) -> Translator
 
     disable_progress_bar()
     folder = locate.model_folder(model, locate.TRANSLATOR_FILES)
-    tokens = tokenizer.read(model, folder)
+    tokens = tokenizer.read_tokenizer(model, folder)
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             loaded, report = AutoModelForSeq2SeqLM.from_pretrained(
@@ -109,7 +109,7 @@ class Rephrase:
 
     @cached_property
     def tokenizer(self) -> Any:
-        return tokenizer.read("the prepared tokens", self.tokens.tokenizer)
+        return tokenizer.read_tokenizer("the prepared tokens", self.tokens.tokenizer)
 
     def __call__(self, batch: Batch, translators: Translators) -> Batch:
         device = batch.input_ids.device

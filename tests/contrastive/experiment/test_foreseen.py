@@ -71,7 +71,7 @@ def test_too_few_texts_for_the_folds_are_told(text):
 def test_what_was_prepared_is_not_read_again(text, tmp_path):
     plan = plans.make(parse(text("aaaaaaabbb")))
     (cell,) = plan.statuses
-    folder = tmp_path / "home" / "cache" / "tokens" / tokens.digest(cell.data, cell.encoder)
+    folder = tmp_path / "home" / "cache" / "tokens" / tokens.token_key(cell.data, cell.encoder)
     folder.mkdir(parents=True)
     store.write_json(folder / "meta.json", {"class_counts": {"test": {"a": 4, "b": 0}}})
     store.mark(folder, "DONE")

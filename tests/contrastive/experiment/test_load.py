@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contrastive.cells import grid
 from contrastive.config import registry
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -21,7 +20,7 @@ from contrastive.config.objective import Objective
 from contrastive.errors import brief
 from contrastive.experiment import load as experiment
 from contrastive.experiment.load import ExperimentError, load, parse
-from contrastive.experiment.yaml_lines import read
+from contrastive.experiment.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -64,7 +63,7 @@ def mistakes(text: str) -> list[tuple[int, str]]:
 def test_what_embeddings_are_measured_by_is_read():
     further = f"{SPLITS}, vectors: [cls, 'layer:1:mean'], post: ['whiten:8'], transfer: [{TESTED}]"
     text = GOOD.replace(SPLITS, further).replace("test.accuracy", "transfer.reviews.accuracy")
-    read = parse(text.replace("show: {", "show: {transfer: true, ")).evaluation
+    read = parse(text.replace("show: {", "show: {transfer: true, ")).experiment.evaluation
     assert (read.vectors, read.post, read.transfer[0].scores()) == (
         ("cls", "layer:1:mean"),
         ("whiten:8",),
@@ -73,7 +72,7 @@ def test_what_embeddings_are_measured_by_is_read():
 
 
 def test_a_good_file_is_read_with_its_types():
-    good = parse(GOOD)
+    good = parse(GOOD).experiment
     assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
     assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
 
@@ -413,7 +412,7 @@ def test_every_sum_of_two_losses_is_read_or_refused():
         for loss in (f"{first}+{second}", f"ce+{first}+{second}"):
             text = GOOD.replace("loss: ce+supcon, view: topk_tokens", f"loss: {loss}").split("    axes:")[0]
             with contextlib.suppress(ExperimentError):
-                grid.expand(parse(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml"))
+                parse(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml")
 
 
 def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():
@@ -535,17 +534,19 @@ def test_windows_files_are_read(tmp_path):
 
 def test_scalars_are_those_of_yaml_1_2():
     text = GOOD.replace("  epochs: 2", "  head_lr: 1e-4\n  encoder_lr: 2E-5\n  weight_decay: .5\n  clip: 1")
-    training = parse(text.replace("name: good", "name: good\ndescription: on")).training
+    training = parse(text.replace("name: good", "name: good\ndescription: on")).experiment.training
     assert (training.head_lr, training.encoder_lr, training.weight_decay, training.clip) == (1e-4, 2e-5, 0.5, 1.0)
-    assert parse(text.replace("name: good", "name: good\ndescription: no")).description == "no"
-    assert parse(text.replace("name: good", "name: good\ndescription: 2024-01-01")).description == "2024-01-01"
+    assert parse(text.replace("name: good", "name: good\ndescription: no")).experiment.description == "no"
+    assert (
+        parse(text.replace("name: good", "name: good\ndescription: 2024-01-01")).experiment.description == "2024-01-01"
+    )
 
 
 def test_anchors_share_settings():
     text = GOOD.replace("evaluation:", "  - {title: Again, base: *base, axes: {k: [4]}}\nevaluation:").replace(
         "base: {", "base: &base {"
     )
-    first, second = parse(text).sections
+    first, second = parse(text).experiment.sections
     assert first.base == second.base
 
 
@@ -661,7 +662,7 @@ def test_a_grid_that_is_too_large_is_counted_not_made(sections, said):
 def test_the_limit_of_cells_is_that_of_the_file():
     section = "  - {title: T, axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}\n"
     assert "9 cells" in mistakes(HEAD + section + "resources: {most_cells: 8}\n")[0][1]
-    assert parse(HEAD + section + "resources: {most_cells: 9}\n").resources.most_cells == 9
+    assert parse(HEAD + section + "resources: {most_cells: 9}\n").experiment.resources.most_cells == 9
 
 
 def values(count: int) -> str:
@@ -747,12 +748,12 @@ def test_a_message_is_one_short_printable_line_whatever_the_names(text):
 
 @pytest.mark.parametrize(("written", "value"), [("1_000", 1000), ("12_345_678", 12_345_678), ("-1_000", -1000)])
 def test_thousands_may_be_grouped(written, value):
-    assert read(f"a: {written}", "x").data == {"a": value}
+    assert read_document(f"a: {written}", "x").data == {"a": value}
 
 
 @pytest.mark.parametrize("written", ["1_00", "2024_01", "1_0000", "_1_000", "1__000", "01_000"])
 def test_what_only_looks_like_groups_is_text(written):
-    assert read(f"a: {written}", "x").data == {"a": written}
+    assert read_document(f"a: {written}", "x").data == {"a": written}
 
 
 @pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
@@ -766,5 +767,5 @@ def test_a_number_as_text_is_no_name_of_a_split(name, number):
 
 
 def test_a_grouped_number_of_texts_is_that_number():
-    assert parse(ONE.replace("test: 50", "test: 1_000")).data.test == 1000
-    assert parse(ONE.replace("test: 50", "test: test1")).data.test == "test1"
+    assert parse(ONE.replace("test: 50", "test: 1_000")).experiment.data.test == 1000
+    assert parse(ONE.replace("test: 50", "test: test1")).experiment.data.test == "test1"

@@ -195,7 +195,10 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(
         cell_of(source, "scratch:bert", loss="ce", encoder={"scratch": {"layers": 3}}),
     ]
     assert models.cut(others[0]) == models.cut(others[1]) == 1
-    known = {cell: (place(cell), frozen_readers.read_by(cell, FULL, "train")) for cell in (*same, *others)}
+    known = {
+        cell: (place(cell), frozen_readers.read_by(cell, FULL, "train", opened(cell).folder.name))
+        for cell in (*same, *others)
+    }
     for one, two in combinations(known, 2):
         together = {one, two} <= set(same) or {one, two} == set(others[:2])
         assert [a == b for a, b in zip(known[one], known[two], strict=True)] == [together] * 2, (one, two)

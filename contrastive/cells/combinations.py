@@ -1,0 +1,112 @@
+"""The combinations of settings that a section asks for: products of its axes, and what it includes and excludes."""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from math import prod
+from typing import Any, Literal
+
+from contrastive.config import registry
+from contrastive.config.cell import Tune
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.objective import Objective
+
+Overlay = dict[str, Any]  # setting → checked value
+Excludes = dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]]  # names → values → positions of the excludes
+
+# What the other parts of a setting's model need before its own value can be checked alone.
+COMPANIONS: dict[str, dict[str, Any]] = {
+    "data": {"source": "package:any", "test": 1},
+    "encoder": {"model": "scratch:bert"},
+    "objective": {},
+    "training": {},
+}
+
+
+def check_value(setting: str, value: Any) -> Any:
+    """The value as the schema stores it; raises pydantic's ValidationError."""
+    part = SETTINGS[setting]
+    return getattr(PARTS[part].model_validate(COMPANIONS[part] | {setting: value}, strict=True), setting)
+
+
+def check_values(settings: Mapping[str, Any]) -> Overlay:
+    return {name: check_value(name, value) for name, value in settings.items()}
+
+
+def settings_of(experiment: Experiment) -> Overlay:
+    """Every setting of the experiment's own parts."""
+    return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
+
+
+def axis_names(section: Section) -> tuple[str, ...]:
+    """Settings in which the rows of a section may differ."""
+    return tuple(dict.fromkeys([*section.axes, *(name for further in section.include for name in further)]))
+
+
+def count_combinations(section: Section) -> int:
+    """Combinations of a section before any is left out or found to be equal to another, without making them."""
+    axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
+    return axes + len(section.include)
+
+
+def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], list[int]]:
+    """The overlay of each combination, base included, and the positions of the excludes that match none.
+
+    `settings` are those of the experiment, which an exclude may name too.
+    """
+    base = check_values(section.base)
+    excludes = [check_values(exclude) for exclude in section.exclude]
+    by_names = _by_names(excludes)
+    values = [[check_value(name, value) for value in section.axes[name]] for name in section.axes]
+    kept: list[Overlay] = []
+    matched: set[int] = set()
+    for combination in product(*values) if section.axes or not section.include else ():
+        overlay = base | dict(zip(section.axes, combination, strict=True))
+        matching = _matching(by_names, overlay, settings)
+        matched.update(matching)
+        if not matching:
+            kept.append(overlay)
+    kept += [base | check_values(further) for further in section.include]
+    return kept, [number for number in range(len(excludes)) if number not in matched]
+
+
+@cache
+def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
+    """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
+    objective = Objective.model_construct(loss=loss, view=view, level=level)
+    terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
+    read = {"loss"} | {name for term in terms for name in losses[term].settings}
+    if "mlm" in terms:
+        read.add("mlm_weight")
+    if objective.compares():
+        view = view or objective.usual_view()
+        read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
+        if view == "layers" and level == "sentence":
+            read.discard("k")
+        if "ce" in terms:
+            read.add("alpha")
+    read |= {name for name, part in SETTINGS.items() if part != "objective"}
+    if tune.lora is not None or tune.last_blocks == 0:
+        read.discard("layer_decay")
+    if tune.last_blocks == 0:
+        read.discard("encoder_lr")
+    if not objective.has_heads():
+        read.discard("head_lr")
+    return tuple(name for name in SETTINGS if name in read)
+
+
+def _by_names(excludes: list[Overlay]) -> Excludes:
+    """Excludes that can be looked up: a thousand of them cost a combination no more than one."""
+    found: Excludes = {}
+    for number, exclude in enumerate(excludes):
+        names = tuple(sorted(exclude))
+        found.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
+    return found
+
+
+def _matching(excludes: Excludes, overlay: Overlay, settings: Overlay) -> list[int]:
+    """The positions of the excludes that match a combination."""
+    found: list[int] = []
+    for names, by_values in excludes.items():
+        found += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
+    return found

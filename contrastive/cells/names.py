@@ -1,0 +1,131 @@
+"""How cells, their settings and values are named: in tables, in labels and in the names of runs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from contrastive.cells.combinations import Overlay, read_settings
+from contrastive.cells.projections import same_texts
+from contrastive.config import registry
+from contrastive.config.cell import Cell, Data, Tune
+from contrastive.config.experiment import SETTINGS
+from contrastive.config.objective import Objective
+
+SYMBOLS = {"alpha": "α", "temperature": "τ"}
+USUAL: Overlay = {"tune": Tune()}  # of a cell whose experiment is not known
+SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
+
+
+def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
+    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the usual settings."""
+    objective, read = cell.objective, read_by_cell(cell)
+    view = registry.entries("contrastive.views", "VIEWS")[objective.view].settings if objective.view else ()
+    names = ["loss", "view", *view, "alpha", *Objective.model_fields]
+    shown = [
+        name
+        for name in dict.fromkeys(names)
+        if name in read
+        and getattr(objective, name) is not None
+        and (name in (*view, "loss", "view", "alpha") or getattr(objective, name) != _default(Objective, name))
+    ]
+    parts = [_with_name(name, short(name, getattr(objective, name))) for name in shown]
+    for name, value in usual.items():
+        if SETTINGS[name] != "objective" and name in read and (own := setting(cell, name)) != value:
+            parts.append(_with_name(name, short(name, own)))
+    return " · ".join([*parts, f"seed {cell.seed}"])
+
+
+def setting(cell: Cell, name: str) -> Any:
+    """The value of a setting; where the cell leaves it to its losses and view, what they take."""
+    value = getattr(getattr(cell, SETTINGS[name]), name)
+    if value is None and SETTINGS[name] == "objective":
+        taken = cell.objective.taken(name)
+        return taken.pop() if len(taken) == 1 else None
+    return value
+
+
+def short(name: str, value: Any) -> str:
+    """A value as a table or a label shows it."""
+    if name == "tune" and isinstance(value, Tune):
+        blocks, still = value.last_blocks, "" if value.frozen_dropout else ", still below"
+        if value.lora is not None:
+            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks{still}")
+        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks") + still
+    if name == "translators" and value is not None:
+        return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
+    if name == "sharding":
+        return "none" if value is None else value.removesuffix(".json").rsplit("/", 1)[-1].removeprefix("deepspeed:")
+    if value is None:
+        return "all" if name == "train" else "default"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, tuple):
+        return ",".join(short(name, item) for item in value)
+    if isinstance(value, BaseModel):
+        return " ".join(
+            f"{field}={short(field, item)}" for field, item in value if item != _default(type(value), field)
+        )
+    return str(value)
+
+
+def labelled_row(
+    cell: Cell, axes: Mapping[str, Any], baseline: Mapping[str, Any] | None, ambiguous: set[str]
+) -> tuple[str, dict[str, Any]]:
+    """The label of a row, and its axes as a table shows them; `baseline` is what a row sets that is one."""
+    texts = {}
+    for name in baseline if baseline is not None else () if axes else ("loss", "view"):
+        if name not in axes and name in read_by_cell(cell):
+            texts[name] = short(name, setting(cell, name))
+    texts |= {name: _long(value) if name in ambiguous else short(name, value) for name, value in axes.items()}
+    shown = {name: value if isinstance(value, int | float | str) else texts[name] for name, value in axes.items()}
+    return " · ".join(_with_name(name, text) for name, text in texts.items()), shown
+
+
+def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The axes of a section of which two different values have the same short text."""
+    values: dict[str, set[Any]] = {}
+    for axes in rows:
+        for name, value in axes.items():
+            values.setdefault(name, set()).add(value)
+    return {name for name, seen in values.items() if len({short(name, value) for value in seen}) < len(seen)}
+
+
+def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
+    """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
+    texts = {cell.data: same_texts(cell.data) for cell in cells}
+    distinct = set(texts.values())
+    differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
+
+    def named(data: Data) -> str:
+        values = {name: getattr(data, name) for name in differing}
+        return ", ".join(str(v) if name == "source" else f"{name}={short(name, v)}" for name, v in values.items())
+
+    return {data: named(plain) for data, plain in texts.items()}
+
+
+def _long(value: Any) -> str:
+    """Every setting of a part that is not at its default, for values whose short texts are equal."""
+    if not isinstance(value, BaseModel):
+        return repr(value)
+    changed = value.model_dump(mode="json", exclude_defaults=True)
+    nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
+    texts = [f"{name}={short(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
+    return " ".join([short("tune", value), *texts] if isinstance(value, Tune) else texts)
+
+
+def _with_name(name: str, text: str) -> str:
+    if name in SELF_EXPLAINING:
+        return text
+    symbol = SYMBOLS.get(name, name)
+    return f"{symbol}={text}"
+
+
+def read_by_cell(cell: Cell) -> tuple[str, ...]:
+    """Names of the settings that a cell reads."""
+    objective = cell.objective
+    return read_settings(objective.loss, objective.view, objective.level, cell.encoder.tune)
+
+
+def _default(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].default

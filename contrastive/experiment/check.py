@@ -1,0 +1,209 @@
+"""What is wrong with single settings of an experiment, and with what it says beside its cells."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive.cells.combinations import axis_names, check_value
+from contrastive.config import registry
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.errors import UserError, brief_name
+from contrastive.experiment import schema
+from contrastive.experiment.messages import Finding, Place, explained, nearest, shown, unknown_in_cells
+from contrastive.sources import deepspeed_file
+from contrastive.sources.locate import TRANSLATOR_FILES, check_block, check_width, model_folder
+
+PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
+# Stands in for what is missing or wrong, so that the rest of the file can be checked too.
+PLACEHOLDERS: dict[str, Any] = {
+    "name": "x",
+    "source": "package:any",
+    "test": 1,
+    "model": "scratch:bert",
+    "title": "?",
+    "data": {"source": "package:any", "test": 1},
+    "encoder": {"model": "scratch:bert"},
+    "sections": ({"title": "?"},),
+}
+
+
+def single_values(experiment: Experiment) -> Iterator[Finding]:
+    """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
+    for part, name in (
+        ("data", "source"),
+        ("encoder", "model"),
+        ("objective", "translators"),
+        ("training", "sharding"),
+    ):
+        yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+    for number, section in enumerate(experiment.sections):
+        place: Place = ("sections", number)
+        maps: list[tuple[Place, Mapping[str, Any]]] = [
+            ((*place, "base"), section.base),
+            ((*place, "baseline"), section.baseline),
+        ]
+        for kind, further in (("include", section.include), ("exclude", section.exclude)):
+            maps += [((*place, kind, position), settings) for position, settings in enumerate(further)]
+        for where, settings in maps:
+            for name, value in settings.items():
+                yield from _value((*where, name), name, value)
+        for name, values in section.axes.items():
+            yield from _axis_values((*place, "axes", name), name, values)
+
+
+def _axis_values(place: Place, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield place, unknown_in_cells(name)
+        return
+    if not values:
+        yield place, "an empty axis; give it a value or leave it out"
+    for position, value in enumerate(values):
+        yield from _value((*place, position), name, value)
+    yield from (((*place, position), f"{shown(values[position])} is given twice") for position in _repeated(values))
+
+
+def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield place, unknown_in_cells(name)
+        return
+    try:
+        for text in _lookups(name, check_value(name, value)):
+            yield place, text
+    except ValidationError as error:
+        for where, message in explained(error, PARTS[SETTINGS[name]], {name: value}):
+            yield (*place, *where[1:]), message
+
+
+def _lookups(name: str, value: Any) -> Iterator[str]:
+    if name == "sharding":
+        yield from _unusable(value)
+        return
+    for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
+        if source.startswith("hf:") and not PINNED.fullmatch(source):
+            yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(source)}"
+        elif name == "translators":
+            yield from _not_here(source)
+    if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
+        packages = registry.entries("contrastive.data", "DATASETS")
+        package = value.removeprefix("package:")
+        if package not in packages:
+            yield f"no data of a package `{brief_name(package)}`" + nearest(package, packages)
+
+
+def _not_here(model: str) -> Iterator[str]:
+    """Why a model is not on this machine; one of a hub is fetched when it is needed."""
+    try:
+        if not model.startswith("hf:"):
+            model_folder(model, TRANSLATOR_FILES)
+    except UserError as error:
+        yield str(error)
+
+
+def _unusable(sharding: str | None) -> Iterator[str]:
+    """Why a file of DeepSpeed's cannot be used."""
+    try:
+        if sharding is not None and sharding.startswith(deepspeed_file.KIND):
+            deepspeed_file.settings(sharding)
+    except UserError as error:
+        yield str(error)
+
+
+def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
+    """What no single value shows: repeated seeds and titles, and tables of what is not there."""
+    for position in _repeated(experiment.seeds):
+        yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
+    if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
+        yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
+    yield from _evaluation(experiment)
+    for name in ("metrics", "splits", "vectors", "post"):
+        values = getattr(experiment.evaluation, name)
+        for position in _repeated(values):
+            yield ("evaluation", name, position), f"`{values[position]}` is given twice"
+    titles = [section.title for section in experiment.sections]
+    for number in _repeated(titles):
+        if titles[number] != PLACEHOLDERS["title"]:
+            yield ("sections", number, "title"), f"another section has the title {shown(titles[number])} too"
+    evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
+    there = evaluated(experiment.evaluation) if evaluation_is_sound else None
+    for number, section in enumerate(experiment.sections):
+        yield from _table(("sections", number), section, experiment.evaluation, there)
+
+
+def _evaluation(experiment: Experiment) -> Iterator[Finding]:
+    """What is not there to be measured with: blocks of the encoder, a package, further data of that name."""
+    place: Place = ("evaluation",)
+    evaluation = experiment.evaluation
+    if evaluation.picture == "umap" and find_spec("umap") is None:
+        yield (*place, "picture"), "umap is not installed: `pip install umap-learn`"
+    for position, name in enumerate(evaluation.vectors):
+        if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
+            try:
+                check_block(experiment.encoder, name)
+            except UserError as error:
+                yield (*place, "vectors", position), str(error)
+    for position, how in enumerate(evaluation.post):
+        if not experiment.encoder.model.startswith("hf:"):
+            try:
+                check_width(experiment.encoder, how)
+            except UserError as error:
+                yield (*place, "post", position), str(error)
+    names = [transfer.name for transfer in evaluation.transfer]
+    for position in _repeated(names):
+        yield (*place, "transfer", position, "name"), f"other further data has the name {names[position]} too"
+    for position, transfer in enumerate(evaluation.transfer):
+        yield from (((*place, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
+
+
+def _has_validation(experiment: Experiment) -> bool:
+    sections = (name for section in experiment.sections for name in (*section.base, *section.axes))
+    return experiment.data.validation != 0 or "validation" in sections
+
+
+def evaluated(evaluation: Evaluation) -> list[str]:
+    """Names of the scores of the vectors that trained."""
+    scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
+    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
+    return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
+
+
+def _table(place: Place, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
+    """What a table shows that is not there; `there` are the names of the scores, where these are known."""
+    table, place = section.show.table, (*place, "show", "table")
+    axes = axis_names(section)
+    for side in ("rows", "columns"):
+        name = getattr(table, side)
+        if name is not None and name not in axes:
+            yield (*place, side), f"`{brief_name(name)}` is not an axis of this section" + nearest(name, axes)
+    if table.columns is not None and table.columns == table.rows:
+        yield (*place, "columns"), f"`{brief_name(table.columns)}` names the rows already"
+    if there is None:
+        return
+    if section.show.transfer and not evaluation.transfer:
+        yield (*place[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
+    known = set(there) if len(table.values) > 1 else there
+    for position, value in enumerate(table.values):
+        if value not in known:
+            yield (*place, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest(value, there)
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[int]:
+    """The positions of the values that stand before already."""
+    seen = set()
+    for position, value in enumerate(values):
+        if (key := _key(value)) in seen:
+            yield position
+        seen.add(key)
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that say the same: 1 and 1.0 do, 1 and true do not."""
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    if isinstance(value, Mapping):
+        return frozenset((name, _key(inner)) for name, inner in value.items())
+    return isinstance(value, bool), value

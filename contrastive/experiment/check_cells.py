@@ -1,0 +1,147 @@
+"""What is wrong with the cells of an experiment: settings that are right alone and wrong together, or read by none."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive.cells.combinations import Overlay, count_combinations
+from contrastive.cells.grid import Builder, Variant
+from contrastive.config import registry
+from contrastive.config.cell import Encoder, Scratch, Training, misfit
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.config.objective import Objective
+from contrastive.errors import UserError
+from contrastive.experiment.messages import Finding, Place, listed
+from contrastive.sources import deepspeed_file, positions
+from contrastive.sources.locate import can_guess
+
+SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
+# Why no cell reads a setting that no loss and no view names, or that these read only at times.
+UNREAD = {
+    "view": "no loss there compares vectors",
+    "alpha": "it weighs further terms against ce, and no loss there has both",
+    "mlm_weight": "it is for mlm",
+    "k": "it is for topk_tokens, cluster, and layers at level token",
+    "layer_decay": "the encoder is frozen there, or has adapters, which all train at one rate",
+    "encoder_lr": "the encoder is frozen there",
+    "head_lr": "no loss there has a head",
+}
+
+
+def too_many(experiment: Experiment) -> Iterator[Finding]:
+    """More cells than anybody means to train. They are counted, since to make them would take hours and all memory."""
+    counts = [count_combinations(section) for section in experiment.sections]
+    cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
+    if cells <= most:
+        return
+    number = counts.index(max(counts))
+    parts = [f"{name} {len(values)}" for name, values in experiment.sections[number].axes.items()]
+    parts += [f"include {length}"] if (length := len(experiment.sections[number].include)) else []
+    yield (
+        ("sections", number),
+        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells, before `exclude`, and at most "
+        f"{most} are taken; the most are here: {listed(parts)} values. Give fewer, or raise resources.most_cells",
+    )
+
+
+def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Settings that are right alone and wrong together, in the sections that are right so far."""
+    wrong = {place[:2] if place[0] == "sections" else place[:1] for place, _ in findings if place[2:3] not in SHOWN}
+    if wrong & {("encoder",), ("objective",)}:
+        return
+    sound, read = not wrong, set[str]()
+    for number, section in enumerate(builder.experiment.sections):
+        place: Place = ("sections", number)
+        if place in wrong:
+            continue
+        rows, unmatched = builder.variants(number)
+        yield from (((*place, "exclude", position), "matches no combination") for position in unmatched)
+        if not rows:
+            yield place, "`exclude` leaves no combination"
+        refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
+        yield from ((place, text) for text in refused)
+        sound = sound and not refused
+        every = _settings_read(builder, rows)
+        if not refused:
+            yield from _unread(_given(place, section), every)
+            baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
+            yield from _unread(_objective((*place, "baseline"), section.baseline), baselines)
+        read |= every
+    if sound:
+        own = builder.experiment.objective.model_dump(exclude_unset=True)
+        yield from _unread(_objective(("objective",), own), read)
+
+
+def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
+    """The settings that the cells of these rows read."""
+    return set().union(*{builder.reads(row.overlay) for row in rows})
+
+
+def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
+    try:
+        parts = builder.build(overlay)
+        encoder, longest = parts["encoder"], parts["data"].max_length
+    except ValidationError as error:
+        for item in error.errors():
+            reason = str(item.get("ctx", {}).get("error", item["msg"]))
+            yield f"{reason} (drop this combination with `exclude`, or mend it)"
+        return
+    reason = misfit(parts["data"], encoder, parts["objective"], parts["training"])
+    reason = reason or _cannot_guess(encoder, parts["objective"])
+    if reason := reason or _cannot_split(parts["objective"], parts["training"]):
+        yield f"{reason} (drop this combination with `exclude`, or mend it)"
+    used = builder.relevant(builder.settings | overlay)
+    if used.get("k", 0) > longest:
+        yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
+    most = positions.longest(encoder.model)
+    if most is not None and longest > most:
+        yield f"data.max_length is {longest}, and {encoder.model} takes at most {most} tokens: lower data.max_length"
+    if encoder.model.startswith("scratch:"):
+        blocks = (encoder.scratch or Scratch()).layers
+        wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
+        if max(wanted) >= blocks:
+            yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Finding]:
+    """Settings that no cell reads, such as a queue where no loss has one."""
+    tables = (("losses", "LOSSES"), ("views", "VIEWS"))
+    entries = [line for kind, table in tables for line in registry.entries(f"contrastive.{kind}", table).values()]
+    for place, name in given:
+        if name not in read:
+            readers = ", ".join(line.name for line in entries if name in line.settings)
+            reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
+            yield place, f"no cell here reads this setting: {reason}"
+
+
+def _given(place: Place, section: Section) -> Iterator[tuple[Place, str]]:
+    """The settings by which a section's cells are to differ, and those of its objective."""
+    yield from _objective((*place, "base"), section.base)
+    yield from (((*place, "axes", name), name) for name in section.axes)
+    for number, further in enumerate(section.include):
+        yield from _objective((*place, "include", number), further)
+
+
+def _objective(place: Place, settings: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Those that are not what they would be anyway."""
+    for name, value in settings.items():
+        if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
+            yield (*place, name), name
+
+
+def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
+    if "mlm" not in objective.terms() and not (objective.compares() and objective.view == "contextual"):
+        return ""
+    try:
+        able = can_guess(encoder)
+    except UserError:  # said where the model is looked up
+        return ""
+    return "" if able else f"{encoder.model} has no head that guesses hidden words, which mlm and contextual need"
+
+
+def _cannot_split(objective: Objective, training: Training) -> str:
+    try:
+        return deepspeed_file.misfit(objective, training)
+    except UserError:  # said where the file is looked up
+        return ""

@@ -1,0 +1,109 @@
+"""A cell of every setting, and another value for each, under settings with which it matters."""
+
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
+
+TEXTS = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
+
+
+def make(source: str, **changes: object) -> Cell:
+    """A cell in which, but for `changes`, every setting of the parts is spelled out or at its default."""
+    parts: dict[str, dict[str, object]] = {
+        "data": {"source": source, "test": 10},
+        "encoder": {"model": "scratch:bert"},
+        "objective": {"loss": "ce+supcon"},
+        "training": {},
+    }
+    seed = changes.pop("seed", 0)
+    for dotted, value in changes.items():
+        part, name = dotted.split("__")
+        parts[part][name] = value
+    return Cell(
+        data=Data(**parts["data"]),
+        encoder=Encoder(**parts["encoder"]),
+        objective=Objective(**parts["objective"]),
+        training=Training(**parts["training"]),
+        seed=seed,
+    ).canonical()
+
+
+THERE_AND_BACK = ("hf:owner/en-de@" + "0" * 40, "hf:owner/de-en@" + "1" * 40)
+SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
+# field → (settings under which it matters, another value)
+MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
+    "data.text": ({}, "label"),
+    "data.label": ({}, "text"),
+    "data.positive": ({}, "text"),
+    "data.negative": ({"data__positive": "text"}, "label"),
+    "data.train": ({}, 20),
+    "data.validation": ({}, 5),
+    "data.test": ({}, 11),
+    "data.max_length": ({}, 64),
+    "encoder.model": ({}, "scratch:deberta-v2"),
+    "encoder.tune": ({}, {"last_blocks": 1}),
+    "encoder.tune.last_blocks": ({"encoder__tune": {"last_blocks": 1}}, {"last_blocks": 2}),
+    "encoder.tune.frozen_dropout": (
+        {"encoder__tune": {"last_blocks": 1}},
+        {"last_blocks": 1, "frozen_dropout": False},
+    ),
+    "encoder.tune.lora": ({"encoder__tune": {"last_blocks": 1}}, {"lora": {}}),
+    "encoder.tune.lora.r": ({"encoder__tune": {"lora": {}}}, {"lora": {"r": 4}}),
+    "encoder.tune.lora.alpha": ({"encoder__tune": {"lora": {}}}, {"lora": {"alpha": 32}}),
+    "encoder.tune.lora.dropout": ({"encoder__tune": {"lora": {}}}, {"lora": {"dropout": 0.1}}),
+    "encoder.tune.lora.targets": ({"encoder__tune": {"lora": {}}}, {"lora": {"targets": ["query"]}}),
+    "encoder.pooling": ({}, "mean"),
+    "encoder.dropout": ({}, 0.2),
+    "encoder.attention_dropout": ({}, 0.0),
+    "encoder.scratch": ({}, {"layers": 1}),
+    "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
+    "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
+    "encoder.scratch.heads": ({"encoder__scratch": {}}, {"heads": 4}),
+    "encoder.scratch.vocabulary": ({"encoder__scratch": {}}, {"vocabulary": 500}),
+    "objective.loss": ({}, "supcon"),
+    "objective.view": ({}, "one_stage"),
+    "objective.alpha": ({}, 0.5),
+    "objective.mlm_weight": ({"objective__loss": "ce+mlm"}, 1.0),
+    "objective.temperature": ({}, 0.07),
+    "objective.beta": ({"objective__loss": "ce+dscl"}, 2.0),
+    "objective.sigma": ({"objective__loss": "ce+dclw"}, 2.0),
+    "objective.chunk": ({}, 64),
+    "objective.rate": ({"objective__loss": "clear"}, 0.4),
+    "objective.change": ({"objective__loss": "simcse", "objective__view": "consert"}, "dropout"),
+    "objective.queue": ({"objective__loss": "moco"}, 8),
+    "objective.projector": ({"objective__loss": "byol"}, 8),
+    "objective.projection": ({"objective__loss": "byol"}, 8),
+    "objective.prototypes": ({"objective__loss": "swav"}, 8),
+    "objective.redundancy": ({"objective__loss": "barlow"}, 0.1),
+    "training.micro_batch": ({}, 4),
+    "objective.k": ({"objective__view": "topk_tokens"}, 5),
+    "objective.clusters": ({"objective__view": "cluster"}, 3),
+    "objective.layers": ({"objective__view": "layers", "objective__layers": [0]}, [1]),
+    "objective.level": ({"objective__view": "layers", "objective__layers": [0]}, "token"),
+    "objective.middle": ({"objective__view": "multiview"}, 1),
+    "objective.translators": ({"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}, SAME),
+    "training.epochs": ({}, 4),
+    "training.batch_size": ({}, 8),
+    "training.accumulate": ({}, 2),
+    "training.head_lr": ({}, 1e-3),
+    "training.encoder_lr": ({}, 1e-3),
+    "training.layer_decay": ({}, 0.9),
+    "training.weight_decay": ({}, 0.1),
+    "training.warmup": ({}, 0.2),
+    "training.schedule": ({}, "cosine"),
+    "training.clip": ({}, 0),
+    "training.precision": ({}, "bf16"),
+    "training.bucket": ({}, 1),
+    "training.token_budget": ({}, 4096),
+    "training.order_seed": ({}, 0),  # also where it is the cell's own: another seed of the cell keeps it
+    "training.threads": ({}, 2),
+    "training.processes": ({}, 2),
+    "training.sharding": ({}, "fsdp"),
+    "seed": ({}, 1),
+}
+
+
+def mutated(source: str, field: str, **base: object) -> tuple[Cell, Cell]:
+    """Two cells that differ in one setting."""
+    settings, value = MUTATIONS[field]
+    key = "seed" if field == "seed" else "__".join(field.split(".")[:2])
+    return make(source, **base | settings), make(source, **base | settings | {key: value})
