@@ -18,7 +18,7 @@ from reports.claims.numbers import Numbers
 from reports.claims.prose import prose, worded
 from reports.claims.tables import captions, tables
 from reports.findings import findings, tested
-from reports.markdown import bare, heading, number, plain
+from reports.markdown import PAGE, heading, number, plain
 
 TEMPLATE = Path(__file__).parents[1] / "templates" / "report.md.j2"
 LITERAL = re.compile(r'\{\{ say\("((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\) \}\}')
@@ -67,8 +67,10 @@ class Document:
             self.parts[-1] = self.parts[-1][:below]
         frame = numbers.comparisons
         values = [heading(value) for value in frame["value"].unique()]
-        self.names = [plain(one) for one in [*frame["label"].unique(), *numbers.titles]] + values
-        self.names += [bare(name) for name in self.names]  # as a picture names it
+        named = [*frame["label"].unique(), *numbers.titles]
+        self.names = [plain(one) for one in named] + values
+        # as a picture names them
+        self.names += [PAGE.text(one) for one in named] + [heading(value, PAGE) for value in frame["value"].unique()]
 
     def word(self, english: str) -> str:
         """A fixed text of the template in the language of this report."""
