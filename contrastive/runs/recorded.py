@@ -62,9 +62,9 @@ class RecordedGrid:
     experiment: Experiment
     sections: list[RecordedSection]
     references: list[Reference]
-    failed: dict[str, str]  # cell → why
-    stale_kept: list[str]  # cells of older code that stand in for today's
     data: list[DataCounts] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # cell → why
+    stale_kept: list[str] = field(default_factory=list)  # cells of older code that stand in for today's
 
     def document(self) -> dict[str, Any]:
         """As grid.json holds it."""
@@ -85,7 +85,7 @@ class Predicted:
     """What `ablate plan` says of a cell before it runs."""
 
     seconds: float
-    memory_bytes: float
+    memory_bytes: int | float
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ def row(label: str, cells: list[str], against: int | None = 0, data: str = "", *
     return RecordedRow(label, axes, against is None, data, cells, seeds, against, settings)
 
 
-def section(rows: list[RecordedRow], values: tuple[str, ...], /, title: str = "A section", **table: Any) -> RecordedSection:
+def section(
+    rows: list[RecordedRow], values: tuple[str, ...], /, title: str = "A section", **table: Any
+) -> RecordedSection:
     show = Show.model_validate({"table": {"values": values} | table})
     return RecordedSection(title, "", show, rows)
 
@@ -65,7 +67,7 @@ def made(
     part = section(rows, names, **table)
     several = tuple(range(max(len(one.seeds) for one in rows)))
     experiment = Experiment(name="small", seeds=several, sections=[{"title": "A section"}], **SETTINGS)
-    grid = RecordedGrid(experiment, [part], [], {}, [])
+    grid = RecordedGrid(experiment, [part], [])
     runs = {
         cell: cell_run(cell, {"loss": one.label, "seed": str(seed)}, noted(100))
         for one in rows
@@ -78,3 +80,9 @@ def made(
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
     return part, Made(grid, runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known)
+
+
+def put(thing: Any, **changes: Any) -> None:
+    """Change what a test is to spoil: a copy of its own, although its type is frozen."""
+    for name, value in changes.items():
+        object.__setattr__(thing, name, value)

@@ -11,7 +11,6 @@ from reports.provenance import footer
 from tests.recorded import SETTINGS
 from tests.reports.made import cell_run, row, section
 
-
 HARDWARE = Hardware("cpu", "a CPU", 2, 4)
 
 
@@ -24,7 +23,9 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     cells = {f"c{i}": cell_run(f"c{i}", {}, one) for i, one in enumerate(known)}
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
     experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
-    grid = RecordedGrid(experiment, [section(rows[:1], ("test.accuracy",)), section(rows, ("test.accuracy",))], [], {}, [])
+    grid = RecordedGrid(
+        experiment, [section(rows[:1], ("test.accuracy",)), section(rows, ("test.accuracy",))], [], {}, []
+    )
     empty = pd.DataFrame()
     return Results(grid, cells, empty, empty, {}, {}, {})
 

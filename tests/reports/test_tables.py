@@ -13,6 +13,7 @@ from reports.compare import compare
 from reports.load import Kind, Results
 from reports.markdown import code, plain
 from tests.recorded import SETTINGS
+from tests.reports.made import put
 
 SCORES = {
     "a0": {"test.accuracy": 0.7, "test.loss": 0.5},
@@ -28,7 +29,7 @@ def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Resul
     kinds = {name: Kind(name != "test.loss") for name in ("test.accuracy", "test.loss")}
     parts = [{"title": "A section"}]
     experiment = Experiment(name="small", sections=parts, evaluation=evaluation or {}, **SETTINGS)
-    grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})], {}, [])
+    grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})])
     return Results(grid, {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds, {})
 
 
@@ -160,7 +161,7 @@ OF_ROWS = {
 }
 
 
-def tables_of(part: dict, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
+def tables_of(part: RecordedSection, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
     return made(part, results(evaluation, **scores))
 
 
@@ -199,7 +200,7 @@ def test_further_data_has_a_table_with_the_mean_of_its_tasks():
     ]
     known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
     part = section(row("a", "a0"), values=("test.ari",))
-    part["show"]["transfer"] = True
+    put(part.show, transfer=True)
     _, table = tables_of(part, {"transfer": tasks}, a0={"test.ari": 0.1} | known)
     assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
     assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"
