@@ -23,9 +23,8 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     cells = {f"c{i}": cell_run(f"c{i}", {}, one) for i, one in enumerate(known)}
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
     experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
-    grid = RecordedGrid(
-        experiment, [section(rows[:1], ("test.accuracy",)), section(rows, ("test.accuracy",))], [], {}, []
-    )
+    parts = [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)]
+    grid = RecordedGrid(experiment, parts, [])
     empty = pd.DataFrame()
     return Results(grid, cells, empty, empty, {}, {}, {})
 
