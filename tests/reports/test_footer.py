@@ -43,7 +43,7 @@ def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
     held = results(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
     assert footer(held).cost is None and footer(held).energy_watt_hours == {"cpu": 3.0}
     assert footer(held, held.grid.sections[0]).energy_watt_hours == {"cpu": 2.0, "gpu": 1.0}
-    assert footer(results(noted(energy_joules={"cpu": 1.0}), noted()))["energy_watt_hours"] == {}
+    assert footer(results(noted(energy_joules={"cpu": 1.0}), noted())).energy_watt_hours == {}
 
 
 def test_of_nothing_known_there_is_a_footer_too():
@@ -63,7 +63,7 @@ def test_what_was_predicted_stands_beside_what_was_measured():
         "0.90 to 1.50; largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
     )
     assert "中位数 1.00，范围 0.90 至 1.50" in found.predicted.zh
-    assert footer(results(noted(), noted(predicted=None)))["predicted"] is None
+    assert footer(results(noted(), noted(predicted=None))).predicted is None
     alone = footer(results(noted(predicted=Predicted(3600.0, 1)))).predicted
     assert "memory" not in alone.en
 
@@ -71,9 +71,9 @@ def test_what_was_predicted_stands_beside_what_was_measured():
 def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
     fast, kept = {"kernels": "fast", "reuse": "none", "together": 4}, {"kernels": "fast", "reuse": "half"}
     plain = {"kernels": "plain", "reuse": "none", "together": 8}
-    assert footer(results(noted(), noted(speed=plain)))["ways"] is None
-    assert footer(results(noted(speed=fast), noted(speed=fast)))["ways"].en == "Computed with fast kernels"
-    mixed = footer(results(noted(speed=kept), noted(speed=plain), noted(speed=kept)))["ways"]
+    assert footer(results(noted(), noted(speed=plain))).ways is None
+    assert footer(results(noted(speed=fast), noted(speed=fast))).ways.en == "Computed with fast kernels"
+    mixed = footer(results(noted(speed=kept), noted(speed=plain), noted(speed=kept))).ways
     assert mixed.en == (
         "Computed with fast kernels and frozen blocks kept in half precision (2 cells); plain kernels (1 cells)"
     )
