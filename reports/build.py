@@ -130,28 +130,31 @@ def cells_by_data(results: Results) -> dict[str, list[str]]:
     return found
 
 
-def reading(results: Results, to: Markup = MARKDOWN) -> list[Words]:
-    """How the numbers are to be read: what stands above them all."""
-    seeds = len(results.grid.experiment.seeds)
+def how_to_read(seeds: int) -> list[Words]:
+    """What stands above the numbers of any experiment of so many seeds."""
     if seeds == 1:
-        lines = [
+        return [
             Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
                   "be called real. Nothing is ranked, and nothing is bold.",
                   "每种配置只有一个随机种子：对种子间的波动一无所知，此处任何差异都不能称为真实。不作排名，也没有粗体。"),
         ]  # fmt: skip
-    else:
-        lines = [
-            Words(f"{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
-                  "interval (Student's t).",
-                  f"每种配置 {seeds} 个随机种子；数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
-            Words("Bold is every value that is tied with the best of its column, among those on the same data: nothing "
-                  "was shown to be better, after Holm's correction over all pairs of the section. Where a section is "
-                  "not ranked, nothing in it is bold.",
-                  "粗体表示在相同数据上与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。"
-                  "未作排名的小节没有粗体。"),
-            Words("“Would have been found” means: with probability 0.80, had it been there.",
-                  "“可发现”指：若确实存在，以 0.80 的概率被发现。"),
-        ]  # fmt: skip
+    return [
+        Words(f"{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
+              "interval (Student's t).",
+              f"每种配置 {seeds} 个随机种子；数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
+        Words("Bold is every value that is tied with the best of its column, among those on the same data: nothing "
+              "was shown to be better, after Holm's correction over all pairs of the section. Where a section is "
+              "not ranked, nothing in it is bold.",
+              "粗体表示在相同数据上与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。"
+              "未作排名的小节没有粗体。"),
+        Words("“Would have been found” means: with probability 0.80, had it been there.",
+              "“可发现”指：若确实存在，以 0.80 的概率被发现。"),
+    ]  # fmt: skip
+
+
+def reading(results: Results, to: Markup = MARKDOWN) -> list[Words]:
+    """How the numbers are to be read: what stands above them all."""
+    lines = how_to_read(len(results.grid.experiment.seeds))
     for error in standard_errors(results):
         count, size, name = error.count, f"{error.value:.4f}", to.text(error.data)
         of, von = (f" of {name}", f"{name} 的 ") if name else ("", "")
