@@ -48,7 +48,8 @@ def test_a_row_a_section_row_seed_and_score(results: Results):
 def test_variants_have_a_column_and_what_is_missing_a_row(results: Results):
     cell, gone = results.grid.sections[0].rows[1].cells
     wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
-    frame = tidy(dataclasses.replace(results, scores=wider, cells=results.cells.drop(index=gone)))
+    held = {name: run for name, run in results.cells.items() if name != gone}
+    frame = tidy(dataclasses.replace(results, scores=wider, cells=held))
     other = frame[(frame["cell"] == cell) & (frame["variant"] == "mean/whiten:8")]
     assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
     (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")

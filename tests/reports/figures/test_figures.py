@@ -210,8 +210,9 @@ def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
 
 
 def test_costs_count_every_process_and_tell_devices_apart():
-    assert costs.cost({"gpu_seconds": 5.0, "wall_seconds": 9.0, "processes": 4, "threads": 1}) == ("GPU-seconds", 20.0)
-    assert costs.cost({"gpu_seconds": 0.0, "wall_seconds": 9.0, "processes": 1, "threads": 2}) == ("CPU-seconds", 18.0)
+    noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0)
+    assert costs.cost(replace(noted, gpu_seconds=5.0, processes=4, threads=1)) == ("GPU-seconds", 20.0)
+    assert costs.cost(replace(noted, processes=1, threads=2)) == ("CPU-seconds", 18.0)
     section = sample.recipes()
     results = sample.results(section)
     put(results.provenance("c1s0"), gpu_seconds=3.0)
