@@ -32,20 +32,20 @@ def places(results: Results) -> list[dict[str, Any]]:
     """Each cell where a section shows it."""
     return [
         {
-            "section": section["title"],
+            "section": section.title,
             "row": number,
-            "label": row["label"],
+            "label": row.label,
             "seed": seed,
             "cell": cell,
-            "run_id": held.get("run_id"),
-            "status": held.get("status", "missing"),
-            "seconds": (held.get("provenance") or {}).get("wall_seconds"),
+            "run_id": held.run_id if held else None,
+            "status": held.status if held else "missing",
+            "seconds": held.provenance.wall_seconds if held and held.provenance else None,
         }
-        | {f"axis.{name}": value for name, value in row["axes"].items()}
-        for section in results.grid["sections"]
-        for number, row in enumerate(section["rows"])
-        for cell, seed in zip(row["cells"], row["seeds"], strict=True)
-        for held in [results.entries.get(cell, {})]
+        | {f"axis.{name}": value for name, value in row.axes.items()}
+        for section in results.grid.sections
+        for number, row in enumerate(section.rows)
+        for cell, seed in zip(row.cells, row.seeds, strict=True)
+        for held in [results.cells.get(cell)]
     ]
 
 

@@ -11,31 +11,31 @@ import pandas as pd
 
 from reports.bilingual import Words
 from reports.compare import Comparisons
-from reports.markdown import heading, number, plain, probability, signed, symbol
+from reports.markdown import MARKDOWN, Markup, heading, number, probability, signed, symbol
 from reports.statistics import ALPHA, POWER
 
 
-def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame]) -> list[Words]:
+def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Markup = MARKDOWN) -> list[Words]:
     """Of one section: what differs from its baseline, what could not be shown, which are tied, which axes matter."""
     values = list(dict.fromkeys(comparisons.frame["value"]))
-    single = [sentence for value in values for sentence in differences(comparisons, value)]
+    single = [sentence for value in values for sentence in differences(comparisons, value, to)]
     return [
         *(single if len(single) <= MOST else ()),
-        *(sentence for kind in COUNTED if len(single) > MOST for sentence in counts(comparisons, values, kind)),
-        *(sentence for value in values for sentence in axes(effects.get(value), value)),
-        *(sentence for kind in OPEN for sentence in counts(comparisons, values, kind)),
-        *ties(comparisons),
+        *(sentence for kind in COUNTED if len(single) > MOST for sentence in counts(comparisons, values, kind, to)),
+        *(sentence for value in values for sentence in axes(effects.get(value), value, to)),
+        *(sentence for kind in OPEN for sentence in counts(comparisons, values, kind, to)),
+        *ties(comparisons, to),
     ]
 
 
-def differences(comparisons: Comparisons, value: str) -> Iterator[Words]:
-    name, count = heading(value), comparisons.hypotheses
+def differences(comparisons: Comparisons, value: str, to: Markup) -> Iterator[Words]:
+    name, count = heading(value, to), comparisons.hypotheses
     for line in comparisons.lines.get(value, []):
         if line["verdict"] not in ("better", "worse"):
             continue
         ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
         size = f"{signed(line['difference'])} ± {number(line['difference_half_width'])}"
-        label, against, p = plain(line["label"]), plain(line["against"]), equals(line["p_holm"])
+        label, against, p = to.text(line["label"]), to.text(line["against"]), equals(line["p_holm"])
         chinese = "优于" if line["verdict"] == "better" else "劣于"
         yield Words(
             f"{label} is {line['verdict']} than {against} in {name}: {ours} against {theirs}, a difference of {size} "
@@ -81,7 +81,7 @@ def reason(line: dict[Any, Any]) -> str:
     return "one seed" if line["common"] < 2 else "no spread"
 
 
-def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[Words]:
+def counts(comparisons: Comparisons, values: list[str], kind: str, to: Markup) -> Iterator[Words]:
     """One sentence of all scores, with what would have been found where there was a test."""
     english, chinese = [], []
     for value in values:
@@ -89,7 +89,7 @@ def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[W
         count, smallest = sum(reason(line) == kind for line in lines), comparisons.detectable.get(value)
         if not count:
             continue
-        name, limit = heading(value), ("", "")
+        name, limit = heading(value, to), ("", "")
         if smallest is not None and kind in ("not shown", "no room"):
             limit = (f" ({number(smallest)} would have been found)", f"（可发现 {number(smallest)}）")
         english.append(f"{count} of {len(lines)} comparisons in {name}{limit[0]}")
@@ -99,23 +99,23 @@ def counts(comparisons: Comparisons, values: list[str], kind: str) -> Iterator[W
         yield Words(f"{said.en} {', '.join(english)}.", f"{said.zh}：{'，'.join(chinese)}。")
 
 
-def ties(comparisons: Comparisons) -> Iterator[Words]:
+def ties(comparisons: Comparisons, to: Markup) -> Iterator[Words]:
     """How many configurations are tied with the best: where all are, the table ranks nothing."""
     english, chinese = [], []
     for value in comparisons.pairs:
         frame = comparisons.frame[comparisons.frame["value"] == value]
-        count, name = int(frame["bold"].sum()), heading(value)
+        count, name = int(frame["bold"].sum()), heading(value, to)
         english.append(f"{count} of {len(frame)} configurations in {name}")
         chinese.append(f"{name} 的 {len(frame)} 种配置中有 {count} 种")
     if english:
         yield Words(f"tied with the best are {', '.join(english)}.", f"与最佳者并列：{'，'.join(chinese)}。")
 
 
-def axes(frame: pd.DataFrame | None, value: str) -> Iterator[Words]:
-    name = heading(value)
+def axes(frame: pd.DataFrame | None, value: str, to: Markup) -> Iterator[Words]:
+    name = heading(value, to)
     for line in [] if frame is None else frame.to_dict("records"):
         if line["p_holm"] < ALPHA:
-            effect = " × ".join(plain(symbol(one)) for one in str(line["effect"]).split(" × "))
+            effect = " × ".join(to.text(symbol(one)) for one in str(line["effect"]).split(" × "))
             share, p = f"{100 * line['share']:.1f}", equals(line["p_holm"])
             yield Words(
                 f"{effect} explains {share} % of the variance of {name} ({p} after Holm).",
@@ -128,14 +128,14 @@ BY_SEED = Words("seed", "种子")
 PARTLY = Words("seed, and by text where each text is known", "种子（逐文本结果已知时亦按文本）")
 
 
-def tested(comparisons: Comparisons) -> list[Words]:
+def tested(comparisons: Comparisons, to: Markup = MARKDOWN) -> list[Words]:
     """How a section was tested, and what it could not have found: below its tables."""
     lines = comparisons.frame[comparisons.frame["against"].notna()]
     if lines.empty or not comparisons.hypotheses:
         return []
     by_text = lines["over_texts"].fillna(False).astype(bool)
     how = BY_TEXT if by_text.all() else PARTLY if by_text.any() else BY_SEED
-    limits = [(heading(v), number(s)) for v, s in comparisons.detectable.items() if s is not None]
+    limits = [(heading(v, to), number(s)) for v, s in comparisons.detectable.items() if s is not None]
     english = "; ".join(f"{size} in {name}" for name, size in limits)
     chinese = "；".join(f"{name} 为 {size}" for name, size in limits)
     count, seeds = comparisons.hypotheses, comparisons.seeds

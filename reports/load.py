@@ -8,38 +8,82 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
+from pydantic import TypeAdapter, ValidationError
 
 from contrastive.errors import UserError
+from contrastive.evaluation.metrics.types import Score
+from contrastive.runs.recorded import Provenance, RecordedGrid, first, grid_of, provenance_of
 from reports import mlflow_runs
 from reports.mlflow_runs import Artifacts, Held
 
 logger = logging.getLogger(__name__)
 
-CELLS = ["cell", "name", "status", "error", "provenance", "run_id", "place", "params", "evaluation"]
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 ONE_POINT = 1e-3  # spread of coordinates in which nothing can be seen: t-SNE's own unit is 1, and it begins at 1e-4
 LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
+@dataclass(frozen=True)
+class CellRun:
+    """What MLflow holds of a cell beside its numbers."""
+
+    name: str
+    status: str
+    error: str
+    provenance: Provenance | None  # None where the run says nothing
+    run_id: str
+    place: str  # of its files
+    params: dict[str, str]
+    evaluation: str  # key of the settings by which it was measured
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all values of a score have in common."""
+
+    higher_is_better: bool | None  # None of what describes
+    count: int | None = None  # texts that it rests on
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Where some texts of a cell lie; without any, `reason` says why."""
+
+    method: str
+    x: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ScoresFile:
+    """scores.json, as far as a report reads it."""
+
+    scores: list[Score] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)  # what was left out → why
+
+
+SCORES_FILE = TypeAdapter(ScoresFile)
+
+
 @dataclass(frozen=True, repr=False)  # which would be all that was measured
 class Results:
-    """`cells`: a row a cell (name, status, error, provenance, run_id, place of its files, params, evaluation).
-    `scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
+    """`scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
     scores.json says of it. `texts`: content id → the beginning of a text that a picture shows.
     """
 
-    grid: dict[str, Any]
-    cells: pd.DataFrame
+    grid: RecordedGrid
+    cells: dict[str, CellRun]
     scores: pd.DataFrame
     curves: pd.DataFrame
-    tsne: dict[str, dict[str, np.ndarray]]
-    directions: dict[str, dict[str, Any]]  # score name → higher_is_better and count
+    tsne: dict[str, Picture]
+    kinds: dict[str, Kind]  # by the name of the score
     units: dict[str, dict[str, str]]  # cell → score name → unit
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
     texts: dict[int, str] = field(default_factory=dict)
@@ -47,6 +91,9 @@ class Results:
     uri: str = ""
     artifacts: Artifacts | None = None
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → what was left out → why
+
+    def provenance(self, cell: str) -> Provenance | None:
+        return self.cells[cell].provenance if cell in self.cells else None
 
     def each(self, cell: str, score: str) -> np.ndarray | None:
         """What each text adds to a score of a cell, read when it is asked for."""
@@ -70,20 +117,11 @@ class Results:
         return {} if path is None else json.loads(path.read_bytes()).get("files", {})
 
     @cached_property
-    def entries(self) -> dict[str, dict[str, Any]]:
-        """Each row of `cells` as a dict, to look cells up one by one."""
-        columns = [column for column in CELLS if column in self.cells.columns]
-        rows = zip(*(self.cells[column].tolist() for column in columns), strict=True)
-        return dict(
-            zip(self.cells.index.tolist(), (dict(zip(columns, row, strict=True)) for row in rows), strict=False)
-        )
-
-    @cached_property
     def mismatched(self) -> dict[str, list[str]]:
         """Finished cells of which MLflow holds other scores than scores.json says, and which."""
         ours = self.measured.pivot(index="cell", columns="score", values="value")
         names = sorted({*ours.columns, *filter(SCORE.match, self.scores.columns)})
-        finished = self.cells.index[self.cells["status"] == "finished"].tolist()
+        finished = [cell for cell, run in self.cells.items() if run.status == "finished"]
         left, right = (finite(frame.reindex(finished, columns=names).to_numpy(float)) for frame in (ours, self.scores))
         different = (left != right) & ~(np.isnan(left) & np.isnan(right))
         return {
@@ -116,10 +154,10 @@ class Results:
 
     def _file(self, cell: str, name: str) -> Path | None:
         """A file of a finished cell; of what another one holds, nothing is to be shown."""
-        run = self.entries.get(cell)
-        if self.artifacts is None or run is None or run["status"] != "finished":
+        run = self.cells.get(cell)
+        if self.artifacts is None or run is None or run.status != "finished":
             return None
-        return self.artifacts.path(run["run_id"], run["place"], name)
+        return self.artifacts.path(run.run_id, run.place, name)
 
 
 def load(experiment: str, uri: str) -> Results:
@@ -136,33 +174,63 @@ def load(experiment: str, uri: str) -> Results:
         raise UserError(
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
         )
-    grid = document(artifacts, recorded, "grid.json")
+    path = file(artifacts, recorded, "grid.json")
+    if path is None:
+        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
+                        "experiment file records it anew")  # fmt: skip
+    grid = grid_of(path.read_bytes(), experiment)
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
-    wanted = {cell for section in grid["sections"] for row in section["rows"] for cell in row["cells"]}
+    wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
-    documents = {cell: measured_of(artifacts, run) for cell, run in chosen.items()}
-    scores = {cell: found.get("scores", []) for cell, found in documents.items()}
+    files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
     return Results(
         grid,
-        pd.DataFrame([describe(artifacts, cell, run) for cell, run in chosen.items()], columns=CELLS).set_index("cell"),
+        {cell: cell_run(artifacts, cell, run) for cell, run in chosen.items()},
         wide({cell: run.metrics for cell, run in chosen.items()}),
         curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
-        {score["name"]: score for found in scores.values() for score in found},
-        {cell: {score["name"]: score.get("unit", "") for score in found} for cell, found in scores.items()},
-        measured(scores),
-        {int(name): text for name, text in document(artifacts, recorded, "texts.json").items()},
+        {one.name: Kind(one.higher_is_better, one.count) for known in files.values() for one in known.scores},
+        {cell: {one.name: one.unit for one in known.scores} for cell, known in files.items()},
+        measured({cell: known.scores for cell, known in files.items()}),
+        excerpts(artifacts, recorded),
         found.experiment_id,
         uri,
         artifacts,
-        {cell: notes for cell, found in documents.items() if (notes := found.get("notes"))},
+        {cell: known.notes for cell, known in files.items() if known.notes},
     )
 
 
-def describe(artifacts: Artifacts, cell: str, run: Held) -> tuple[Any, ...]:
-    status, error = run.tags.get("ablate.status", "running"), run.tags.get("ablate.error", "")
-    provenance, evaluation = document(artifacts, run, "provenance.json"), run.tags.get("ablate.evaluation", "")
-    return cell, run.name, status, error, provenance, run.run_id, run.place, run.params, evaluation
+def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:
+    path = file(artifacts, run, "provenance.json")
+    return CellRun(
+        run.name,
+        run.tags.get("ablate.status", "running"),
+        run.tags.get("ablate.error", ""),
+        None if path is None else provenance_of(path.read_bytes(), cell),
+        run.run_id,
+        run.place,
+        run.params,
+        run.tags.get("ablate.evaluation", ""),
+    )
+
+
+def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
+    """What is known of the scores of a finished cell, and why some were left out."""
+    finished = run.tags.get("ablate.status") == "finished"
+    path = file(artifacts, run, "scores.json") if finished else None
+    if path is None:
+        return ScoresFile()
+    try:
+        return SCORES_FILE.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first(error)}): `ablate audit "
+                        "EXPERIMENT --mend` replaces it") from None  # fmt: skip
+
+
+def excerpts(artifacts: Artifacts, recorded: Held) -> dict[int, str]:
+    """How the texts begin that pictures show, by their content ids."""
+    path = file(artifacts, recorded, "texts.json")
+    return {} if path is None else {int(name): text for name, text in json.loads(path.read_bytes()).items()}
 
 
 def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
@@ -170,12 +238,12 @@ def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(metrics, orient="index", dtype=float).sort_index(axis=1)
 
 
-def measured(scores: dict[str, list[dict[str, Any]]]) -> pd.DataFrame:
+def measured(scores: dict[str, list[Score]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            (cell, score["name"], *(score.get(name) for name in MEASURED[2:]))
+            (cell, one.name, one.value, one.higher_is_better, one.count, one.unit, one.standard_error)
             for cell, found in scores.items()
-            for score in found
+            for one in found
         ],
         columns=MEASURED,
     )
@@ -186,17 +254,18 @@ def finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) > LARGEST, np.copysign(LARGEST, values), values)
 
 
-def curves(client: MlflowClient, grid: dict[str, Any], chosen: dict[str, Held]) -> pd.DataFrame:
+def curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:
     """Curves of the sections that show them."""
-    shown = {chosen[cell].run_id: cell for cell in sorted(cells_of(grid, "curves")) if cell in chosen}
+    rows = [row for section in grid.sections if section.show.curves for row in section.rows]
+    shown = {chosen[cell].run_id: cell for cell in sorted({c for row in rows for c in row.cells}) if cell in chosen}
     points = mlflow_runs.curves(client, [chosen[cell] for cell in shown.values()])
     points.insert(0, "cell", points.pop("run_id").map(shown))
     return points.sort_values(["cell", "key", "step"], ignore_index=True)
 
 
-def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]) -> dict[str, dict[str, np.ndarray]]:
-    """t-SNE coordinates of each row's first seed, for the sections that show them."""
-    firsts = {row["cells"][0] for section in grid["sections"] if section["show"]["tsne"] for row in section["rows"]}
+def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Held]) -> dict[str, Picture]:
+    """Pictures of each row's first seed, for the sections that show them."""
+    firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
     found = {}
     for cell in sorted(firsts & chosen.keys()):
         if (path := file(artifacts, chosen[cell], "picture.npz")) is not None:
@@ -204,40 +273,24 @@ def pictures(artifacts: Artifacts, grid: dict[str, Any], chosen: dict[str, Held]
     return found
 
 
-def picture(path: Path) -> dict[str, Any]:
-    """The arrays of a picture; without points, and with the reason, where they show nothing or cannot be read."""
-    arrays: dict[str, Any]
+def picture(path: Path) -> Picture:
+    """A picture as its cell left it; without points, and with the reason, where they show nothing or cannot be read."""
     try:
-        with np.load(path) as file:
-            arrays = {"reason": "", **file}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        with np.load(path) as arrays:
+            reason = str(arrays["reason"]) if "reason" in arrays else ""
+            known = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
-        arrays = {"x": np.zeros((0, 2)), "reason": f"{path.name} cannot be read", "method": "picture"}
-    places, reason = arrays["x"], arrays["reason"]
-    if not np.isfinite(places).all():
-        reason = "its coordinates are not finite numbers"
-    elif len(places) and places.std(0).max() <= ONE_POINT:
-        reason = f"all {len(places)} texts lie on one point"
-    if str(reason):
-        return arrays | {"x": places[:0], "labels": np.zeros(0, int), "ids": np.zeros(0, np.uint64), "reason": reason}
-    return arrays
+        return without_points("picture", f"{path.name} cannot be read")
+    if not np.isfinite(known.x).all():
+        return without_points(known.method, "its coordinates are not finite numbers")
+    if len(known.x) and known.x.std(0).max() <= ONE_POINT:
+        return without_points(known.method, f"all {len(known.x)} texts lie on one point")
+    return without_points(known.method, known.reason) if known.reason else known
 
 
-def measured_of(artifacts: Artifacts, run: Held) -> dict[str, Any]:
-    """What is known of the scores of a finished cell, and why some were left out."""
-    finished = run.tags.get("ablate.status") == "finished"
-    return document(artifacts, run, "scores.json") if finished else {}
-
-
-def cells_of(grid: dict[str, Any], shown: str) -> Iterable[str]:
-    sections = [section for section in grid["sections"] if section["show"][shown]]
-    return {cell for section in sections for row in section["rows"] for cell in row["cells"]}
-
-
-def document(artifacts: Artifacts, run: Held, name: str) -> dict[str, Any]:
-    """The JSON of an artifact; empty when the run has none of that name."""
-    path = file(artifacts, run, name)
-    return {} if path is None else json.loads(path.read_bytes())
+def without_points(method: str, reason: str) -> Picture:
+    return Picture(method, np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64), reason)
 
 
 def file(artifacts: Artifacts, run: Held, name: str) -> Path | None:

@@ -2,6 +2,8 @@
 
 import html
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from contrastive.errors import printable
 
@@ -36,10 +38,18 @@ def markdown(lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-def bare(text: str) -> str:
-    """What a reader sees of a field of a table: `plain` undone, and our own markup left out."""
-    shown = re.sub(r"(?<!\\)\*+", "", text.replace("<br>", "; "))
-    return html.unescape(re.sub(r"\\([\\`*\[\]|~$_#+=.)-])", r"\1", shown))
+@dataclass(frozen=True)
+class Markup:
+    """How what a report says is set: one way for Markdown, another one for the page."""
+
+    text: Callable[[object], str]  # a text of data or configuration, shown as it is
+    bold: str
+    italic: str
+    line_break: str
+
+
+MARKDOWN = Markup(plain, "**", "*", "<br>")
+PAGE = Markup(lambda text: line(str(text)), "", "", "; ")  # its template escapes, and makes bold what is
 
 
 def number(value: float) -> str:
@@ -54,10 +64,10 @@ def probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def heading(value: str) -> str:
+def heading(value: str, to: Markup = MARKDOWN) -> str:
     """`accuracy (test)` for test.accuracy: a score as a reader sees it."""
     split, _, name = value.partition(".")
-    return plain(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
+    return to.text(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
 
 
 def symbol(name: str) -> str:

@@ -1,55 +1,59 @@
 """Configurations over several data sets: one number each, that no single data set decides."""
 
-from typing import Any
-
 import numpy as np
 
 from contrastive.config.cell import Data
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
-from reports.compare import GENERATOR, Comparisons, scores
+from reports.compare import GENERATOR, Comparisons
 from reports.load import Results
-from reports.markdown import heading, number, plain, symbol
-from reports.rows import rows_of, shown_values
+from reports.markdown import MARKDOWN, Markup, heading, number, symbol
+from reports.rows import ShownRow, rows_of, shown_values
+from reports.seed_values import scores
 from reports.statistics import interquartile_mean
 from reports.tables import Entry, Table, same
 
 ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
 
 
-def across(section: dict[str, Any], compared: Comparisons, results: Results) -> list[Table]:
+def across(section: RecordedSection, compared: Comparisons, results: Results, to: Markup = MARKDOWN) -> list[Table]:
     """A table a tested value, where a section holds each configuration on the same data sets, two of them or more."""
     rows = rows_of(section, shown_values(section, results), results)
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[ShownRow]] = {}
     for row in rows:
         groups.setdefault(configuration(row), []).append(row)
-    sets = [sorted(row["data"] for row in group) for group in groups.values()]
+    sets = [sorted(row.data for row in group) for group in groups.values()]
     if len(sets[0] if sets else ()) < 2 or any(one != sets[0] for one in sets) or len(set(sets[0])) < len(sets[0]):
         return []
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
-    return [table for value in values if (table := one_value(value, groups, len(sets[0]), results))]
+    return [table for value in values if (table := one_value(value, groups, len(sets[0]), results, to))]
 
 
-def one_value(value: str, groups: dict[str, list[dict[str, Any]]], sets: int, results: Results) -> Table | None:
+def one_value(value: str, groups: dict[str, list[ShownRow]], sets: int, results: Results, to: Markup) -> Table | None:
     body = []
     for label, group in groups.items():
-        known = {row["data"]: scores(row, value, results) for row in group}
+        known = {row.data: scores(row, value, results) for row in group}
         if not all(np.isfinite(one).all() for one in known.values()):
             return None
         middle, low, high = interquartile_mean(known, seed=GENERATOR)
-        cells = [cell for row in group for cell in row["cells"]]
+        cells = [cell for row in group for cell in row.cells]
         interval = f" ({number(low)}–{number(high)})" if np.isfinite(low) else ""  # nothing of one seed
         text = same(f"{number(middle)}{interval}")
-        body.append([Entry(same(plain(label))), Entry(text, middle, cells)])
+        body.append([Entry(same(to.text(label))), Entry(text, middle, cells)])
+    name = heading(value, to)
     head = [
         Words("Over all data sets", "跨全部数据集"),
-        Words(f"interquartile mean of {heading(value)} (95 % interval)", f"{heading(value)} 的四分位均值（95 % 区间）"),
+        Words(
+            f"interquartile mean of {heading(value, to)} (95 % interval)",
+            f"{heading(value, to)} 的四分位均值（95 % 区间）",
+        ),
     ]
-    caption = Words(f"{heading(value)} over {sets} data sets", f"{sets} 个数据集上的 {heading(value)}")
+    caption = Words(f"{name} over {sets} data sets", f"{sets} 个数据集上的 {name}")
     return Table(caption, head, body)
 
 
-def configuration(row: dict[str, Any]) -> str:
+def configuration(row: ShownRow) -> str:
     """What a row is on whatever data."""
-    own = {name: value for name, value in row["axes"].items() if name not in Data.model_fields}
+    own = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
     named = [str(value) if name in ITSELF else f"{symbol(name)}={value}" for name, value in own.items()]
-    return " · ".join(named) or row["label"].partition(" · ")[0]
+    return " · ".join(named) or row.label.partition(" · ")[0]

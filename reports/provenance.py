@@ -1,7 +1,10 @@
 """Where the numbers of a report, or of one table, come from: hardware, time, energy, cost, versions, commits."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from contrastive.runs.recorded import Provenance, RecordedSection
+from reports.bilingual import Words
 from reports.load import Results
 from reports.predicted import predicted
 from reports.ways import ways
@@ -9,52 +12,102 @@ from reports.ways import ways
 HOUR = 3600.0
 
 
-def footer(results: Results, section: dict[str, Any] | None = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Footer:
     """What stands below a report, or below one of its sections. Times and energy are sums over the cells, each
     counted once: cells that ran side by side took less time together."""
-    cells = list(results.entries) if section is None else list(of_section(section, results))
-    known = [p for cell in cells if (p := results.entries[cell]["provenance"])]
-    machines = [p["hardware"] for p in known]
-    return {
-        "hardware": sorted(
-            {f"{m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, device {m['device']}" for m in machines}
-        ),
-        "versions": sorted({", ".join(f"{name} {version}" for name, version in p["packages"].items()) for p in known}),
-        "commits": sorted({p["commit"] for p in known if p["commit"]}),
-        "cells": len(cells),
-        "wall_minutes": sum(p["wall_seconds"] for p in known) / 60,
-        "gpu_minutes": sum(map(gpu_seconds, known)) / 60,
-        "peak_memory_mib": max((p["peak_memory_mib"] for p in known), default=0),
-        "energy_watt_hours": energy(known),
-        "predicted": predicted(known),
-        "ways": ways(known),
-        **cost(results, known),
-    }
+
+    hardware: list[str]
+    versions: list[str]
+    commits: list[str]
+    cells: int
+    wall_minutes: float
+    gpu_minutes: float
+    peak_memory_mib: int
+    energy_watt_hours: dict[str, float]  # meter → energy, where all cells have it
+    predicted: Words | None
+    ways: Words | None
+    price_per_hour: float | None
+    currency: str
+    cost: float | None  # None without a price
 
 
-def of_section(section: dict[str, Any], results: Results) -> dict[str, None]:
-    return {cell: None for row in section["rows"] for cell in row["cells"] if cell in results.entries}
+def footer(results: Results, section: RecordedSection | None = None) -> Footer:
+    cells = list(results.cells) if section is None else list(of_section(section, results))
+    known = [p for cell in cells if (p := results.cells[cell].provenance)]
+    machines = [p.hardware for p in known]
+    report = results.grid.experiment.report
+    return Footer(
+        sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines}),
+        sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in known}),
+        sorted({p.commit for p in known if p.commit}),
+        len(cells),
+        sum(p.wall_seconds for p in known) / 60,
+        sum(map(gpu_seconds, known)) / 60,
+        max((p.peak_memory_mib for p in known), default=0),
+        energy(known),
+        predicted(known),
+        ways(known),
+        report.price_per_hour,
+        report.currency,
+        cost(report.price_per_hour, known),
+    )
 
 
-def gpu_seconds(provenance: dict[str, Any]) -> float:
+def of_section(section: RecordedSection, results: Results) -> dict[str, None]:
+    return {cell: None for row in section.rows for cell in row.cells if cell in results.cells}
+
+
+def gpu_seconds(provenance: Provenance) -> float:
     """Of all its devices: a cell of several processes has one each."""
-    return float(provenance["gpu_seconds"]) * int(provenance.get("processes") or 1)
+    return provenance.gpu_seconds * (provenance.processes or 1)
 
 
-def energy(known: list[dict[str, Any]]) -> dict[str, float]:
+def energy(known: Sequence[Provenance]) -> dict[str, float]:
     """Watt-hours of the cells together, of `cpu` and `gpu`, as far as counters could be read for all of them: a part
     would be taken for the whole."""
-    told = [p.get("energy_joules") or {} for p in known]
+    told = [p.energy_joules or {} for p in known]
     return {kind: sum(t[kind] for t in told) / HOUR for kind in ("cpu", "gpu") if told and all(kind in t for t in told)}
 
 
-def cost(results: Results, known: list[dict[str, Any]]) -> dict[str, Any]:
-    """At the configured price of an hour of a GPU; of a machine, for cells that had none. None without a price."""
-    report = results.grid["experiment"].get("report", {})  # a grid of before there was one has none
-    price = report.get("price_per_hour")
-    seconds = sum(gpu_seconds(p) or float(p["wall_seconds"]) for p in known)
-    return {
-        "price_per_hour": price,
-        "currency": report.get("currency", ""),
-        "cost": None if price is None else price * seconds / HOUR,
-    }
+def cost(price: float | None, known: Sequence[Provenance]) -> float | None:
+    """At the price of an hour of a GPU; of a machine, for cells that had none."""
+    return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in known) / HOUR
+
+
+def footer_lines(known: Footer) -> list[Words]:
+    """What stands below a report: hardware, what it cost, versions, commits."""
+    lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in known.hardware]
+    lines.append(spent(known))
+    lines += [line for line in (known.predicted, known.ways) if line]
+    lines += [Words(f"Versions: {line}", f"版本：{line}") for line in known.versions]
+    if commits := ", ".join(known.commits):
+        lines.append(Words(f"Commit: {commits}", f"提交：{commits}"))
+    return lines
+
+
+def spent(known: Footer) -> Words:
+    """Cells and their time; energy and money where they are known."""
+    wall, gpu = f"{known.wall_minutes:.1f}", f"{known.gpu_minutes:.1f}"
+    english = [f"{known.cells} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
+    chinese = [f"{known.cells} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
+    for meter, energy in known.energy_watt_hours.items():
+        english.append(f"{energy:.1f} Wh ({meter})")
+        chinese.append(f"{energy:.1f} Wh（{meter}）")
+    if known.cost is not None:
+        price = f"{known.price_per_hour:g} {known.currency}"
+        english.append(f"about {known.cost:.2f} {known.currency} at {price} an hour")
+        chinese.append(f"按每小时 {price} 约 {known.cost:.2f} {known.currency}")
+    memory = known.peak_memory_mib
+    english.append(f"largest memory of a process {memory} MiB")
+    chinese.append(f"单个进程最大内存 {memory} MiB")
+    return Words("; ".join(english), "；".join(chinese))
+
+
+def section_footer(section: RecordedSection, results: Results) -> Words | None:
+    """On what a section was computed, and what that took; nothing of cells that say nothing of it."""
+    known = footer(results, section)
+    if not known.hardware:
+        return None
+    hardware, cost = " / ".join(known.hardware), spent(known)
+    return Words(f"Computed on: {hardware}; {cost.en}", f"实验环境：{hardware}；{cost.zh}")

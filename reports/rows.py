@@ -1,44 +1,80 @@
 """The rows of a section's tables: a configuration each, and one of its own for each variant of its vectors."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from contrastive.config.evaluation import Transfer
+from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.load import Results
 
 
-def shown_values(section: dict[str, Any], results: Results) -> list[str]:
+@dataclass(frozen=True)
+class ShownRow:
+    """A configuration as a table shows it, with the vectors that trained or a variant of them."""
+
+    recorded: RecordedRow
+    number: int  # among all that the section shows
+    place: int  # of its configuration in the section
+    variant: str  # what its scores' names begin with; nothing for the vectors that trained
+    label: str
+    axes: dict[str, Any]
+
+    @property
+    def cells(self) -> list[str]:
+        return self.recorded.cells
+
+    @property
+    def seeds(self) -> list[int]:
+        return self.recorded.seeds
+
+    @property
+    def data(self) -> str:
+        return self.recorded.data
+
+    @property
+    def against(self) -> int | None:
+        return self.recorded.against
+
+    @property
+    def baseline(self) -> bool:
+        return self.recorded.baseline
+
+
+def shown_values(section: RecordedSection, results: Results) -> list[str]:
     """The scores that a section shows: those of its table, and those of further data where it asks for them."""
-    more = transfer_values(results) if section["show"].get("transfer") else []
-    return list(dict.fromkeys([*section["show"]["table"]["values"], *more]))
+    more = transfer_values(results) if section.show.transfer else []
+    return list(dict.fromkeys([*section.show.table.values, *more]))
 
 
 def transfer_values(results: Results) -> list[str]:
     """What each further data set is known for, and their mean, as tables of GLUE have it."""
-    tasks = [Transfer.model_validate(task) for task in results.grid["experiment"]["evaluation"]["transfer"]]
+    tasks = results.grid.experiment.evaluation.transfer
     return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
 
 
-def variants(values: list[str], results: Results) -> list[str]:
+def variants(values: Sequence[str], results: Results) -> list[str]:
     """What is put before these scores: nothing, and the further vectors and post-processing of which they are known."""
-    evaluation = results.grid["experiment"]["evaluation"]
+    evaluation = results.grid.experiment.evaluation
     prefixes = [
         "".join(f"{part}/" for part in (other, how) if part)
-        for other in ("", *evaluation.get("vectors", ()))  # a grid of before there were any has none
-        for how in ("", *evaluation.get("post", ()))
+        for other in ("", *evaluation.vectors)
+        for how in ("", *evaluation.post)
     ]
     return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
 
 
-def rows_of(section: dict[str, Any], values: list[str], results: Results) -> list[dict[str, Any]]:
-    """Each with its `variant` and the `place` of its configuration in the section."""
+def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[ShownRow]:
+    """Where vectors of several kinds are measured, which kind is one more axis."""
     known = variants(values, results)
-    rows = [row | {"place": place} for place, row in enumerate(section["rows"])]
-    if known == [""]:
-        return [row | {"variant": ""} for row in rows]
+    several = known != [""]
+    places = [(place, variant) for place in range(len(section.rows)) for variant in known]
     return [
-        row
-        | {"variant": variant, "axes": row["axes"] | {"embedding": variant.rstrip("/") or "as trained"}}
-        | ({"label": f"{row['label']} · {variant.rstrip('/')}"} if variant else {})
-        for row in rows
-        for variant in known
+        shown_row(section.rows[place], number, place, variant, several)
+        for number, (place, variant) in enumerate(places)
     ]
+
+
+def shown_row(row: RecordedRow, number: int, place: int, variant: str, several: bool) -> ShownRow:
+    kind = variant.rstrip("/")
+    axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
+    return ShownRow(row, number, place, variant, f"{row.label} · {kind}" if variant else row.label, axes)

@@ -1,33 +1,33 @@
 """What each axis of a section explains of its scores, and each two of them together."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from reports.compare import Comparisons, scores
+from contrastive.runs.recorded import RecordedSection
+from reports.compare import Comparisons
 from reports.load import Results
 from reports.markdown import symbol
-from reports.rows import rows_of, shown_values
+from reports.rows import ShownRow, rows_of, shown_values
+from reports.seed_values import scores
 from reports.statistics import effects, holm, interaction_of_texts, levels
 
 
-def explained(section: dict[str, Any], compared: Comparisons, results: Results) -> dict[str, pd.DataFrame]:
+def explained(section: RecordedSection, compared: Comparisons, results: Results) -> dict[str, pd.DataFrame]:
     """Of each tested value; nothing where the section is no grid of two axes or more, or is not ranked.
 
     Only of the vectors that trained: further ones, and what is made of them, are the same cells measured again.
     """
     rows = grid_rows(section, results)
-    shared = [name for name in (rows[0]["axes"] if rows else {}) if all(name in row["axes"] for row in rows)]
-    factors = [name for name in shared if len({str(row["axes"][name]) for row in rows}) > 1]
+    shared = [name for name in (rows[0].axes if rows else {}) if all(name in row.axes for row in rows)]
+    factors = [name for name in shared if len({str(row.axes[name]) for row in rows}) > 1]
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
-    if not compared.ranked or len(factors) < 2 or len({row["data"] for row in rows}) > 1:
+    if not compared.ranked or len(factors) < 2 or len({row.data for row in rows}) > 1:
         return {}
     found = {}
     for value in values:
-        known = [
-            compared.measured[row["number"], value].each for row in rows if (row["number"], value) in compared.measured
-        ]
+        known = [compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured]
         whole = len(known) == len(rows) and all(one is not None for one in known)
         noise = interaction_of_texts(np.stack(known)) if whole else 0.0
         frame = effects(tidy(rows, factors, value, results), factors, value, from_texts=noise)
@@ -48,14 +48,13 @@ def corrected(found: dict[str, pd.DataFrame]) -> None:
         begin += len(frame)
 
 
-def grid_rows(section: dict[str, Any], results: Results) -> list[dict[str, Any]]:
-    """The rows of a section that lie in its grid, with their number among all that it shows."""
+def grid_rows(section: RecordedSection, results: Results) -> list[ShownRow]:
+    """The rows of a section that lie in its grid."""
     rows = rows_of(section, shown_values(section, results), results)
-    own = [row | {"number": number} for number, row in enumerate(rows) if not row["variant"]]
-    return [row | {"axes": axes} for row in own if (axes := {n: v for n, v in row["axes"].items() if n != "embedding"})]
+    return [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
 
 
-def level_means(section: dict[str, Any], found: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
+def level_means(section: RecordedSection, found: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
     """Of each explained value, the mean of every level of an axis over the others, with the interval of its distance
     from the mean of the levels."""
     rows = grid_rows(section, results)
@@ -68,11 +67,11 @@ def level_means(section: dict[str, Any], found: dict[str, pd.DataFrame], results
     return means
 
 
-def tidy(rows: list[dict[str, Any]], factors: list[str], value: str, results: Results) -> pd.DataFrame:
+def tidy(rows: list[ShownRow], factors: list[str], value: str, results: Results) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {name: str(row["axes"][name]) for name in factors} | {"seed": seed, value: score}
+            {name: str(row.axes[name]) for name in factors} | {"seed": seed, value: score}
             for row in rows
-            for seed, score in zip(row["seeds"], scores(row, value, results), strict=True)
+            for seed, score in zip(row.seeds, scores(row, value, results), strict=True)
         ]
     )

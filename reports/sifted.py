@@ -1,8 +1,8 @@
 """How many rows of each data set were kept, and how many were dropped, and why: beside the counts of the classes."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from contrastive.runs.recorded import DataCounts
 from reports.bilingual import Words
 from reports.load import Results
 from reports.markdown import markdown, plain
@@ -16,15 +16,15 @@ REASONS = {
 }
 
 
-def known(results: Results) -> list[dict[str, Any]]:
+def known(results: Results) -> list[DataCounts]:
     """The data sets whose rows were counted: grids of before that have none."""
-    return [one for one in results.grid.get("data", ()) if one["sifted"]]
+    return [one for one in results.grid.data if one.sifted]
 
 
-def named(data: dict[str, Any]) -> Words:
+def named(data: DataCounts) -> Words:
     """` of tweets`; nothing where there is one data set."""
-    name = data["name"]
-    if data["transfer"]:
+    name = data.name
+    if data.transfer:
         return Words(f" of transfer {name}", f"（迁移数据 {name}）")
     return Words(f" of {name}", f"（{name}）") if name else Words("", "")
 
@@ -41,7 +41,7 @@ def tables(results: Results) -> list[Words]:
         lines = [
             [part, *(str(counts[reason]) for reason in REASONS), str(counts["rows"] - dropped(counts)),
              str(counts["rows"])]
-            for part, counts in data["sifted"].items()
+            for part, counts in data.sifted.items()
         ]  # fmt: skip
         english = [plain("Rows" + of.en), *(reason.en for reason in REASONS.values()), "kept", "all"]
         chinese = [plain("行数" + of.zh), *(reason.zh for reason in REASONS.values()), "保留", "合计"]
@@ -56,7 +56,7 @@ def sentences(results: Results) -> list[Words]:
 
 def parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
     for data in known(results):
-        for part, counts in data["sifted"].items():
+        for part, counts in data.sifted.items():
             yield part, named(data), counts
 
 

@@ -1,20 +1,23 @@
 """The tables of a section, as data: a list with a row a configuration, a pivot of two axes, and the comparisons.
 
-Markdown and the HTML page are made of the same `Table`.
+Markdown and the page have the same tables, each in its own markup (`to`).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from reports.bilingual import Words
+from contrastive.runs.recorded import RecordedSection
+from reports.bilingual import Language, Words
 from reports.compare import Comparisons
 from reports.load import Results
-from reports.markdown import MISSING, bare, heading, markdown, number, plain, probability, signed, symbol
-from reports.rows import rows_of, shown_values, transfer_values
+from reports.markdown import MARKDOWN, MISSING, Markup, heading, markdown, number, probability, signed, symbol
+from reports.rows import ShownRow, rows_of, shown_values, transfer_values
 
+Lines = dict[Any, dict[Any, Any]]  # (row, value) → what was compared
 VERDICTS = {
     "better": Words("better", "更好"),
     "worse": Words("worse", "更差"),
@@ -33,12 +36,6 @@ class Entry:
     cells: list[str] = field(default_factory=list)
     bold: bool = False
 
-    def markdown(self, language: Any) -> str:
-        return self.text.in_language(language)
-
-    def bare(self) -> dict[str, Any]:
-        return {"text": unmarked(self.text), "value": self.value, "cells": self.cells, "bold": self.bold}
-
 
 @dataclass(frozen=True)
 class Table:
@@ -47,122 +44,130 @@ class Table:
     rows: list[list[Entry]]
     folded: bool = False  # long, and detail: behind its caption
 
-    def markdown(self, language: Any) -> str:
+    def markdown(self, language: Language) -> str:
         lines = [[one.in_language(language) for one in self.head]]
-        return markdown(lines + [[entry.markdown(language) for entry in row] for row in self.rows])
-
-    def bare(self, title: str) -> dict[str, Any]:
-        """The same without Markdown, as a page shows it; a table without a caption has the section's title."""
-        return {
-            "caption": unmarked(self.caption) if self.caption else same(title),
-            "head": [unmarked(one) for one in self.head],
-            "rows": [[entry.bare() for entry in row] for row in self.rows],
-        }
-
-
-def unmarked(words: Words) -> Words:
-    return Words(bare(words.en), bare(words.zh))
+        return markdown(lines + [[entry.text.in_language(language) for entry in row] for row in self.rows])
 
 
 def same(text: str) -> Words:
     return Words(text, text)
 
 
-def label(row: dict[str, Any], several: bool) -> Entry:
-    text = plain(row["label"])
-    return Entry(Words(f"{text} (baseline)", f"{text}（基线）") if row["baseline"] and several else same(text))
+def label(name: str, baseline: bool, to: Markup = MARKDOWN) -> Entry:
+    """`baseline`: whether it is one, beside others that are compared with it."""
+    text = to.text(name)
+    return Entry(Words(f"{text} (baseline)", f"{text}（基线）") if baseline else same(text))
 
 
-def section_tables(section: dict[str, Any], results: Results, comparisons: Comparisons) -> list[Table]:
+def section_tables(
+    section: RecordedSection, results: Results, comparisons: Comparisons, to: Markup = MARKDOWN
+) -> list[Table]:
     """One list, or one pivot for each value that the section shows; and one of further data, where asked."""
-    table = section["show"]["table"]
+    values = section.show.table.values
     known = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
     rows = rows_of(section, shown_values(section, results), results)
-    if table["columns"] is None:
-        found = [list_table(section, rows, table["values"], results, known)]
+    if section.show.table.columns is None:
+        found = [list_table(section, rows, values, results, known, to)]
     else:
-        found = [pivot_table(section, rows, value, results, known) for value in table["values"]]
-    if section["show"].get("transfer"):
-        found.append(list_table(section, rows, transfer_values(results), results, known))
+        found = [pivot_table(section, rows, value, results, known, to) for value in values]
+    if section.show.transfer:
+        found.append(list_table(section, rows, transfer_values(results), results, known, to))
     return found
 
 
 def list_table(
-    section: dict[str, Any], rows: list[dict[str, Any]], values: list[str], results: Results, known: dict[Any, Any]
+    section: RecordedSection, rows: list[ShownRow], values: Sequence[str], results: Results, known: Lines, to: Markup
 ) -> Table:
-    body = [[label(row, len(rows) > 1), *(entry(known[i, value]) for value in values)] for i, row in enumerate(rows)]
+    body = [
+        [
+            label(row.label, row.baseline and len(rows) > 1, to),
+            *(entry(known[row.number, value], to) for value in values),
+        ]
+        for row in rows
+    ]
     for name, scores in references(section, results).items():
         if any(value in scores for value in values):
-            body.append([Entry(same(f"*{plain(name)}*")), *(reference(scores.get(value)) for value in values)])
-    return Table(None, [Words("Configuration", "配置"), *(same(heading(value)) for value in values)], body)
+            body.append(
+                [
+                    Entry(same(f"{to.italic}{to.text(name)}{to.italic}")),
+                    *(reference(scores.get(value)) for value in values),
+                ]
+            )
+    return Table(None, [Words("Configuration", "配置"), *(same(heading(value, to)) for value in values)], body)
 
 
 def pivot_table(
-    section: dict[str, Any], rows: list[dict[str, Any]], value: str, results: Results, known: dict[Any, Any]
+    section: RecordedSection, rows: list[ShownRow], value: str, results: Results, known: Lines, to: Markup
 ) -> Table:
-    table = section["show"]["table"]
-    across, down = table["columns"], table["rows"] or next(n for n in axis_names(section) if n != table["columns"])
-    places = {id(row): i for i, row in enumerate(rows)}
-    inside = [row for row in rows if across in row["axes"] and down in row["axes"]]
+    table = section.show.table
+    across = str(table.columns)
+    down = table.rows or next(name for name in axis_names(section) if name != across)
+    inside = [row for row in rows if across in row.axes and down in row.axes]
     outside = [row for row in rows if row not in inside]
-    columns, names = unique(row["axes"][across] for row in inside), unique(row["axes"][down] for row in inside)
+    columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
     body = []
     for name in names:
-        line = [Entry(same(plain(name)))]
+        line = [Entry(same(to.text(name)))]
         for column in columns:
-            here = [r for r in inside if r["axes"][down] == name and r["axes"][across] == column]
-            rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
+            here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
+            rest = [further(r, (down, across), to) if len(here) > 1 else "" for r in here]
             line.append(
-                joined([(text, entry(known[places[id(r)], value])) for text, r in zip(rest, here, strict=True)])
+                joined([(text, entry(known[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
             )
         body.append(line)
-    body += [[label(row, several=True), *[entry(known[places[id(row)], value])] * len(columns)] for row in outside]
     body += [
-        [Entry(same(f"*{plain(name)}*")), *[reference(scores[value])] * len(columns)]
+        [label(row.label, row.baseline, to), *[entry(known[row.number, value], to)] * len(columns)] for row in outside
+    ]
+    body += [
+        [reference_label(name, to), *[reference(scores[value])] * len(columns)]
         for name, scores in references(section, results).items()
         if value in scores
     ]
-    corner = same(f"{plain(symbol(down))} \\ {plain(symbol(across))}")
-    return Table(same(heading(value)), [corner, *(same(plain(column)) for column in columns)], body)
+    corner = same(f"{to.text(symbol(down))} \\ {to.text(symbol(across))}")
+    return Table(same(heading(value, to)), [corner, *(same(to.text(column)) for column in columns)], body)
 
 
-def joined(parts: list[tuple[str, Entry]]) -> Entry:
+def joined(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
     """What stands in one field of a pivot: usually one configuration."""
     if len(parts) == 1 and not parts[0][0]:
         return parts[0][1]
     if not parts:
         return Entry(same(MISSING))
     return Entry(
-        same("<br>".join(text + one.text.en for text, one in parts)),
+        same(to.line_break.join(text + one.text.en for text, one in parts)),
         None,
         [cell for _, one in parts for cell in one.cells],
     )
 
 
-def further(row: dict[str, Any], shown_elsewhere: tuple[str, ...]) -> str:
+def further(row: ShownRow, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
     """The axes of a row that a pivot shows neither down nor across."""
-    rest = {name: value for name, value in row["axes"].items() if name not in shown_elsewhere}
-    return ", ".join(f"{plain(symbol(name))}={plain(value)}" for name, value in rest.items()) + ": "
+    rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
+    return ", ".join(f"{to.text(symbol(name))}={to.text(value)}" for name, value in rest.items()) + ": "
 
 
-def references(section: dict[str, Any], results: Results) -> dict[str, dict[str, float]]:
+def references(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
     """What the section's data is measured against, named with its data where there are several: name → scores."""
-    here = {row["data"] for row in section["rows"]}
+    here = {row.data for row in section.rows}
     return {
-        f"{reference['name']}, {reference['data']}" if reference["data"] else reference["name"]: reference["scores"]
-        for reference in results.grid["references"]
-        if reference["data"] in here
+        f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
+        for reference in results.grid.references
+        if reference.data in here
     }
 
 
-def entry(line: dict[Any, Any]) -> Entry:
+def entry(line: dict[Any, Any], to: Markup = MARKDOWN) -> Entry:
     """Mean ± half-width, bold where it is tied with the best."""
     if not math.isfinite(line["mean"]):
         return Entry(same(MISSING))
     text = number(line["mean"])
-    text = f"**{text}**" if line["bold"] else text
+    text = f"{to.bold}{text}{to.bold}" if line["bold"] else text
     text = text if not math.isfinite(line["half_width"]) else f"{text} ± {number(line['half_width'])}"
     return Entry(same(text), line["mean"], line["cells"], line["bold"])
+
+
+def reference_label(name: str, to: Markup) -> Entry:
+    return Entry(same(f"{to.italic}{to.text(name)}{to.italic}"))
 
 
 def reference(score: float | None) -> Entry:
@@ -172,7 +177,7 @@ def reference(score: float | None) -> Entry:
 LONGEST = 12  # comparisons that stand open
 
 
-def comparison_table(comparisons: Comparisons) -> Table | None:
+def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table | None:
     """Each configuration against its baseline; None where nothing was compared."""
     lines = comparisons.frame[comparisons.frame["against"].notna()].to_dict("records")
     if not lines:
@@ -189,8 +194,8 @@ def comparison_table(comparisons: Comparisons) -> Table | None:
     ]
     body = [
         [
-            Entry(same(plain(line["label"]))),
-            *([] if one_value else [Entry(same(heading(line["value"])))]),
+            Entry(same(to.text(line["label"]))),
+            *([] if one_value else [Entry(same(heading(line["value"], to)))]),
             Entry(VERDICTS[line["verdict"]]),
             difference(line),
             p_value(line["p_holm"]),
@@ -230,17 +235,17 @@ def improvement(line: dict[Any, Any]) -> Entry:
     return Entry(same(f"{line['improvement']:.2f}"), line["improvement"])
 
 
-def effects_table(frame: pd.DataFrame, value: str) -> Table:
+def effects_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Table:
     """What each axis of the section explains, and each two of them together."""
     head = [
-        Words(f"Axis, of {heading(value)}", f"轴（{heading(value)}）"),
+        Words(f"Axis, of {heading(value, to)}", f"轴（{heading(value, to)}）"),
         Words("share of the variance", "方差占比"),
         Words("F", "F"),
         Words("p (Holm)", "p（Holm）"),
     ]
     body = [
         [
-            Entry(same(" × ".join(plain(symbol(one)) for one in str(line["effect"]).split(" × ")))),
+            Entry(same(" × ".join(to.text(symbol(one)) for one in str(line["effect"]).split(" × ")))),
             Entry(same(f"{100 * line['share']:.1f} %"), line["share"]),
             Entry(same(f"{line['F']:.2f}"), line["F"]),
             p_value(line["p_holm"]),
@@ -250,26 +255,27 @@ def effects_table(frame: pd.DataFrame, value: str) -> Table:
     return Table(Words("Main effects and interactions", "主效应与交互作用"), head, body)
 
 
-def levels_table(frame: pd.DataFrame, value: str) -> Table:
+def levels_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Table:
     """The mean of each level of an axis, balanced over the others, and how well its distance to the mean is known."""
+    name = heading(value, to)
     head = [
         Words("Level of an axis", "轴的水平"),
         Words(
-            f"mean of {heading(value)} over the other axes ± 95 % interval of its distance from the mean of the levels",
-            f"{heading(value)} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
+            f"mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
+            f"{name} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
         ),
     ]
     body = []
     for line in frame.to_dict("records"):
         half = f" ± {number(line['half_width'])}" if math.isfinite(line["half_width"]) else ""
         text = f"{number(line['mean'])}{half}"
-        body.append([Entry(same(f"{plain(line['axis'])}={plain(line['level'])}")), Entry(same(text), line["mean"])])
-    caption = Words(f"Means of the levels, {heading(value)}", f"各水平的均值（{heading(value)}）")
+        body.append([Entry(same(f"{to.text(line['axis'])}={to.text(line['level'])}")), Entry(same(text), line["mean"])])
+    caption = Words(f"Means of the levels, {heading(value, to)}", f"各水平的均值（{heading(value, to)}）")
     return Table(caption, head, body, folded=True)
 
 
-def axis_names(section: dict[str, Any]) -> list[str]:
-    return unique(name for row in section["rows"] for name in row["axes"])
+def axis_names(section: RecordedSection) -> list[str]:
+    return unique(name for row in section.rows for name in row.axes)
 
 
 def unique(values: Any) -> list[Any]:

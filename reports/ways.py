@@ -1,8 +1,10 @@
 """How the cells were computed faster, as far as that changes the last digits of their numbers."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from contrastive.runs.recorded import Provenance
 from reports.bilingual import Words
 
 PLAIN = {"kernels": "plain", "reuse": "none"}
@@ -14,9 +16,9 @@ NAMES = {
 }
 
 
-def ways(known: list[dict[str, Any]]) -> Words | None:
+def ways(known: list[Provenance]) -> Words | None:
     """One line; nothing where every cell was computed the plain way, or none says how."""
-    counts = Counter(_way(p["speed"]) for p in known if "speed" in p)
+    counts = Counter(_way(p.speed) for p in known if p.speed is not None)
     if not counts.keys() - {tuple(PLAIN.items())}:
         return None
     many = len(counts) > 1
@@ -25,7 +27,7 @@ def ways(known: list[dict[str, Any]]) -> Words | None:
     return Words(f"Computed with {'; '.join(english)}", f"计算方式：{'；'.join(chinese)}")
 
 
-def _way(speed: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _way(speed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((name, speed.get(name, plain)) for name, plain in PLAIN.items())
 
 

@@ -11,12 +11,14 @@ from contrastive.cells.plan import settings_by_name
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
+from contrastive.runs.recorded import Hardware, Predicted, Provenance
 
 SETTINGS: dict[str, Any] = {
     "data": {"source": "file:texts.csv", "train": 20, "test": 40},
     "encoder": {"model": "scratch:bert"},
     "training": {},
 }
+HARDWARE: dict[str, Any] = {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4}
 LABELS = ("negative", "positive")
 
 
@@ -56,7 +58,7 @@ def provenance(count: int = 40) -> dict[str, Any]:
     return {
         "commit": "abc123",
         "packages": {"python": "3.11", "torch": "2"},
-        "hardware": {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4},
+        "hardware": HARDWARE,
         "wall_seconds": 6.0,
         "predicted": {"seconds": 5.0, "memory_bytes": 3 * 2**28},
         "peak_memory_bytes": 2**30,
@@ -64,6 +66,10 @@ def provenance(count: int = 40) -> dict[str, Any]:
         "peak_memory_mib": 100,
         "class_counts": {split: dict.fromkeys(LABELS, count // 2) for split in ("train", "test")},
     }
+
+
+def noted(count: int = 40) -> Provenance:
+    return Provenance(**provenance(count) | {"hardware": Hardware(**HARDWARE), "predicted": Predicted(5.0, 3 * 2**28)})
 
 
 def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:

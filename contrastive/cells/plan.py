@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from contrastive.cells.grid import Resolved
+from contrastive.cells.grid import Resolved, Row
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.projections import token_settings
 from contrastive.cells.sifted import sifted
 from contrastive.cells.status import Status, statuses, up_to_date
-from contrastive.config.cell import Cell
+from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import Experiment
 from contrastive.data import tokens
 from contrastive.runs import store
+from contrastive.runs.recorded import DataCounts, RecordedGrid, RecordedRow, RecordedSection, Reference
 
 
 @dataclass(frozen=True)
@@ -94,35 +95,41 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
-    """The grid as the report reads it: sections, their rows, and the ids of the cells a row."""
+def recorded(plan: Plan, references: list[dict[str, Any]]) -> RecordedGrid:
+    """The grid as the report reads it: sections, their rows, and the ids of the cells of a row."""
     names = plan.resolved.data_names
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
-    return {
-        "experiment": plan.experiment.model_dump(mode="json"),
-        "sections": [
-            {
-                "title": part.section.title,
-                "note": part.section.note,
-                "show": part.section.show.model_dump(mode="json"),
-                "rows": [
-                    {
-                        "label": row.label,
-                        "axes": row.axes,
-                        "baseline": row.baseline,
-                        "data": names[row.cells[0].data],
-                        "cells": [plan.statuses[cell].id for cell in row.cells],
-                        "seeds": [cell.seed for cell in row.cells],
-                        "against": row.against,
-                        "settings": settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
-                    }
-                    for row in part.rows
-                ],
-            }
+    return RecordedGrid(
+        experiment=plan.experiment,
+        sections=[
+            RecordedSection(
+                part.section.title,
+                part.section.note,
+                part.section.show,
+                [recorded_row(row, plan, names) for row in part.rows],
+            )
             for part in plan.resolved.sections
         ],
-        "references": references,
-        "data": sifted(plan.data_keys(), plan.experiment.evaluation.transfer),
-        "failed": {name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
-        "stale_kept": list(plan.kept),
-    }
+        references=[Reference(**reference) for reference in references],
+        data=[DataCounts(**counts) for counts in sifted(plan.data_keys(), plan.experiment.evaluation.transfer)],
+        failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
+        stale_kept=list(plan.kept),
+    )
+
+
+def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
+    return RecordedRow(
+        label=row.label,
+        axes=row.axes,
+        baseline=row.baseline,
+        data=names[row.cells[0].data],
+        cells=[plan.statuses[cell].id for cell in row.cells],
+        seeds=[cell.seed for cell in row.cells],
+        against=row.against,
+        settings=settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"})),
+    )
+
+
+def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same as grid.json holds it."""
+    return recorded(plan, references).document()

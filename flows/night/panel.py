@@ -49,12 +49,12 @@ def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: 
     document: dict[str, Any] = {
         "values": scores(results, rows) | training(home, rows),
         "configurations": list(rows),
-        "seeds": list(results.grid["experiment"]["seeds"]),
-        "texts": {score: info["count"] for score, info in sorted(results.directions.items()) if info.get("count")},
+        "seeds": list(results.grid.experiment.seeds),
+        "texts": {score: kind.count for score, kind in sorted(results.kinds.items()) if kind.count},
         "directions": {
-            score: info["higher_is_better"]
-            for score, info in sorted(results.directions.items())
-            if info["higher_is_better"] is not None
+            score: kind.higher_is_better
+            for score, kind in sorted(results.kinds.items())
+            if kind.higher_is_better is not None
         },
         "failed": failures(results, rows),
         "hardware": hardware(results),
@@ -99,10 +99,7 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 
 def rows_of(results: Results) -> dict[str, list[str]]:
     """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
-    sections = results.grid["sections"]
-    return labelled(
-        (section["title"], row["label"], row["cells"]) for section in sections for row in section["rows"]
-    )  # fmt: skip
+    return labelled((one.title, row.label, row.cells) for one in results.grid.sections for row in one.rows)
 
 
 def labelled(rows: Iterable[tuple[str, str, Cells]]) -> dict[str, Cells]:
@@ -130,8 +127,8 @@ def expected(panel: Resolved) -> list[str]:
 def scores(results: Results, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:
     """Each score that has a direction: over the panel, and of each configuration."""
     columns: dict[str, list[Value]] = {}
-    for name, info in sorted(results.directions.items()):
-        if info["higher_is_better"] is None:
+    for name, kind in sorted(results.kinds.items()):
+        if kind.higher_is_better is None:
             continue
         column = results.scores[name].to_dict()
         by_row = {label: [_finite(column.get(cell)) for cell in cells] for label, cells in rows.items()}
@@ -170,16 +167,17 @@ def failures(results: Results, rows: Mapping[str, list[str]]) -> list[str]:
     failed = []
     for label, cells in rows.items():
         for number, cell in enumerate(cells):
-            state = results.cells.loc[cell] if cell in results.cells.index else {"status": "not in MLflow", "error": ""}
-            if state["status"] != "finished":
-                failed.append(f"{label}, seed number {number + 1}: {state['status']}: {state['error']}")
+            run = results.cells.get(cell)
+            if run is None or run.status != "finished":
+                why = f"{run.status}: {run.error}" if run else "not in MLflow: "
+                failed.append(f"{label}, seed number {number + 1}: {why}")
     return failed
 
 
 def hardware(results: Results) -> dict[str, str]:
-    machines = [provenance["hardware"] for provenance in results.cells["provenance"] if provenance]
-    names = dict.fromkeys(name for machine in machines for name in machine)
-    return {name: ", ".join(sorted({str(machine.get(name)) for machine in machines})) for name in names}
+    machines = [vars(run.provenance.hardware) for run in results.cells.values() if run.provenance]
+    names = machines[0] if machines else ()
+    return {name: ", ".join(sorted({str(machine[name]) for machine in machines})) for name in names}
 
 
 def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]:

@@ -5,20 +5,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 
 from contrastive.config.cell import Data
 from reports.bilingual import Language
-from reports.build import reading
+from reports.build import how_to_read
 from reports.claims.frames import blocked, frames
 from reports.claims.numbers import Numbers
 from reports.claims.prose import prose, worded
 from reports.claims.tables import captions, tables
 from reports.findings import findings, tested
-from reports.markdown import bare, heading, number, plain
+from reports.markdown import PAGE, heading, number, plain
 
 TEMPLATE = Path(__file__).parents[1] / "templates" / "report.md.j2"
 LITERAL = re.compile(r'\{\{ say\("((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\) \}\}')
@@ -67,8 +65,10 @@ class Document:
             self.parts[-1] = self.parts[-1][:below]
         frame = numbers.comparisons
         values = [heading(value) for value in frame["value"].unique()]
-        self.names = [plain(one) for one in [*frame["label"].unique(), *numbers.titles]] + values
-        self.names += [bare(name) for name in self.names]  # as a picture names it
+        named = [*frame["label"].unique(), *numbers.titles]
+        self.names = [plain(one) for one in named] + values
+        # as a picture names them
+        self.names += [PAGE.text(one) for one in named] + [heading(value, PAGE) for value in frame["value"].unique()]
 
     def word(self, english: str) -> str:
         """A fixed text of the template in the language of this report."""
@@ -96,7 +96,8 @@ class Document:
         lines = [line for line in rest if line and line not in self.fixed and line not in errors]
         setting = next((place for place, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
         seeds = self.numbers.results["seed"].nunique()
-        yield from exactly(how_to_read(seeds, self.language), lines[setting + 1 :], "how to read it")
+        true = [line.in_language(self.language) for line in how_to_read(seeds)]
+        yield from exactly(true, lines[setting + 1 :], "how to read it")
         guards = [line for line in lines[:setting] if line.startswith(NOTE[self.language])]
         yield from self.others(guards)
         said = [line for line in lines[:setting] if line not in guards]
@@ -221,12 +222,6 @@ def errors(known: pd.DataFrame) -> set[tuple[str, str]]:
     counts = {int(one) for one in known["count"].dropna()}
     mean = float(values.mean()) if len(values) else float("nan")
     return {(str(count), number((mean * (1 - mean) / count) ** 0.5)) for count in counts if count}
-
-
-def how_to_read(seeds: int, language: Language) -> list[str]:
-    """What stands above all numbers of an experiment of so many seeds."""
-    known: Any = SimpleNamespace(grid={"experiment": {"seeds": range(seeds)}}, scores=())
-    return [line.in_language(language) for line in reading(known)]
 
 
 def literals() -> list[tuple[str, str]]:

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from reports.claims.numbers import Numbers, Seeds
-from reports.compare import beyond_reach
 from reports.markdown import number, probability, signed
 from reports.statistics import ALPHA, holm, summarise
 from reports.tables import VERDICTS
+from reports.verdicts import beyond_reach
 
 FORBIDDEN = "not comparable"  # the verdict where a guard forbids a comparison
 

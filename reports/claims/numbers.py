@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.compare import Comparisons, Pairs
+from reports.compare import Comparisons
+from reports.pairs_of_rows import RowPairs
 from reports.tables import VERDICTS
 
 NAMES = ("section", "label", "variant", "against", "verdict", "effect", "shown", "cell", "status", "score")
@@ -64,7 +65,7 @@ class Numbers:
         ranked = bool(frame["bold"].any())
         # which values are ranked is known of a section that has bold; what each pair's p-value was is not
         none: Any = None
-        pairs: dict[str, Pairs] = {str(value): none for value in frame.loc[frame["tested"], "value"] if ranked}
+        pairs: dict[str, RowPairs] = {str(value): none for value in frame.loc[frame["tested"], "value"] if ranked}
         return Comparisons(frame, pairs, limits, int(frame["p_holm"].notna().sum()), seeds, ranked)
 
     def effects_of(self, section: str) -> dict[str, pd.DataFrame]:

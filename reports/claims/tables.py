@@ -126,8 +126,8 @@ def listed(title: str, rows: Rows, compared: Comparisons, language: Language) ->
     baselines = set(frame.loc[frame["verdict"] == "baseline", "row"])
     true = [
         [
-            label({"label": name, "baseline": place in baselines}, len(places) > 1).markdown(language).strip(),
-            *(entry(known[place, values[one]]).markdown(language) for one in head[1:]),
+            label(name, place in baselines and len(places) > 1).text.in_language(language).strip(),
+            *(entry(known[place, values[one]]).text.in_language(language) for one in head[1:]),
         ]
         for place, name in zip(places["row"], places["label"], strict=True)
     ]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
@@ -23,19 +24,19 @@ SEARCH = Words("score against configurations tried", "得分与尝试的配置�
 
 
 def draw(
-    section: dict[str, Any], comparisons: Any, results: Results, folder: Path, name: str
+    section: RecordedSection, comparisons: Any, results: Results, folder: Path, name: str
 ) -> list[Figure | LeftOut]:
     """The pictures of a section, in the order of reading; one without data is not drawn."""
-    path, show = folder / "figures" / name, section["show"]
+    path, show = folder / "figures" / name, section.show
     drawn = [
         attempt(FOREST, lambda: forest.draw(comparisons, path)),
         attempt(HEAT, lambda: heat.draw(section, comparisons, results, path)),
         attempt(PAIRS, lambda: pairs.draw(section, comparisons, path)),
     ]
-    if show["tsne"]:
+    if show.tsne:
         drawn.append(attempt(PLACES, lambda: tsne.draw(section, results, path)))
         drawn.append(attempt(SPECTRA, lambda: spectra.draw(section, results, path)))
-    if show["curves"]:
+    if show.curves:
         drawn.append(attempt(CURVES, lambda: curves.draw(section, results, path)))
         drawn.append(attempt(GRADIENTS, lambda: curves.draw_terms(section, results, path)))
     return [figure for figure in drawn if figure is not None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contrastive.runs.recorded import Provenance
 from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
@@ -50,10 +51,10 @@ def draw(results: Results, path: Path) -> Figure | None:
 
 def main_value(results: Results) -> tuple[str, bool]:
     """The first value of the report's tables that has a direction."""
-    values = [value for section in results.grid["sections"] for value in section["show"]["table"]["values"]]
+    values = [value for section in results.grid.sections for value in section.show.table.values]
     for value in values:
-        if (higher := results.directions.get(value, {}).get("higher_is_better")) is not None:
-            return value, bool(higher)
+        if value in results.kinds and (higher := results.kinds[value].higher_is_better) is not None:
+            return value, higher
     return values[0], True
 
 
@@ -61,25 +62,26 @@ def configurations(results: Results, value: str) -> list[Point]:
     """Each configuration of the report once, where all of its seeds are measured on one kind of device."""
     if value not in results.scores:
         return []
-    scores, provenances = dict(results.scores[value]), dict(results.cells["provenance"])
+    scores = dict(results.scores[value])
     found: dict[tuple[str, ...], Point] = {}
-    for row in (row for section in results.grid["sections"] for row in section["rows"]):
-        cells = tuple(row["cells"])
+    for row in (row for section in results.grid.sections for row in section.rows):
+        cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
-        if np.isfinite(score) and all(provenances.get(cell) for cell in cells):
-            costs = [cost(provenances[cell]) for cell in cells]
+        noted = [known for cell in cells if (known := results.provenance(cell)) is not None]
+        if np.isfinite(score) and len(noted) == len(cells):
+            costs = [cost(known) for known in noted]
             if len({device for device, _ in costs}) == 1:
                 mean = float(np.mean([seconds for _, seconds in costs]))
-                found.setdefault(cells, Point(row["label"], row["data"], costs[0][0], mean, score))
+                found.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
     return list(found.values())
 
 
-def cost(provenance: Any) -> tuple[str, float]:
+def cost(provenance: Provenance) -> tuple[str, float]:
     """GPU-seconds over all processes; where there was no GPU, seconds of all threads that were set to work."""
-    processes = provenance.get("processes") or 1
-    if provenance["gpu_seconds"] > 0:
-        return "GPU-seconds", provenance["gpu_seconds"] * processes
-    return "CPU-seconds", provenance["wall_seconds"] * processes * (provenance.get("threads") or 1)
+    processes = provenance.processes or 1
+    if provenance.gpu_seconds > 0:
+        return "GPU-seconds", provenance.gpu_seconds * processes
+    return "CPU-seconds", provenance.wall_seconds * processes * (provenance.threads or 1)
 
 
 def front(points: Sequence[Point], higher: bool) -> list[Point]:

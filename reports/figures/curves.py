@@ -1,10 +1,10 @@
 """Training curves: loss and gradient norm against the step, and the gradient norm of each term of the loss."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style
@@ -15,10 +15,10 @@ SMOOTHING = 10  # steps in the running mean of a curve
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
 
 
-def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """Loss, or what it lies above its floor where floors differ, and gradient norm."""
     known = of_section(section, results)
-    wanted = [*losses(section, known), ("gradient_norm", "gradient norm", list(range(len(section["rows"]))))]
+    wanted = [*losses(section, known), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, known)).tables]
     if not panels:
         return None
@@ -29,9 +29,9 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
         return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
 
 
-def draw_terms(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """The gradient norm of each term alone, all on one scale."""
-    known, rows = of_section(section, results), list(range(len(section["rows"])))
+    known, rows = of_section(section, results), list(range(len(section.rows)))
     keys = sorted(key for key in known["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, known) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
@@ -44,11 +44,11 @@ def draw_terms(section: dict[str, Any], results: Results, path: Path) -> Figure 
         return save(drawn, path.with_name(f"{path.name}-gradients.png"), caption(section, what, 1))
 
 
-def losses(section: dict[str, Any], known: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+def losses(section: RecordedSection, known: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
     """Key, title and rows of each panel: where floors differ, raw losses of contrastive terms are not compared."""
-    rows = section["rows"]
+    rows = section.rows
     everyone = list(range(len(rows)))
-    if not any(len({row.get("settings", {}).get(name) for row in rows}) > 1 for name in FLOOR):
+    if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
         return [("loss", "training loss", everyone)]
     terms = sorted(key for key in known["key"].unique() if key.startswith("excess."))
     having = {key: [i for i in everyone if has(key, rows[i], known)] for key in terms}
@@ -57,14 +57,14 @@ def losses(section: dict[str, Any], known: pd.DataFrame) -> list[tuple[str, str,
     return found + ([("loss", "training loss, no floor known" if terms else "training loss", rest)] if rest else [])
 
 
-def has(key: str, row: dict[str, Any], known: pd.DataFrame) -> bool:
-    return bool(((known["key"] == key) & known["cell"].isin(row["cells"])).any())
+def has(key: str, row: RecordedRow, known: pd.DataFrame) -> bool:
+    return bool(((known["key"] == key) & known["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: str, rows: list[int], section: dict[str, Any], known: pd.DataFrame) -> lines.Panel:
+def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, known: pd.DataFrame) -> lines.Panel:
     points = known[known["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
-    tables = {number: table(points[points["cell"].isin(section["rows"][number]["cells"])], width) for number in rows}
+    tables = {number: table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
     return lines.Panel(title, {number: found for number, found in tables.items() if len(found)})
 
 
@@ -73,15 +73,15 @@ def table(points: pd.DataFrame, width: int) -> pd.DataFrame:
     return wide.rolling(width, min_periods=1).mean()
 
 
-def of_section(section: dict[str, Any], results: Results) -> pd.DataFrame:
-    return results.curves[results.curves["cell"].isin([cell for row in section["rows"] for cell in row["cells"]])]
+def of_section(section: RecordedSection, results: Results) -> pd.DataFrame:
+    return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
 
 
-def labels(section: dict[str, Any]) -> list[str]:
-    return [row["label"] for row in section["rows"]]
+def labels(section: RecordedSection) -> list[str]:
+    return [row.label for row in section.rows]
 
 
-def caption(section: dict[str, Any], what: Words, smoothing: int) -> Words:
+def caption(section: RecordedSection, what: Words, smoothing: int) -> Words:
     names = listed(labels(section))
     others = renamed(labels(section), "row", "行")
     mean = (

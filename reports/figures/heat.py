@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
 from reports.load import Results
@@ -20,12 +21,12 @@ LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 
 
-def draw(section: dict[str, Any], comparisons: Any, results: Results, path: Path) -> Figure | None:
-    table = section["show"]["table"]
-    if table["columns"] is None:
+def draw(section: RecordedSection, comparisons: Any, results: Results, path: Path) -> Figure | None:
+    table = section.show.table
+    if table.columns is None:
         return None
     frame = comparisons.frame
-    known = frame[frame["value"].isin(table["values"]) & frame["mean"].notna()]
+    known = frame[frame["value"].isin(table.values) & frame["mean"].notna()]
     rows = placed(section, known)
     axes = directions(section, rows)
     if known.empty or axes is None:
@@ -42,27 +43,27 @@ def draw(section: dict[str, Any], comparisons: Any, results: Results, path: Path
         return save(drawn, path.with_name(f"{path.name}-heat.svg"), caption(panels, axes))
 
 
-def placed(section: dict[str, Any], known: pd.DataFrame) -> pd.DataFrame:
+def placed(section: RecordedSection, known: pd.DataFrame) -> pd.DataFrame:
     """The frame with each row's axes; where vectors of several kinds are measured, which kind is one more axis."""
     kinds = len(set(known["variant"])) > 1
     axes: list[Any] = [
-        dict(section["rows"][row]["axes"]) | ({"embedding": variant.rstrip("/") or "as trained"} if kinds else {})
+        dict(section.rows[row].axes) | ({"embedding": variant.rstrip("/") or "as trained"} if kinds else {})
         for row, variant in zip(known["row"], known["variant"], strict=True)
     ]
     return known.assign(axes=pd.Series(axes, index=known.index, dtype=object))
 
 
-def directions(section: dict[str, Any], rows: pd.DataFrame) -> tuple[str, str] | None:
+def directions(section: RecordedSection, rows: pd.DataFrame) -> tuple[str, str] | None:
     """The axes that go down and across, turned where that is narrower; None where a pivot has no second one."""
-    table = section["show"]["table"]
-    names = dict.fromkeys(name for axes in rows["axes"] for name in axes if name != table["columns"])
-    down = table["rows"] or next(iter(names), None)
-    inside = [axes for axes in rows["axes"] if table["columns"] in axes and down in axes]
+    across = str(section.show.table.columns)
+    names = dict.fromkeys(name for axes in rows["axes"] for name in axes if name != across)
+    down = section.show.table.rows or next(iter(names), None)
+    inside = [axes for axes in rows["axes"] if across in axes and down in axes]
     if down is None or not inside:
         return None
-    lines, columns = ({own[name] for own in inside} for name in (down, table["columns"]))
+    lines, columns = ({own[name] for own in inside} for name in (down, across))
     turned = len(columns) > max(MOST, len(lines))
-    return (table["columns"], down) if turned else (down, table["columns"])
+    return (across, down) if turned else (down, across)
 
 
 def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:
@@ -97,7 +98,7 @@ def settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
 def scale(value: str, results: Results) -> Normalize:
     """From the lowest to the highest mean of the report's rows, whichever section shows them."""
     columns = [name for name in results.scores.columns if name == value or name.endswith(f"/{value}")]
-    rows = [row["cells"] for section in results.grid["sections"] for row in section["rows"]]
+    rows = [row.cells for section in results.grid.sections for row in section.rows]
     numbers = np.repeat(np.arange(len(rows)), [len(cells) for cells in rows])
     cells = results.scores[columns].reindex([cell for cells in rows for cell in cells])
     known = cells.groupby(numbers).mean().to_numpy(float).ravel()

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
@@ -25,9 +26,9 @@ from reports.statistics import ALPHA
 FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
 
 
-def draw(section: dict[str, Any], comparisons: Any, path: Path) -> Figure | None:
+def draw(section: RecordedSection, comparisons: Any, path: Path) -> Figure | None:
     """Of the first value that is compared in pairs."""
-    if section["show"]["table"]["columns"] is not None:
+    if section.show.table.columns is not None:
         return None
     for value, found in comparisons.pairs.items():
         if FEWEST <= len(found.labels) <= MOST and np.isfinite(found.adjusted).any():

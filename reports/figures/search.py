@@ -1,11 +1,11 @@
 """The best score to be expected when so many of a section's configurations are tried (Dodge et al., 2019)."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style, value_name
@@ -18,7 +18,7 @@ FEWEST = 4  # configurations of a section: of fewer there is nothing to search
 
 def draw(results: Results, path: Path) -> Figure | None:
     value, higher = main_value(results)
-    sections = results.grid["sections"]
+    sections = results.grid.sections
     tables = {
         number: reached(found, higher)
         for number, section in enumerate(sections)
@@ -26,7 +26,7 @@ def draw(results: Results, path: Path) -> Figure | None:
     }
     if not tables:
         return None
-    titles = [section["title"] for section in sections]
+    titles = [section.title for section in sections]
     shown, others = listed([titles[number] for number in tables]), renamed(titles, "section", "小节")
     said = Words(
         f"Expected best {value_name(value)} against the number of configurations drawn from a section and tried: "
@@ -44,12 +44,12 @@ def draw(results: Results, path: Path) -> Figure | None:
         return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
 
 
-def scores(section: dict[str, Any], value: str, results: Results) -> np.ndarray:
+def scores(section: RecordedSection, value: str, results: Results) -> np.ndarray:
     """The mean over seeds of each configuration that has them all."""
     if value not in results.scores:
         return np.zeros(0)
     known = dict(results.scores[value])
-    found = np.array([np.mean([known.get(cell, np.nan) for cell in row["cells"]]) for row in section["rows"]], float)
+    found = np.array([np.mean([known.get(cell, np.nan) for cell in row.cells]) for row in section.rows], float)
     return found[np.isfinite(found)]
 
 

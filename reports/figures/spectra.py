@@ -1,11 +1,11 @@
 """Singular spectra: how the embeddings of each configuration fill the directions that they have."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, listed, renamed, save, style
@@ -15,11 +15,11 @@ SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
 UNUSED = 1e-4  # of the largest
 
 
-def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
-    tables = {number: found for number, row in enumerate(section["rows"]) if len(found := spectra(row, results))}
+def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
+    tables = {number: found for number, row in enumerate(section.rows) if len(found := spectra(row, results))}
     if not tables:
         return None
-    labels = [row["label"] for row in section["rows"]]
+    labels = [row.label for row in section.rows]
     names, others = listed([labels[number] for number in tables]), renamed(labels, "row", "行")
     said = Words(
         "Singular values of the centred, normalised test embeddings, largest first, as shares of their sum (mean over "
@@ -34,9 +34,9 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
         return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
 
 
-def spectra(row: dict[str, Any], results: Results) -> pd.DataFrame:
+def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
     """Place × seed, without what centring and rounding leave of directions that nothing uses."""
-    known = {cell: each for cell in row["cells"] if (each := results.each(cell, SPECTRUM)) is not None}
+    known = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
     table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in known.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)
     return table[(table > UNUSED * table.max()).all(axis=1)]

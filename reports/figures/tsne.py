@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.figures.canvas import COLOURS, WIDTH, Figure, canvas, drawable, listed, renamed, save, style, wrapped
-from reports.load import Results
+from reports.load import Picture, Results
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more
@@ -16,19 +17,19 @@ LEGEND = 70  # letters in a line of it
 LINES = 3  # of a panel's title
 
 
-def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None:
+def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """One panel a configuration at its first seed, laid out as the section's table."""
-    rows = [row for row in section["rows"] if row["cells"][0] in results.tsne]
+    rows = [row for row in section.rows if row.cells[0] in results.tsne]
     if not rows:
         return None
     slots, width = layout(section, rows)
     first = first_of(rows, results)
-    places = {id(row): turned(results.tsne[row["cells"][0]], first) for row in rows}
+    places = {id(row): turned(results.tsne[row.cells[0]], first) for row in rows}
     reach = 1.05 * np.max([np.abs(x).max(0) for x in places.values() if len(x)] or [[1.0, 1.0]], axis=0)
     reach = np.maximum(reach, 0.05 * reach.max())  # texts on one line have a height, too
     tall = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # a panel's height over its width, as the points need it
     names = class_names(rows, results)
-    labels = [row["label"] for row in section["rows"]]
+    labels = [row.label for row in section.rows]
     titles = {
         label: wrapped(name, 60 // width, LINES) for label, name in zip(labels, drawable(labels, "row"), strict=True)
     }
@@ -36,47 +37,47 @@ def draw(section: dict[str, Any], results: Results, path: Path) -> Figure | None
         drawn, axes = grid(slots, width, tall, names, max(title.count("\n") + 1 for title in titles.values()))
         for axis, row in zip(axes, slots, strict=True):
             if row is not None:
-                panel(axis, results.tsne[row["cells"][0]], places[id(row)], reach)
-                axis.set_title(titles[row["label"]], pad=2)
+                panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
+                axis.set_title(titles[row.label], pad=2)
         return save(drawn, path.with_name(f"{path.name}-tsne.png"), caption(rows, labels, first, names))
 
 
-def layout(section: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any] | None], int]:
+def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:
     """Panels line by line, and how many stand in one: a pivot's columns, below what stands outside of the pivot."""
-    across = section["show"]["table"]["columns"]
-    inside = [row for row in rows if across in row["axes"]]
-    columns = list(dict.fromkeys(row["axes"][across] for row in inside))
+    across = section.show.table.columns or ""  # which no axis is called
+    inside = [row for row in rows if across in row.axes]
+    columns = list(dict.fromkeys(row.axes[across] for row in inside))
     if not 1 < len(columns) <= MOST:
         return list(rows), min(ACROSS, len(rows))
-    outside: list[dict[str, Any] | None] = [row for row in rows if row not in inside]
+    outside: list[RecordedRow | None] = [row for row in rows if row not in inside]
     slots = outside + [None] * (-len(outside) % len(columns))
-    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    lines: dict[tuple[Any, ...], list[RecordedRow]] = {}
     for row in inside:
-        lines.setdefault(tuple((n, v) for n, v in row["axes"].items() if n != across), []).append(row)
+        lines.setdefault(tuple((n, v) for n, v in row.axes.items() if n != across), []).append(row)
     for line in lines.values():
-        by_column = {row["axes"][across]: row for row in line}
+        by_column = {row.axes[across]: row for row in line}
         slots += [by_column.get(column) for column in columns]
     return slots, len(columns)
 
 
-def first_of(rows: list[dict[str, Any]], results: Results) -> dict[str, Any]:
+def first_of(rows: list[RecordedRow], results: Results) -> Picture:
     """The picture that the others are turned to: the first that has points."""
-    pictures = [results.tsne[row["cells"][0]] for row in rows]
-    return next((arrays for arrays in pictures if len(arrays["x"])), pictures[0])
+    pictures = [results.tsne[row.cells[0]] for row in rows]
+    return next((arrays for arrays in pictures if len(arrays.x)), pictures[0])
 
 
-def turned(arrays: dict[str, Any], first: dict[str, Any]) -> np.ndarray:
+def turned(arrays: Picture, first: Picture) -> np.ndarray:
     """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
 
     t-SNE and UMAP know distances only, and a turned start makes panels agree no better. Of other texts than the first's
     nothing can be turned.
     """
-    _, here, there = np.intersect1d(arrays["ids"], first["ids"], return_indices=True)
+    _, here, there = np.intersect1d(arrays.ids, first.ids, return_indices=True)
     if len(here) < 2:
-        return arrays["x"]
-    own, other = (points - points.mean(0) for points in (arrays["x"][here], first["x"][there]))
+        return arrays.x
+    own, other = (points - points.mean(0) for points in (arrays.x[here], first.x[there]))
     left, _, right = np.linalg.svd(own.T.astype(np.float64) @ other)
-    return (arrays["x"] - arrays["x"][here].mean(0)) @ left @ right
+    return (arrays.x - arrays.x[here].mean(0)) @ left @ right
 
 
 def grid(slots: list[Any], width: int, tall: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
@@ -108,28 +109,28 @@ def mark(label: int) -> str:
     return MARKERS[label // len(COLOURS) % len(MARKERS)]
 
 
-def panel(axis: Any, arrays: dict[str, Any], places: np.ndarray, reach: np.ndarray) -> None:
+def panel(axis: Any, arrays: Picture, places: np.ndarray, reach: np.ndarray) -> None:
     axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), aspect="equal")
     if len(places) == 0:  # too few texts, or collapsed embeddings
-        axis.text(0, 0, wrapped(f"no picture: {arrays['reason']}", 24, 6), ha="center", va="center")
-    labels = np.asarray(arrays["labels"])
+        axis.text(0, 0, wrapped(f"no picture: {arrays.reason}", 24, 6), ha="center", va="center")
+    labels = np.asarray(arrays.labels)
     for marker in dict.fromkeys(map(mark, labels.tolist())):
         chosen = np.array([mark(label) == marker for label in labels.tolist()])
         colours = [COLOURS[label % len(COLOURS)] for label in labels[chosen]]
         axis.scatter(*places[chosen].T, c=colours, s=2, alpha=0.7, linewidths=0, marker=marker)
 
 
-def class_names(rows: list[dict[str, Any]], results: Results) -> list[str]:
+def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     """Of the classes that the panels show; none where they show several data sets."""
-    known = (results.entries.get(row["cells"][0], {}).get("provenance") for row in rows)
-    found = {tuple(provenance["class_counts"].get("test", ())) for provenance in known if provenance}
+    known = [results.provenance(row.cells[0]) for row in rows]
+    found = {tuple(provenance.class_counts.get("test", ())) for provenance in known if provenance}
     return list(found.pop()) if len(found) == 1 else []
 
 
-def caption(rows: list[dict[str, Any]], labels: list[str], first: dict[str, Any], names: list[str]) -> Words:
-    seeds, shown = sorted({row["seeds"][0] for row in rows}), listed([row["label"] for row in rows])
+def caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Words:
+    seeds, shown = sorted({row.seeds[0] for row in rows}), listed([row.label for row in rows])
     others, classes = renamed(labels, "row", "行"), renamed(names, "class", "类别")
-    method, seed = first["method"], ", ".join(map(str, seeds))
+    method, seed = first.method, ", ".join(map(str, seeds))
     return Words(
         f"{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown.en}; "
         f"colour is the class{others.en}{classes.en}",

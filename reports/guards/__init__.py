@@ -1,7 +1,6 @@
 """What would mislead a reader, found in the results themselves: each guard that is violated stands above its table."""
 
-from typing import Any
-
+from contrastive.runs.recorded import RecordedSection
 from reports.guards import confounds, coverage, identity, scores, whole
 from reports.guards.shown import Guard, shown
 from reports.load import Results
@@ -11,7 +10,7 @@ __all__ = ["Guard", "general", "guards"]
 CHECKS = (*coverage.CHECKS, *identity.CHECKS, *confounds.CHECKS, *scores.CHECKS)
 
 
-def guards(section: dict[str, Any], results: Results) -> list[Guard]:
+def guards(section: RecordedSection, results: Results) -> list[Guard]:
     """The violated guards of a section, what blocks a ranking first."""
     cells = shown(section, results)
     found = [guard for check in CHECKS for guard in check(section, results, cells)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
 from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, where
 from reports.load import Results
@@ -36,7 +37,7 @@ def by(names: set[str]) -> Key:
     return lambda cell: tuple(cell.setting(name) for name in paths)
 
 
-def settings(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     known, may = [cell for cell in cells if cell.params], declared(section, results)
     found = []
     for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
@@ -102,15 +103,15 @@ def compare(kind: str, what: Words, values: dict[Shown, str], alike: Key, *, blo
     return [Guard(kind, said, confounded if blocks is None else blocks)]
 
 
-def noted(cells: list[Shown], read: Callable[[dict[str, Any]], Any]) -> dict[Shown, str]:
+def noted(cells: list[Shown], read: Callable[[Provenance], Any]) -> dict[Shown, str]:
     """What the provenance of cells says, of those where it says something."""
     found = {cell: read(cell.provenance) for cell in cells if cell.provenance}
     return {cell: str(value) for cell, value in found.items() if value is not None}
 
 
-def data(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def data(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     may = declared(section, results) & set(PARTS["data"].model_fields)
-    digests = noted(cells, lambda p: p["data_digest"][:12] if "data_digest" in p else None)
+    digests = noted(cells, lambda p: p.data_digest[:12] if p.data_digest else None)
     sources = may & {"source", "text", "label", "positive", "negative", "test", "validation"}
     yield from compare("data", Words("The data is not the same", "数据不一致"), digests, by(sources), blocks=True)
     tests = noted(cells, lambda p: counts(p, "test"))
@@ -121,24 +122,24 @@ def data(section: dict[str, Any], results: Results, cells: list[Shown]) -> Itera
     yield from compare("training data", what, training, by(may - {"max_length"}), blocks=True)
 
 
-def counts(provenance: dict[str, Any], split: str) -> str | None:
-    of_classes = provenance.get("class_counts", {}).get(split)
+def counts(provenance: Provenance, split: str) -> str | None:
+    of_classes = provenance.class_counts.get(split)
     return None if of_classes is None else ", ".join(f"{count} {name}" for name, count in of_classes.items())
 
 
-def parameters(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def parameters(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     sizes = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *PARTS["data"].model_fields}
-    counted = noted(cells, lambda p: p.get("trained_parameters"))
+    counted = noted(cells, lambda p: p.trained_parameters)
     what = Words("The number of trained parameters differs between cells of one model", "同一模型的训练参数量不一致")
     yield from compare("parameters", what, counted, by(sizes - SIZELESS - {"max_length"}), blocks=True)
 
 
-def code(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def code(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells of the same parts by their digest; beyond that module by module, where it is noted."""
-    digests = noted(cells, lambda p: p.get("code"))
+    digests = noted(cells, lambda p: p.code)
     what = Words("The code is not the same", "代码不一致")
     found = compare("code", what, digests, by({"loss", "view", "source"}), blocks=True)
-    if found or len({cell.provenance["commit"] for cell in digests if cell.provenance}) < 2:
+    if found or len({cell.provenance.commit for cell in digests if cell.provenance}) < 2:
         yield from found
         return
     modules: dict[str, set[str]] = {}
@@ -157,43 +158,44 @@ def code(section: dict[str, Any], results: Results, cells: list[Shown]) -> Itera
         )
 
 
-def packages(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def packages(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """A package that a run does not note is not another one: the list of those that are noted has grown."""
-    held = [cell for cell in cells if cell.provenance and cell.provenance.get("packages")]
+    held = [cell.provenance.packages for cell in cells if cell.provenance and cell.provenance.packages]
     versions: dict[str, set[str]] = {}
-    for cell in held:
-        for name, version in (cell.provenance or {})["packages"].items():
-            versions.setdefault(name, set()).add(version)
+    for name, version in (pair for packages in held for pair in packages.items()):
+        versions.setdefault(name, set()).add(version)
     differing = sorted(name for name, found in versions.items() if len(found) > 1)
-    held = [cell for cell in held if (cell.provenance or {})["packages"].keys() >= {*differing}]
-    values = noted(held, lambda p: ", ".join(f"{name} {p['packages'][name]}" for name in differing))
+
+    def shown(p: Provenance) -> str | None:
+        whole = p.packages and p.packages.keys() >= {*differing}
+        return ", ".join(f"{name} {p.packages[name]}" for name in differing) if whole else None
+
+    values = noted(cells, shown)
     yield from compare("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
 
 
-def hardware(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    machines = noted(
-        cells, lambda p: f"{p['hardware']['device']} ({p['hardware']['cpu']})" if "hardware" in p else None
-    )
+def hardware(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    machines = noted(cells, lambda p: f"{p.hardware.device} ({p.hardware.cpu})")
     yield from compare("hardware", Words("The hardware differs", "硬件不一致"), machines, by(set()))
 
 
-def width(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Threads and processes, which decide the last bits of a result."""
     may = declared(section, results)
-    threads, processes = noted(cells, lambda p: p.get("threads")), noted(cells, lambda p: p.get("processes"))
+    threads, processes = noted(cells, lambda p: p.threads), noted(cells, lambda p: p.processes)
     if "threads" not in may:
         yield from compare("threads", Words("The number of threads differs", "线程数不一致"), threads, by(set()))
     if "processes" not in may:
         yield from compare("processes", Words("The number of processes differs", "进程数不一致"), processes, by(set()))
 
 
-def halved(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells that had too little memory for what was asked."""
     found = [
         cell
         for cell in cells
-        if cell.provenance and cell.params and "micro_batch" in cell.provenance
-        if json.dumps(cell.provenance["micro_batch"]) != cell.setting("training.micro_batch")
+        if cell.provenance and cell.params and cell.provenance.micro_batch is not None
+        if json.dumps(cell.provenance.micro_batch) != cell.setting("training.micro_batch")
     ]
     if found:
         place = where(found)
@@ -207,13 +209,13 @@ def halved(section: dict[str, Any], results: Results, cells: list[Shown]) -> Ite
         )
 
 
-def evaluation(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def evaluation(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     keys = {cell: cell.evaluation for cell in cells if cell.status == "finished" and cell.evaluation}
     what = Words("The cells were measured by different settings", "各单元的评测设置不一致")
     yield from compare("evaluation", what, keys, by(set()), blocks=True)
 
 
-def unknown(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def unknown(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Finished cells of which nothing is known that could be compared."""
     found = [cell for cell in cells if cell.status == "finished" and not cell.provenance]
     if found:

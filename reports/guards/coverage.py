@@ -1,8 +1,8 @@
 """Whether every row has its cells: what is missing is said, and nothing is ranked over rows that have unequal seeds."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, grouped, values_of, where
 from reports.load import Results
@@ -12,7 +12,7 @@ STATES = {
 }  # fmt: skip
 
 
-def unfinished(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def unfinished(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells without a result, those of one reason in one sentence."""
     holes = [cell for cell in cells if cell.status != "finished"]
     for (status, error), found in grouped(holes, lambda cell: (cell.status, cell.error)).items():
@@ -22,10 +22,10 @@ def unfinished(section: dict[str, Any], results: Results, cells: list[Shown]) ->
         yield Guard("missing", Words(f"{place.en}: {': '.join(said)}", f"{place.zh}：{'：'.join(state)}"), True)
 
 
-def unmeasured(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def unmeasured(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Finished cells without a score that the table shows."""
     finished = [cell for cell in cells if cell.status == "finished"]
-    for value in section["show"]["table"]["values"]:
+    for value in section.show.table.values:
         held = values_of(results, finished, value)
         without = [cell for cell in finished if cell.cell not in held]
         if without:
@@ -48,7 +48,7 @@ def left_out(cells: list[Shown], value: str, results: Results) -> str:
     return "; ".join(reasons)
 
 
-def unequal_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def unequal_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Rows of other seeds than the first row."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
@@ -65,8 +65,8 @@ def unequal_seeds(section: dict[str, Any], results: Results, cells: list[Shown])
         )
 
 
-def one_seed(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    if cells and max(len(row["seeds"]) for row in section["rows"]) == 1:
+def one_seed(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+    if cells and max(len(row.seeds) for row in section.rows) == 1:
         yield Guard(
             "one seed",
             Words(
@@ -77,19 +77,17 @@ def one_seed(section: dict[str, Any], results: Results, cells: list[Shown]) -> I
         )
 
 
-def no_baseline(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def no_baseline(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Where a section names a baseline that has no results, or rows that have none to be compared with."""
     wanted = [
-        definition["baseline"]
-        for definition in results.grid["experiment"].get("sections", ())
-        if definition["title"] == section["title"]
+        definition.baseline for definition in results.grid.experiment.sections if definition.title == section.title
     ]
-    rows = section["rows"]
-    if not any(wanted) or len(rows) < 2 or "against" not in rows[0]:
+    rows = section.rows
+    if not any(wanted) or len(rows) < 2 or rows[0].settings is None:
         return
     finished = {id(cell.row) for cell in cells if cell.status == "finished"}
-    baselines = [row for row in rows if row["baseline"] and id(row) in finished]
-    alone = [cell for cell in cells if not cell.row["baseline"] and cell.row["against"] is None]
+    baselines = [row for row in rows if row.baseline and id(row) in finished]
+    alone = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
     if not baselines:
         yield Guard(
             "baseline",

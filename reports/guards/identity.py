@@ -1,8 +1,8 @@
 """Whether a run is the one that its place in the table says, and MLflow holds what was measured."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, default, listed, where
 from reports.load import Results
@@ -10,7 +10,7 @@ from reports.load import Results
 LONGEST = 6000  # characters of a parameter that MLflow is given
 
 
-def other_settings(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def other_settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Runs whose settings or seed are not those of their row."""
     wrong: list[Shown] = []
     said: list[str] = []
@@ -31,7 +31,7 @@ def other_settings(section: dict[str, Any], results: Results, cells: list[Shown]
 
 
 def differences(cell: Shown) -> list[str]:
-    settings = cell.row.get("settings")
+    settings = cell.row.settings
     if settings is None:  # a grid of before rows had any
         return []
     expected = settings | {"seed": str(cell.seed)}
@@ -47,7 +47,7 @@ def short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def one_run_twice(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def one_run_twice(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """A cell that stands in the table more than once."""
     seen: dict[str, Shown] = {}
     again = [cell for cell in cells if seen.setdefault(cell.cell, cell) is not cell]
@@ -63,7 +63,7 @@ def one_run_twice(section: dict[str, Any], results: Results, cells: list[Shown])
         )
 
 
-def other_scores(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def other_scores(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Scores that MLflow holds otherwise than scores.json, or of which scores.json knows nothing."""
     finished = {cell.cell: cell for cell in cells if cell.status == "finished"}
     mismatched = results.mismatched

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.guards.confounds import by
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, values_of, where
@@ -35,7 +36,7 @@ def limits(score: str) -> tuple[float, float]:
     return next(((low, high) for kind, low, high in RANGES if kind.fullmatch(name)), (-math.inf, math.inf))
 
 
-def out_of_range(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def out_of_range(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Scores that no such measure can give, and such that are no numbers, in MLflow or in scores.json."""
     chosen = {cell.cell: cell for cell in cells if cell.status == "finished"}
     held = results.scores.reindex(list(chosen))
@@ -57,9 +58,9 @@ def out_of_range(section: dict[str, Any], results: Results, cells: list[Shown]) 
         )
 
 
-def direction(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def direction(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Shown values of which runs do not agree whether more is better, or none says."""
-    values = list(section["show"]["table"]["values"])
+    values = list(section.show.table.values)
     known = measured_of(results, cells)
     said: dict[str, set[Any]] = {}
     for name, higher in known.loc[known["score"].isin(values), ["score", "higher_is_better"]].itertuples(index=False):
@@ -86,11 +87,11 @@ def direction(section: dict[str, Any], results: Results, cells: list[Shown]) -> 
         )
 
 
-def examples(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def examples(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Shown values that rest on other texts, or another number of them, in some rows."""
     may = declared(section, results) & {"source", "text", "label", "positive", "negative", "test", "validation"}
     known = measured_of(results, cells)
-    values = set(section["show"]["table"]["values"])
+    values = set(section.show.table.values)
     counted = {
         (cell, name): int(count)
         for cell, name, count in known[["cell", "score", "count"]].dropna().itertuples(index=False)
@@ -117,7 +118,7 @@ def examples(section: dict[str, Any], results: Results, cells: list[Shown]) -> I
             return
 
 
-def idle_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Rows whose seeds gave the very same numbers, scores and curves: there the seed does nothing."""
     columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
     finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
@@ -138,7 +139,7 @@ def idle_seeds(section: dict[str, Any], results: Results, cells: list[Shown]) ->
         )
 
 
-def collapsed(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells whose sentence vectors ended in one direction; their scores measure nothing."""
     for name in filter(ALARM.fullmatch, results.scores.columns):
         of, _, split = name.removesuffix(".collapsed").rpartition("/")
@@ -153,8 +154,8 @@ def collapsed(section: dict[str, Any], results: Results, cells: list[Shown]) -> 
                 ),
                 False,
             )
-    since = [cell for cell in cells if cell.provenance and cell.provenance.get("collapsed_since") is not None]
-    for step, found in grouped(since, lambda cell: (cell.provenance or {})["collapsed_since"]).items():
+    since = [cell for cell in cells if cell.provenance and cell.provenance.collapsed_since is not None]
+    for step, found in grouped(since, lambda cell: cell.provenance and cell.provenance.collapsed_since).items():
         place = where(found)
         yield Guard(
             "collapsed",
@@ -166,9 +167,9 @@ def collapsed(section: dict[str, Any], results: Results, cells: list[Shown]) -> 
         )
 
 
-def redundant(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def redundant(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """ARI and NMI side by side where both follow from one accuracy."""
-    values = [value for value in section["show"]["table"]["values"] if value.endswith((".ari", ".nmi"))]
+    values = [value for value in section.show.table.values if value.endswith((".ari", ".nmi"))]
     units = [known for cell in cells if (known := results.units.get(cell.cell))]
     if len(values) > 1 and units and all(known.get(value) for known in units for value in values):
         yield Guard(
@@ -183,10 +184,10 @@ def redundant(section: dict[str, Any], results: Results, cells: list[Shown]) -> 
         )
 
 
-def chance(section: dict[str, Any], results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def chance(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Rows whose accuracy, over their seeds, is not above that of always saying the largest class."""
     rows = grouped([cell for cell in cells if cell.status == "finished"], lambda cell: id(cell.row))
-    for value in filter(GUESSES.fullmatch, section["show"]["table"]["values"]):
+    for value in filter(GUESSES.fullmatch, section.show.table.values):
         held = values_of(results, cells, value)
         low = []
         for row in rows.values():
@@ -207,7 +208,7 @@ def chance(section: dict[str, Any], results: Results, cells: list[Shown]) -> Ite
 
 
 def largest_class(cell: Shown, split: str) -> float:
-    of_classes = (cell.provenance or {}).get("class_counts", {}).get(split, {})
+    of_classes = cell.provenance.class_counts.get(split, {}) if cell.provenance else {}
     return max(of_classes.values(), default=0) / max(1, sum(of_classes.values()))
 
 

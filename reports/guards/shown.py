@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.load import Results
 
 ROWS = 3  # that a sentence names; of the others it says how many there are
 SEEDS = 5
-KNOWN = ("status", "error", "params", "provenance", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Guard:
 class Shown:
     """A cell where a section shows it: of which row and seed, and what MLflow holds of it."""
 
-    row: dict[str, Any]
+    row: RecordedRow
     seed: int
     cell: str
     status: str  # missing: MLflow holds nothing
     error: str = ""
     params: dict[str, str] | None = None
-    provenance: dict[str, Any] | None = None
+    provenance: Provenance | None = None
     evaluation: str = ""
 
     def setting(self, name: str) -> str:
@@ -58,25 +58,25 @@ def default(setting: str) -> str:
     )
 
 
-def shown(section: dict[str, Any], results: Results) -> list[Shown]:
-    known = results.entries
+def shown(section: RecordedSection, results: Results) -> list[Shown]:
     found = []
-    for row in section["rows"]:
-        for cell, seed in zip(row["cells"], row["seeds"], strict=True):
-            if cell in known:
-                found.append(Shown(row, seed, cell, *(known[cell][name] for name in KNOWN)))
+    for row in section.rows:
+        for cell, seed in zip(row.cells, row.seeds, strict=True):
+            if known := results.cells.get(cell):
+                own = (known.status, known.error, known.params, known.provenance, known.evaluation)
+                found.append(Shown(row, seed, cell, *own))
             else:
-                found.append(Shown(row, seed, cell, "missing", results.grid["failed"].get(cell, "not in MLflow")))
+                found.append(Shown(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
     return found
 
 
-def declared(section: dict[str, Any], results: Results) -> set[str]:
+def declared(section: RecordedSection, results: Results) -> set[str]:
     """Settings in which the rows of a section may differ: its axes, what `include` names, what its baseline sets."""
-    names = {name for row in section["rows"] for name in row["axes"]}
-    for definition in results.grid["experiment"].get("sections", ()):
-        if definition["title"] == section["title"]:
-            names |= {*definition["axes"], *definition["baseline"]}
-            names |= {name for further in definition["include"] for name in further}
+    names = {name for row in section.rows for name in row.axes}
+    for definition in results.grid.experiment.sections:
+        if definition.title == section.title:
+            names |= {*definition.axes, *definition.baseline}
+            names |= {name for further in definition.include for name in further}
     return names
 
 
@@ -102,7 +102,7 @@ def where(cells: Sequence[Shown], *, seeds: bool = True) -> Words:
     english, chinese = [], []
     for row in rows[:ROWS]:
         numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
-        label = row[0].row["label"]
+        label = row[0].row.label
         english.append(label + (f", seed{'s' if len(numbers) > 1 else ''} {listed(numbers).en}" if numbers else ""))
         chinese.append(label + (f"，种子 {listed(numbers).zh}" if numbers else ""))
     if rest := len(rows) - ROWS if len(rows) > ROWS else 0:

@@ -1,8 +1,8 @@
 """What concerns the report as a whole."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from contrastive.runs.recorded import Provenance
 from reports import sifted
 from reports.bilingual import Words
 from reports.guards.shown import Guard, listed
@@ -13,7 +13,7 @@ MUCH = 0.05  # of the rows
 
 
 def stale(results: Results) -> Iterator[Guard]:
-    if kept := len(results.grid["stale_kept"]):
+    if kept := len(results.grid.stale_kept):
         yield Guard(
             "stale",
             Words(
@@ -25,7 +25,7 @@ def stale(results: Results) -> Iterator[Guard]:
 
 
 def commits(results: Results) -> Iterator[Guard]:
-    found = distinct(results, lambda p: p.get("commit", "") or "unknown")
+    found = distinct(results, lambda p: p.commit or "unknown")
     if len(found) > 1:
         names = listed(found)
         yield Guard(
@@ -39,7 +39,7 @@ def commits(results: Results) -> Iterator[Guard]:
 
 
 def devices(results: Results) -> Iterator[Guard]:
-    found = distinct(results, lambda p: p.get("hardware", {}).get("device", "unknown"))
+    found = distinct(results, lambda p: p.hardware.device)
     if len(found) > 1:
         names = listed(found)
         yield Guard(
@@ -60,7 +60,7 @@ def wordless(results: Results) -> Iterator[Guard]:
     """Texts of which the tokenizer leaves nothing: all of them have one embedding."""
     for data in sifted.known(results):
         of = sifted.named(data)
-        if found := {part: count for part, count in data["wordless"].items() if count}:
+        if found := {part: count for part, count in data.wordless.items() if count}:
             parts = listed([f"{part} {count}" for part, count in found.items()])
             yield Guard(
                 "wordless",
@@ -75,7 +75,7 @@ def wordless(results: Results) -> Iterator[Guard]:
 def merged(results: Results) -> Iterator[Guard]:
     """Labels that differ in how they are written alone."""
     for data in sifted.known(results):
-        of, ways = sifted.named(data), data["merged"].values()
+        of, ways = sifted.named(data), data.merged.values()
         if ways:
             english = "; ".join(" and ".join(map(plain, some)) for some in ways)
             chinese = "；".join("、".join(map(plain, some)) for some in ways)
@@ -89,8 +89,8 @@ def merged(results: Results) -> Iterator[Guard]:
             )
 
 
-def distinct(results: Results, read: Callable[[dict[str, Any]], str]) -> list[str]:
-    return sorted({read(provenance) for provenance in results.cells["provenance"] if provenance})
+def distinct(results: Results, read: Callable[[Provenance], str]) -> list[str]:
+    return sorted({read(cell.provenance) for cell in results.cells.values() if cell.provenance})
 
 
 CHECKS = (stale, dropped, wordless, merged, commits, devices)

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,52 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from contrastive.errors import printable
+from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
-from reports.figures import PLACES
+from reports.figures import PLACES, Figure
 from reports.figures.left_out import LeftOut, attempt
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
+from reports.tables import Table
 
 HERE = Path(__file__).parent
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
+@dataclass(frozen=True)
+class PageSection:
+    """What the page says of a section."""
+
+    recorded: RecordedSection
+    anchor: str
+    guards: Sequence[Words]
+    findings: Sequence[Words]
+    tables: Sequence[Table]
+    tested: Sequence[Words]
+    figures: Sequence[Figure | LeftOut]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as an address that holds it."""
+
+    address: str
+    alt: Words
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the page draws in a section: points that answer to the pointer, figures, and why others are not there."""
+
+    picture: points.Panels | None
+    images: list[Image]
+    left_out: list[LeftOut]
+
+
 def write(
     results: Results,
-    sections: list[dict[str, Any]],
+    sections: Sequence[PageSection],
     folder: Path,
     general: Sequence[Words] = (),
     reading: Sequence[Words] = (),
@@ -39,7 +72,7 @@ def write(
 
 def render(
     results: Results,
-    sections: list[dict[str, Any]],
+    sections: Sequence[PageSection],
     folder: Path,
     general: Sequence[Words] = (),
     reading: Sequence[Words] = (),
@@ -55,20 +88,15 @@ def render(
         finalize=seen,
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    attempted = [attempt(PLACES, partial(points.of_section, section.get("rows", []), results)) for section in sections]
+    attempted = [attempt(PLACES, partial(points.of_section, section.recorded.rows, results)) for section in sections]
     pictures = [None if isinstance(picture, LeftOut) else picture for picture in attempted]
     shown = points.texts(pictures, results)
     return templates.get_template("page.html.j2").render(
-        experiment=results.grid["experiment"],
+        experiment=results.grid.experiment,
         general=general,
         reading=reading,
         footer=footer,
-        sections=[
-            section
-            | {"picture": picture, "images": images(section["figures"], folder, picture is not None)}
-            | {"left_out": [one for one in (*section["figures"], other) if isinstance(one, LeftOut)]}
-            for section, picture, other in zip(sections, pictures, attempted, strict=True)
-        ],
+        sections=[(section, drawn(section, other, folder)) for section, other in zip(sections, attempted, strict=True)],
         link=Links(results).to,
         style=Markup(style),
         script=Markup(script),
@@ -77,11 +105,17 @@ def render(
     )
 
 
-def images(figures: list[Any], folder: Path, live: bool) -> list[dict[str, Any]]:
-    """The figures as addresses that hold them; a grid of pictures is left to the one that answers to the pointer."""
+def drawn(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
+    live = None if isinstance(picture, LeftOut) else picture
+    left_out = [one for one in (*section.figures, picture) if isinstance(one, LeftOut)]
+    return Drawn(live, images(section.figures, folder, live is not None), left_out)
+
+
+def images(figures: Sequence[Figure | LeftOut], folder: Path, live: bool) -> list[Image]:
+    """A grid of pictures is left to the one that answers to the pointer."""
     known = [figure for figure in figures if not isinstance(figure, LeftOut)]
     kept = [figure for figure in known if not (live and figure.path.endswith("-tsne.png"))]
-    return [{"address": address(folder / figure.path), "alt": figure.alt} for figure in kept]
+    return [Image(address(folder / figure.path), figure.alt) for figure in kept]
 
 
 def address(path: Path) -> str:

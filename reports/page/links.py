@@ -11,7 +11,7 @@ USUAL = "http://127.0.0.1:5000"  # where `ablate up` serves them
 class Links:
     def __init__(self, results: Results) -> None:
         self.base, self.experiment = base(results.uri), results.experiment_id
-        self.runs = dict(results.cells["run_id"])
+        self.runs = {cell: run.run_id for cell, run in results.cells.items()}
 
     def to(self, cells: list[str]) -> str | None:
         """One run's page, or several side by side; None where MLflow knows none of the cells."""

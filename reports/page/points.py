@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from contrastive.errors import printable
+from contrastive.runs.recorded import RecordedRow
 from reports.figures.tsne import class_names, first_of, turned
 from reports.load import Results
 
@@ -13,57 +14,69 @@ SIDE = 1000  # whole steps from one edge of a panel to the other: finer than any
 
 
 @dataclass(frozen=True)
-class Picture:
-    """The panels of a section, and the names of its classes."""
+class Panel:
+    """One configuration: where its texts lie, in whole steps; without any, `reason` says why."""
+
+    label: str
+    seed: int
+    places: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    reason: str
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Those of a section, and the names of its classes."""
 
     method: str
     classes: list[str]
-    panels: list[dict[str, Any]]  # label, seed, places, labels, ids, reason
+    panels: list[Panel]
 
 
-def of_section(rows: list[dict[str, Any]], results: Results) -> Picture | None:
+def of_section(rows: list[RecordedRow], results: Results) -> Panels | None:
     """None where nothing was drawn."""
-    rows = [row for row in rows if row["cells"][0] in results.tsne]
+    rows = [row for row in rows if row.cells[0] in results.tsne]
     if not rows:
         return None
     first = first_of(rows, results)
-    arrays = [results.tsne[row["cells"][0]] for row in rows]
-    places = [turned(one, first) for one in arrays]
-    reach = max((float(np.abs(x).max()) for x in places if len(x)), default=1.0) * 1.03 or 1.0
-    highest = max((int(np.max(one["labels"])) for one in arrays if len(one["x"])), default=-1)
+    arrays = [results.tsne[row.cells[0]] for row in rows]
+    coordinates = [turned(one, first) for one in arrays]
+    reach = max((float(np.abs(x).max()) for x in coordinates if len(x)), default=1.0) * 1.03 or 1.0
+    highest = max((int(np.max(one.labels)) for one in arrays if len(one.x)), default=-1)
     names = class_names(rows, results)
     panels = [
-        {
-            "label": row["label"],
-            "seed": row["seeds"][0],
-            "places": np.rint((x + reach) / (2 * reach) * SIDE).astype(int),
-            "labels": np.asarray(one["labels"])[: len(x)],
-            "ids": np.asarray(one["ids"])[: len(x)],
-            "reason": "" if len(x) else str(one["reason"]),
-        }
-        for row, one, x in zip(rows, arrays, places, strict=True)
+        Panel(
+            row.label,
+            row.seeds[0],
+            np.rint((x + reach) / (2 * reach) * SIDE).astype(int),
+            np.asarray(one.labels)[: len(x)],
+            np.asarray(one.ids)[: len(x)],
+            "" if len(x) else one.reason,
+        )
+        for row, one, x in zip(rows, arrays, coordinates, strict=True)
     ]
     classes = [printable(names[i]) if i < len(names) else f"class {i + 1}" for i in range(max(highest + 1, len(names)))]
-    return Picture(str(first["method"]), classes, panels)
+    return Panels(first.method, classes, panels)
 
 
-def texts(pictures: list[Picture | None], results: Results) -> dict[int, str]:
+def texts(pictures: list[Panels | None], results: Results) -> dict[int, str]:
     """Of all points, once each: a text's id does not fit the numbers of a browser, its place here does."""
-    ids = {int(one) for picture in pictures if picture for panel in picture.panels for one in panel["ids"]}
+    ids = {int(one) for picture in pictures if picture for panel in picture.panels for one in panel.ids}
     return {one: printable(results.texts.get(one, "")) for one in sorted(ids)}
 
 
-def drawn(pictures: list[Picture | None], shown: dict[int, str]) -> list[dict[str, Any]]:
+def drawn(pictures: list[Panels | None], shown: dict[int, str]) -> list[dict[str, Any]]:
     place = {one: number for number, one in enumerate(shown)}
     return [
         {
             "classes": picture.classes,
             "panels": [
                 {
-                    "x": panel["places"][:, 0].tolist() if len(panel["ids"]) else [],
-                    "y": panel["places"][:, 1].tolist() if len(panel["ids"]) else [],
-                    "labels": panel["labels"].tolist(),
-                    "texts": [place[int(one)] for one in panel["ids"]],
+                    "x": panel.places[:, 0].tolist() if len(panel.ids) else [],
+                    "y": panel.places[:, 1].tolist() if len(panel.ids) else [],
+                    "labels": panel.labels.tolist(),
+                    "texts": [place[int(one)] for one in panel.ids],
                 }
                 for panel in picture.panels
             ],

@@ -241,5 +241,5 @@ def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, set
         record.record_cell(client, "small", cell_folder(f"c{number}s0", "ce", 0, 0.5 + number / 4, steps=3), [])
     record.record_grid(client, "small", grid())
     held = load("small", uri)
-    assert list(held.cells.index) == ["c0s0", "c1s0"] and set(held.cells["status"]) == {"finished"}
+    assert {cell: run.status for cell, run in held.cells.items()} == dict.fromkeys(("c0s0", "c1s0"), "finished")
     assert set(held.tsne) == {"c0s0", "c1s0"} and list(held.scores["test.accuracy"]) == [0.5, 0.75]

@@ -3,6 +3,7 @@
 import math
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from contrastive.config.experiment import Experiment
+from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.bilingual import Language
 from reports.build import write
 from reports.claims import Numbers, check
-from reports.load import MEASURED, Results
+from reports.load import MEASURED, Picture, Results
 from tests.fuzz.conftest import Rounds
-from tests.recorded import SETTINGS
 from tests.reports.figures import sample
+from tests.reports.made import put
 
 FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}
 LARGEST = 1.7976931348623157e308  # what MLflow's databases make of infinity
@@ -32,28 +33,21 @@ def grid(chance: random.Random) -> Results:
     sections = [section(title, number, seeds, chance) for number, title in enumerate(titles)]
     classes = tuple(chance.sample([name for name in NAMES if name.strip()], chance.randint(1, 4)))
     results = sample.results(*sections, classes=classes)
-    parts = [{"title": title} for title in titles]
-    results.grid["experiment"] = Experiment(name="small", seeds=seeds, sections=parts, **SETTINGS).model_dump(
-        mode="json"
-    )
-    results.cells["params"] = [{} for _ in range(len(results.cells))]
-    results.cells["evaluation"] = ""
-    for known in results.cells["provenance"]:
-        known |= {"packages": {"python": "3"}, "commit": "abc", "peak_memory_mib": 9}
+    put(results.grid, experiment=sample.experiment(titles, seeds))
     return results
 
 
-def section(title: str, number: int, seeds: tuple[int, ...], chance: random.Random) -> dict[str, Any]:
+def section(title: str, number: int, seeds: tuple[int, ...], chance: random.Random) -> RecordedSection:
     names = list(dict.fromkeys(chance.choices(NAMES, k=chance.randint(1, 5))))
     pivot = len(names) > 1 and chance.random() < 0.3
     rows = []
     for place, name in enumerate(names):
         axes = {"k": str(place % 2), "alpha": str(place // 2)} if pivot and place else {}
         row = sample.row(10 * number + place, name, axes, seeds, loss=name)
-        rows.append(row | {"baseline": place == 0, "against": 0 if place else None})
+        rows.append(replace(row, baseline=place == 0, against=0 if place else None))
     made = sample.section(title, rows, chance.choice((sample.VALUES, sample.VALUES[:1])))
     if pivot:
-        made["show"]["table"] |= {"rows": "k", "columns": "alpha"}
+        put(made.show.table, rows="k", columns="alpha")
     return made
 
 
@@ -66,18 +60,19 @@ def spoiled(results: Results, chance: random.Random) -> Results:
                 scores.loc[cell, name] = chance.choice(VALUES)
     if chance.random() < 0.1:
         scores = scores.drop(columns=scores.columns[0])
-    for cell in results.cells.index:
+    for cell in results.cells:
         if chance.random() < 0.1:
-            results.cells.at[cell, "status"] = chance.choice(("failed", "diverged", "unfinished", "running"))
+            put(results.cells[cell], status=chance.choice(("failed", "diverged", "unfinished", "running")))
             scores.loc[cell] = math.nan
         if chance.random() < 0.1:
-            results.cells.at[cell, "provenance"] = {}
+            put(results.cells[cell], provenance=None)
         elif chance.random() < 0.2:
-            odd_counts(results.cells.at[cell, "provenance"], chance)
+            odd_counts(results.provenance(cell), chance)
     for cell in list(results.tsne):
         spoil_picture(results.tsne, cell, chance)
     lost = chance.sample(list(scores.index), chance.choice((0, 0, 0, 1, len(scores))) if len(scores) else 0)
-    cells = results.cells.drop(index=[cell for cell in lost if chance.random() < 0.5])
+    gone = [cell for cell in lost if chance.random() < 0.5]
+    cells = {cell: run for cell, run in results.cells.items() if cell not in gone}
     curves = results.curves.copy()
     if chance.random() < 0.3:
         curves.loc[curves.index[:: chance.randint(1, 9)], "value"] = chance.choice(VALUES)
@@ -89,40 +84,40 @@ def spoiled(results: Results, chance: random.Random) -> Results:
             name,
             float(scores.loc[cell, name]),
             True,
-            20 * len(results.cells.at[cell, "provenance"].get("class_counts", {}).get("test", "abc")),
+            20 * len(known.class_counts.get("test", "abc") if (known := results.provenance(cell)) else "abc"),
             "",
             None,
         )
         for cell in scores.index
         for name in scores.columns
-        if cell in cells.index and chance.random() < 0.95
+        if cell in cells and chance.random() < 0.95
     ]
     changed = {"scores": scores.drop(index=lost), "cells": cells, "curves": curves}
     return Odd(**vars(results) | changed | {"measured": pd.DataFrame(told, columns=MEASURED)}, chance=chance)
 
 
-def odd_counts(provenance: dict[str, Any], chance: random.Random) -> None:
-    classes = list(provenance["class_counts"]["train"])
-    provenance["class_counts"] = chance.choice(
+def odd_counts(provenance: Provenance, chance: random.Random) -> None:
+    classes = list(provenance.class_counts["train"])
+    counts = chance.choice(
         ({}, {"train": dict.fromkeys(classes, 1)}, {split: dict.fromkeys(classes, 0) for split in ("train", "test")})
     )
-    provenance["wall_seconds"] = chance.choice((0.0, 1e9))
+    put(provenance, class_counts=counts, wall_seconds=chance.choice((0.0, 1e9)))
 
 
-def spoil_picture(pictures: dict[str, Any], cell: str, chance: random.Random) -> None:
+def spoil_picture(pictures: dict[str, Picture], cell: str, chance: random.Random) -> None:
     if chance.random() < 0.8:
         return
     known = pictures[cell]
     changed = chance.choice(
-        (None, {"x": known["x"] * 0}, {"x": known["x"] * np.nan}, {"x": known["x"] * [1, 0]},
-         {"labels": known["labels"][:3]},
-         {name: known[name][:1] for name in ("x", "labels", "ids")}, {"ids": known["ids"] * 0},
-         {"reason": "none", **{name: known[name][:0] for name in ("x", "labels", "ids")}})
+        (None, {"x": known.x * 0}, {"x": known.x * np.nan}, {"x": known.x * [1, 0]},
+         {"labels": known.labels[:3]},
+         {name: getattr(known, name)[:1] for name in ("x", "labels", "ids")}, {"ids": known.ids * 0},
+         {"reason": "none", **{name: getattr(known, name)[:0] for name in ("x", "labels", "ids")}})
     )  # fmt: skip
     if changed is None:
         del pictures[cell]
     else:
-        pictures[cell] = known | changed
+        pictures[cell] = replace(known, **changed)
 
 
 class Odd(Results):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from contrastive.config.experiment import Experiment
-from reports.load import MEASURED, Results
-from tests.recorded import SETTINGS, provenance
+from contrastive.config.experiment import Experiment, Show
+from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
+from reports.load import MEASURED, CellRun, Kind, Results
+from tests.recorded import SETTINGS, noted
 
 
 @dataclass(frozen=True)
@@ -25,24 +26,21 @@ class Made(Results):
         return {name: self.known[cell, name] for name in names if (cell, name) in self.known}, {"test.ids": 1}
 
 
-def row(label: str, cells: list[str], against: int | None = 0, data: str = "", **axes: Any) -> dict[str, Any]:
-    return {
-        "label": label,
-        "axes": axes,
-        "baseline": against is None,
-        "against": against,
-        "data": data,
-        "cells": cells,
-        "seeds": list(range(len(cells))),
-        "settings": {"loss": label},
-    }
+def row(label: str, cells: list[str], against: int | None = 0, data: str = "", **axes: Any) -> RecordedRow:
+    seeds, settings = list(range(len(cells))), {"loss": label}
+    return RecordedRow(label, axes, against is None, data, cells, seeds, against, settings)
 
 
 def section(
-    rows: list[dict[str, Any]], values: tuple[str, ...], /, title: str = "A section", **table: Any
-) -> dict[str, Any]:
-    shape = {"values": list(values), "rows": None, "columns": None, "family": None} | table
-    return {"title": title, "note": "", "show": {"table": shape, "tsne": False, "curves": False}, "rows": rows}
+    rows: list[RecordedRow], values: tuple[str, ...], /, title: str = "A section", **table: Any
+) -> RecordedSection:
+    show = Show.model_validate({"table": {"values": values} | table})
+    return RecordedSection(title, "", show, rows)
+
+
+def cell_run(cell: str, params: dict[str, str], provenance: Provenance | None) -> CellRun:
+    """A finished cell whose run has its name."""
+    return CellRun(cell, "finished", "", provenance, cell, "", params, "")
 
 
 def made(
@@ -52,7 +50,7 @@ def made(
     data: dict[str, str] | None = None,
     axes: dict[str, dict[str, Any]] | None = None,
     **table: Any,
-) -> tuple[dict[str, Any], Results]:
+) -> tuple[RecordedSection, Results]:
     """One section of rows, the first its baseline: label → score → the value at each seed; label → seed × text."""
     rows, scores, known = [], {}, {}
     for place, (label, measured) in enumerate(values.items()):
@@ -65,32 +63,26 @@ def made(
             if texts is not None:
                 known[cell, "test.accuracy"] = texts[label][seed]
     names = tuple(next(iter(values.values())))
-    directions = {name: {"higher_is_better": name not in worse_is_more, "count": 10**6} for name in names}
+    kinds = {name: Kind(name not in worse_is_more, 10**6) for name in names}
     part = section(rows, names, **table)
-    several = tuple(range(max(len(one["seeds"]) for one in rows)))
-    experiment = Experiment(name="small", seeds=several, sections=[{"title": "A section"}], **SETTINGS).model_dump(
-        mode="json"
-    )
-    grid = {"experiment": experiment, "sections": [part], "references": [], "failed": {}, "stale_kept": []}
-    known_of = {
-        cell: {
-            "name": cell,
-            "status": "finished",
-            "error": "",
-            "provenance": provenance(100),
-            "run_id": cell,
-            "place": "",
-        }
-        | {"params": one["settings"] | {"seed": str(seed)}, "evaluation": ""}
+    several = tuple(range(max(len(one.seeds) for one in rows)))
+    experiment = Experiment(name="small", seeds=several, sections=[{"title": "A section"}], **SETTINGS)
+    grid = RecordedGrid(experiment, [part], [])
+    runs = {
+        cell: cell_run(cell, {"loss": one.label, "seed": str(seed)}, noted(100))
         for one in rows
-        for seed, cell in zip(one["seeds"], one["cells"], strict=True)
+        for seed, cell in zip(one.seeds, one.cells, strict=True)
     }
-    cells = pd.DataFrame(list(known_of.values()), index=list(known_of))
-    wide = pd.DataFrame(scores).T
     told = [
         (cell, name, value, name not in worse_is_more, 100, "", None)
         for cell, found in scores.items()
         for name, value in found.items()
     ]
     measured = pd.DataFrame(told, columns=MEASURED)
-    return part, Made(grid, cells, wide, pd.DataFrame(), {}, directions, {}, measured, known=known)
+    return part, Made(grid, runs, pd.DataFrame(scores).T, pd.DataFrame(), {}, kinds, {}, measured, known=known)
+
+
+def put(thing: Any, **changes: Any) -> None:
+    """Change what a test is to spoil: a copy of its own, although its type is frozen."""
+    for name, value in changes.items():
+        object.__setattr__(thing, name, value)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from contrastive.runs.recorded import Reference
 from reports.bilingual import LANGUAGES
 from reports.build import write
 from reports.claims import Numbers, check
 from reports.claims.frames import frames
-from tests.reports.made import made
+from tests.reports.made import made, put
 
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
 VALUES = {
@@ -28,9 +29,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two scores, of which the second has no tested difference."""
     two = {label: {"test.accuracy": found, "test.macro_f1": VALUES["same"]} for label, found in VALUES.items()}
     _, results = made(two)
-    results.grid["experiment"]["seeds"] = [0, 1, 2, 3, 4]
-    results.grid["experiment"]["description"] = "What we look at, with a lower priority."
-    results.grid["references"] = [{"name": "k-means of words", "data": "", "scores": {"test.accuracy": 0.5}}]
+    put(results.grid.experiment, description="What we look at, with a lower priority.")
+    results.grid.references.append(Reference("k-means of words", "", {"test.accuracy": 0.5}))
     place = tmp_path_factory.mktemp("report")
     write(results, place)
     return place
@@ -174,10 +174,9 @@ def reported(
 ) -> list[str]:
     """What is found in a sound report of these values, in both languages."""
     part, results = made({label: {"test.accuracy": found} for label, found in values.items()}, **more)
-    part["title"] = title
-    part["show"]["table"] |= table or {}
+    put(part, title=title)
+    put(part.show.table, **table or {})
     (tmp_path / "report").mkdir()
-    results.grid["experiment"]["seeds"] = list(range(max(map(len, values.values()))))
     write(results, tmp_path / "report")
     numbers = Numbers.read(tmp_path / "report")
     texts = {language: (tmp_path / "report" / name).read_text(encoding="utf-8") for language, name in FILES.items()}

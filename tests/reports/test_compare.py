@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from reports.compare import compare
-from tests.reports.made import made
+from tests.reports.made import made, put
 
 NAME = "test.accuracy"
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
@@ -41,7 +41,7 @@ def test_holm_goes_over_all_rows_and_values_of_the_family():
         {label: {NAME: found, "test.macro_f1": found} for label, found in {"ce": CE, "near": near}.items()}
     )
     assert compare(part, results).hypotheses == 2
-    part["show"]["table"]["family"] = [NAME]
+    put(part.show.table, family=(NAME,))
     found = compare(part, results)
     assert found.hypotheses == 1 and not found.frame.loc[found.frame["value"] == "test.macro_f1", "bold"].any()
 
@@ -85,7 +85,7 @@ def test_equal_seeds_are_no_evidence_but_for_rounding():
 def test_a_score_of_counts_without_its_texts_does_not_agree_by_luck():
     name = "test.macro_f1"
     part, results = made({"ce": {name: [0.70, 0.71]}, "new": {name: [0.75, 0.76000001]}})
-    results.directions[name]["count"] = 100
+    put(results.kinds[name], count=100)
     assert compare(part, results).frame["verdict"].tolist() == ["baseline", "impossible"]
 
 
@@ -105,7 +105,7 @@ def test_rows_on_other_data_are_not_ranked_among_each_other():
     part, results = made(
         {label: {NAME: found} for label, found in values.items()}, data={"ce": "tweets", "far": "reviews"}
     )
-    part["rows"][1] |= {"against": None}
+    put(part.rows[1], against=None)
     assert not compare(part, results).frame["bold"].any()
 
 

@@ -33,12 +33,12 @@ def test_a_row_a_section_row_seed_and_score(results: Results):
     assert len(frame) == (3 + 5) * 2 * 19 and set(frame["variant"]) == {""}
     row = frame[(frame["label"] == "k=3 · α=0.5") & (frame["seed"] == 7) & (frame["score"] == "test.accuracy")]
     (found,) = row.to_dict("records")
-    cell = results.grid["sections"][1]["rows"][4]["cells"][1]
+    cell = results.grid.sections[1].rows[4].cells[1]
     assert (found["section"], found["row"], found["cell"], found["status"]) == ("Tokens", 4, cell, "finished")
     assert (found["axis.k"], found["axis.alpha"], found["seconds"], found["count"]) == (3, 0.5, 40.0, 600)
     assert found["value"] == results.scores.loc[cell, "test.accuracy"] and found["higher_is_better"] is True
     assert found["standard_error"] == pytest.approx((found["value"] * (1 - found["value"]) / 600) ** 0.5)
-    assert found["run_id"] == results.cells.loc[cell, "run_id"]
+    assert found["run_id"] == results.cells[cell].run_id
     assert pd.isna(frame.loc[frame["section"] == "Tokens", "axis.loss"]).all()
     assert frame["section"].is_monotonic_increasing and list(frame["row"].unique()[:3]) == [0, 1, 2]
     directions = frame.drop_duplicates("score").set_index("score")["higher_is_better"]
@@ -46,9 +46,10 @@ def test_a_row_a_section_row_seed_and_score(results: Results):
 
 
 def test_variants_have_a_column_and_what_is_missing_a_row(results: Results):
-    cell, gone = results.grid["sections"][0]["rows"][1]["cells"]
+    cell, gone = results.grid.sections[0].rows[1].cells
     wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
-    frame = tidy(dataclasses.replace(results, scores=wider, cells=results.cells.drop(index=gone)))
+    held = {name: run for name, run in results.cells.items() if name != gone}
+    frame = tidy(dataclasses.replace(results, scores=wider, cells=held))
     other = frame[(frame["cell"] == cell) & (frame["variant"] == "mean/whiten:8")]
     assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
     (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")
@@ -56,7 +57,7 @@ def test_variants_have_a_column_and_what_is_missing_a_row(results: Results):
 
 
 def test_axes_of_several_types_are_texts(results: Results):
-    results.grid["sections"][1]["rows"][1]["axes"]["k"] = "all"
+    results.grid.sections[1].rows[1].axes["k"] = "all"
     frame = tidy(results)
     assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}
 
@@ -66,12 +67,12 @@ def test_the_same_results_give_the_same_bytes(results: Results, home: Path, empt
         (home / name).mkdir()
     write(tidy(results), home / "one")
     write(tidy(results), home / "two")
-    runs = set(results.cells["run_id"])
+    runs = {run.run_id for run in results.cells.values()}
     shutil.rmtree(home / "mlartifacts")
     shutil.copy(empty_store, home / "mlflow.db")
     settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
     again = load("synthetic", synthetic.write(home, Experiment.model_validate(settings), salt="again"))
-    assert not runs & set(again.cells["run_id"])
+    assert not runs & {run.run_id for run in again.cells.values()}
     write(tidy(again), home / "again")
     for file in ("results.parquet", "results.csv"):
         assert (home / "one" / file).read_bytes() == (home / "two" / file).read_bytes()

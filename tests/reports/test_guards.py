@@ -18,6 +18,7 @@ from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from reports.guards import Guard, general, guards
 from reports.load import Results, load
+from tests.reports.made import put
 
 SEEDS = 3
 LOSSES = {"loss": ["ce+supcon", "rdrop"]}
@@ -55,61 +56,56 @@ def results(sound: Results) -> Results:
 
 
 def copied(sound: Results) -> Results:
-    cells = sound.cells.copy()
-    for column in ("provenance", "params"):
-        cells[column] = [copy.deepcopy(value) for value in cells[column]]
-    frames = {"cells": cells, "scores": sound.scores.copy(), "measured": sound.measured.copy()}
-    return dataclasses.replace(
-        sound, grid=copy.deepcopy(sound.grid), units=copy.deepcopy(sound.units), notes={}, **frames
-    )
+    frames = {"scores": sound.scores.copy(), "measured": sound.measured.copy()}
+    parts = {name: copy.deepcopy(getattr(sound, name)) for name in ("grid", "cells", "units")}
+    return dataclasses.replace(sound, notes={}, **parts, **frames)
 
 
 def fired(results: Results, number: int = 1) -> dict[str, Guard]:
-    return {guard.kind: guard for guard in guards(results.grid["sections"][number], results)}
+    return {guard.kind: guard for guard in guards(results.grid.sections[number], results)}
 
 
 def test_a_sound_grid_fires_nothing(sound: Results):
-    assert [guards(section, sound) for section in sound.grid["sections"]] == [[]] * len(SECTIONS)
+    assert [guards(section, sound) for section in sound.grid.sections] == [[]] * len(SECTIONS)
     assert general(sound) == []
 
 
 def at(results: Results, row: int, seed: int, section: int = 1) -> str:
-    return results.grid["sections"][section]["rows"][row]["cells"][seed]
+    return results.grid.sections[section].rows[row].cells[seed]
 
 
 def provenance(path: str, value: Any, seeds: str = "one") -> Callable[[Results], None]:
     """Note something else of the cell of row 2 and seed 1, or of all rows at that seed."""
 
     def spoil(results: Results) -> None:
-        rows = range(len(results.grid["sections"][1]["rows"])) if seeds == "all" else (2,)
+        rows = range(len(results.grid.sections[1].rows)) if seeds == "all" else (2,)
         for row in rows:
             *parts, last = path.split("/")
-            noted = results.cells.at[at(results, row, 1), "provenance"]
+            noted: Any = results.provenance(at(results, row, 1))
             for part in parts:
-                noted = noted[part]
-            noted[last] = value
+                noted = noted[part] if isinstance(noted, dict) else getattr(noted, part)
+            if isinstance(noted, dict):
+                noted[last] = value
+            else:
+                put(noted, **{last: value})
 
     return spoil
 
 
 def state(status: str, error: str = "") -> Callable[[Results], None]:
     def spoil(results: Results) -> None:
-        results.cells.loc[at(results, 2, 1), ["status", "error"]] = [status, error]
+        put(results.cells[at(results, 2, 1)], status=status, error=error)
 
     return spoil
 
 
 def without(results: Results, cells: list[str]) -> None:
-    keep(results, "cells", results.cells.drop(index=cells))
-
-
-def keep(results: Results, name: str, value: Any) -> None:
-    object.__setattr__(results, name, value)
+    put(results, cells={name: run for name, run in results.cells.items() if name not in cells})
 
 
 def drop(results: Results) -> None:
     without(results, [at(results, 2, 1)])
-    keep(results, "scores", results.scores.drop(index=at(results, 2, 1)))
+    put(results, scores=results.scores.drop(index=at(results, 2, 1)))
 
 
 def no_score(results: Results) -> None:
@@ -123,39 +119,39 @@ def no_score_and_why(results: Results) -> None:
 
 def swap(first: tuple[int, int], second: tuple[int, int]) -> Callable[[Results], None]:
     def spoil(results: Results) -> None:
-        rows = results.grid["sections"][1]["rows"]
+        rows = results.grid.sections[1].rows
         (a, i), (b, j) = first, second
-        rows[a]["cells"][i], rows[b]["cells"][j] = rows[b]["cells"][j], rows[a]["cells"][i]
+        rows[a].cells[i], rows[b].cells[j] = rows[b].cells[j], rows[a].cells[i]
 
     return spoil
 
 
 def repeat(results: Results) -> None:
-    rows = results.grid["sections"][1]["rows"]
-    rows[2]["cells"][1] = rows[3]["cells"][1]
+    rows = results.grid.sections[1].rows
+    rows[2].cells[1] = rows[3].cells[1]
 
 
 def param(name: str, value: str) -> Callable[[Results], None]:
     def spoil(results: Results) -> None:
-        results.cells.at[at(results, 2, 1), "params"][name] = value
+        results.cells[at(results, 2, 1)].params[name] = value
 
     return spoil
 
 
 def other_row(results: Results) -> None:
     """A row of other epochs, in the grid and in its runs."""
-    row = results.grid["sections"][1]["rows"][2]
-    row["settings"]["training.epochs"] = "9"
-    for cell in row["cells"]:
-        results.cells.at[cell, "params"]["training.epochs"] = "9"
+    row = results.grid.sections[1].rows[2]
+    row.settings["training.epochs"] = "9"
+    for cell in row.cells:
+        results.cells[cell].params["training.epochs"] = "9"
 
 
 def evaluation(results: Results) -> None:
-    results.cells.loc[at(results, 2, 1), "evaluation"] = "another"
+    put(results.cells[at(results, 2, 1)], evaluation="another")
 
 
 def nothing_noted(results: Results) -> None:
-    results.cells.at[at(results, 2, 1), "provenance"].clear()
+    put(results.cells[at(results, 2, 1)], provenance=None)
 
 
 def entry(results: Results, score: str = "test.accuracy") -> Any:
@@ -169,7 +165,7 @@ def edited(results: Results) -> None:
 
 
 def foreign(results: Results) -> None:
-    keep(results, "measured", results.measured.drop(index=entry(results)))
+    put(results, measured=results.measured.drop(index=entry(results)))
 
 
 def scored(score: str, value: float) -> Callable[[Results], None]:
@@ -189,35 +185,35 @@ def counted(results: Results) -> None:
 
 
 def idle(results: Results) -> None:
-    one, *others = results.grid["sections"][1]["rows"][2]["cells"]
+    one, *others = results.grid.sections[1].rows[2].cells
     for cell in others:
         results.scores.loc[cell] = results.scores.loc[one]
 
 
 def at_chance(results: Results) -> None:
-    for cell in results.grid["sections"][1]["rows"][2]["cells"]:
+    for cell in results.grid.sections[1].rows[2].cells:
         results.scores.loc[cell, "test.accuracy"] = 250 / 600
 
 
 def cut(seeds: int, *rows: int) -> Callable[[Results], None]:
     def spoil(results: Results) -> None:
-        for number, row in enumerate(results.grid["sections"][1]["rows"]):
+        for number, row in enumerate(results.grid.sections[1].rows):
             if number in rows or not rows:
-                row["cells"], row["seeds"] = row["cells"][:seeds], row["seeds"][:seeds]
+                put(row, cells=row.cells[:seeds], seeds=row.seeds[:seeds])
 
     return spoil
 
 
 def no_baseline(results: Results) -> None:
-    without(results, results.grid["sections"][1]["rows"][0]["cells"])
+    without(results, results.grid.sections[1].rows[0].cells)
 
 
 def nothing_to_compare(results: Results) -> None:
-    results.grid["sections"][1]["rows"][2]["against"] = None
+    put(results.grid.sections[1].rows[2], against=None)
 
 
 def silent(results: Results) -> None:
-    results.grid["sections"][1]["show"]["table"]["values"] = ["test.accuracy", "loss"]
+    put(results.grid.sections[1].show.table, values=("test.accuracy", "loss"))
 
 
 SPOILED: dict[str, tuple[Callable[[Results], None], str, bool, str]] = {
@@ -296,7 +292,7 @@ def test_other_sections_are_left_alone(results: Results):
 
 
 def test_the_whole_report_says_what_was_kept_and_where_it_ran(results: Results):
-    results.grid["stale_kept"] = ["a", "b"]
+    put(results.grid, stale_kept=["a", "b"])
     for path, value in (("commit", "fedcba987654"), ("hardware/device", "H200")):
         provenance(path, value)(results)
     found = {guard.kind: guard.words.en for guard in general(results)}
@@ -306,8 +302,8 @@ def test_the_whole_report_says_what_was_kept_and_where_it_ran(results: Results):
 
 def test_one_number_that_stands_there_twice_is_said_to_be_one(results: Results):
     units = {"test.ari": "= f(k-means accuracy)", "test.nmi": "= f(k-means accuracy)"}
-    for row in results.grid["sections"][0]["rows"]:
-        for cell in row["cells"]:
+    for row in results.grid.sections[0].rows:
+        for cell in row.cells:
             results.units[cell] |= units
     assert "They are one number, not two." in fired(results, 0)["redundant"].words.en
     results.units[at(results, 0, 0, 0)]["test.ari"] = ""
@@ -316,36 +312,35 @@ def test_one_number_that_stands_there_twice_is_said_to_be_one(results: Results):
 
 def test_a_module_that_changed_between_commits_is_named_across_losses(results: Results, tmp_path: Path):
     """The digests of cells of different losses differ by nature: only their modules can be compared."""
-    cells = [cell for row in results.grid["sections"][0]["rows"] for cell in row["cells"]]
+    cells = [cell for row in results.grid.sections[0].rows for cell in row.cells]
     for number, cell in enumerate(cells):
-        noted = results.cells.at[cell, "provenance"]
-        noted["commit"] = "one" if number < SEEDS else "two"
+        commit = "one" if number < SEEDS else "two"
+        put(results.provenance(cell), commit=commit)
         folder = tmp_path / cell
         folder.mkdir()
-        files = {"contrastive.training.train": noted["commit"], "contrastive.evaluation.embed": "same"}
+        files = {"contrastive.training.train": commit, "contrastive.evaluation.embed": "same"}
         (folder / "config.json").write_text(json.dumps({"files": files}))
-        results.cells.at[cell, "place"] = folder.as_uri()
+        put(results.cells[cell], place=folder.as_uri())
     assert "contrastive.training.train changed" in fired(results, 0)["code"].words.en
     for cell in cells:
-        results.cells.at[cell, "provenance"]["commit"] = "one"
+        put(results.provenance(cell), commit="one")
     assert "code" not in fired(copied(results), 0)
 
 
 def test_other_texts_of_the_same_number_are_seen(results: Results, tmp_path: Path):
     cell = at(results, 2, 1)
     np.savez_compressed(tmp_path / "examples.npz", **{"test.ids": np.arange(1, 601, dtype=np.uint64)})
-    results.cells.at[cell, "place"] = tmp_path.as_uri()
+    put(results.cells[cell], place=tmp_path.as_uri())
     assert "test.ids differ" in fired(results)["examples"].words.en
 
 
 def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Results):
-    for section in results.grid["sections"]:
-        for row in section["rows"]:
-            del row["settings"], row["against"]
-    for cell in results.cells.index:
-        for name in ("micro_batch", "processes", "threads", "code"):
-            del results.cells.at[cell, "provenance"][name]
-    del results.cells.at[at(results, 2, 1), "params"]["training.bucket"]  # which is at its default
+    for section in results.grid.sections:
+        for row in section.rows:
+            put(row, settings=None, against=None)
+    for cell in results.cells:
+        put(results.provenance(cell), micro_batch=None, processes=None, threads=None, code=None)
+    del results.cells[at(results, 2, 1)].params["training.bucket"]  # which is at its default
     assert all(fired(results, number) == {} for number in range(len(SECTIONS)))
 
 
@@ -357,9 +352,9 @@ CELLS = st.tuples(st.integers(0, 6), st.integers(0, SEEDS - 1))
 def test_however_many_cells_are_missing_each_is_told_of_or_counted(sound: Results, holes: set[tuple[int, int]]):
     results = copied(sound)
     without(results, [at(results, row, seed) for row, seed in holes])
-    found = [guard for guard in guards(results.grid["sections"][1], results) if guard.kind == "missing"]
+    found = [guard for guard in guards(results.grid.sections[1], results) if guard.kind == "missing"]
     assert len(found) == bool(holes)
-    labels = {results.grid["sections"][1]["rows"][row]["label"] for row, _ in holes}
+    labels = {results.grid.sections[1].rows[row].label for row, _ in holes}
     if found:
         assert found[0].words.en.count("seed") == min(len(labels), 3)
         assert ("more row" in found[0].words.en) == (len(labels) > 3)

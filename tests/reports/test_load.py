@@ -64,8 +64,8 @@ def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
     assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))
     assert results.each("c0s1", "test.ari") is None and results.each("c9s9", "test.accuracy") is None
     assert results.each("c1s1", "test.accuracy") is None  # it failed
-    assert results.cells.loc["c0s0", "params"]["training.epochs"] == "3"
-    held = MlflowClient(results.uri).get_run(results.cells.loc["c0s0", "run_id"])
+    assert results.cells["c0s0"].params["training.epochs"] == "3"
+    held = MlflowClient(results.uri).get_run(results.cells["c0s0"].run_id)
     assert held.info.experiment_id == results.experiment_id and held.data.tags["ablate.cell"] == "c0s0"
     assert list(results.measured["cell"]) == ["c0s0", "c0s1", "c1s0"]
     assert list(results.measured["value"]) == [0.7, 0.7, 0.7 + 0.1] and set(results.measured["count"]) == {40}
@@ -77,4 +77,4 @@ def test_of_two_runs_of_one_cell_the_newest_counts(home: Path):
     client = tracking.open_tracker(home)
     identifier = tracking.experiment_id(client, "small")
     later = client.create_run(identifier, start_time=10**14, tags={"ablate.cell": "c0s0", "ablate.status": "failed"})
-    assert load("small", uri).cells.loc["c0s0", "run_id"] == later.info.run_id
+    assert load("small", uri).cells["c0s0"].run_id == later.info.run_id

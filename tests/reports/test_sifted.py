@@ -11,11 +11,12 @@ import yaml
 from contrastive.cells import plan as plans
 from contrastive.data import tokens, transfer_data
 from contrastive.experiment import load
+from contrastive.runs.recorded import DataCounts
 from reports.bilingual import LANGUAGES, Language
 from reports.build import build, write
 from reports.claims import Numbers, check
 from tasks import sync, tracking
-from tests.reports.made import made
+from tests.reports.made import made, put
 
 FILES = {"en": "README.md", "zh": "README.zh.md"}
 
@@ -27,7 +28,7 @@ def counts(rows: int, **dropped: int) -> dict[str, int]:
 
 def report(folder: Path, **data: Any) -> dict[str, str]:
     _, results = made({"ce": {"test.accuracy": [0.7, 0.71]}, "rdrop": {"test.accuracy": [0.72, 0.7]}})
-    results.grid["data"] = [{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data]
+    put(results.grid, data=[DataCounts(**{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data)])
     write(results, folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".md", ".html")}
 

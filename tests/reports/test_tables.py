@@ -6,10 +6,14 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
+from contrastive.config.experiment import Experiment, Show
+from contrastive.runs.recorded import RecordedGrid, RecordedRow, RecordedSection, Reference
 from reports import tables
 from reports.compare import compare
-from reports.load import Results
+from reports.load import Kind, Results
 from reports.markdown import code, plain
+from tests.recorded import SETTINGS
+from tests.reports.made import put
 
 SCORES = {
     "a0": {"test.accuracy": 0.7, "test.loss": 0.5},
@@ -22,31 +26,28 @@ SCORES = {
 
 def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Results:
     empty = pd.DataFrame()
-    directions = {name: {"higher_is_better": name != "test.loss"} for name in ("test.accuracy", "test.loss")}
-    grid = {
-        "references": [{"name": "TF-IDF", "data": "", "scores": {"test.accuracy": 0.5}}],
-        "experiment": {"evaluation": evaluation or {}},
-    }
-    return Results(grid, empty, pd.DataFrame(scores or SCORES).T, empty, {}, directions, {})
+    kinds = {name: Kind(name != "test.loss") for name in ("test.accuracy", "test.loss")}
+    parts = [{"title": "A section"}]
+    experiment = Experiment(name="small", sections=parts, evaluation=evaluation or {}, **SETTINGS)
+    grid = RecordedGrid(experiment, [], [Reference("TF-IDF", "", {"test.accuracy": 0.5})])
+    return Results(grid, {}, pd.DataFrame(scores or SCORES).T, empty, {}, kinds, {})
 
 
-def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> dict:
-    place = {"label": label, "axes": axes, "baseline": baseline, "against": None, "data": ""}
-    return place | {"cells": list(cells), "seeds": list(range(len(cells)))}
+def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> RecordedRow:
+    return RecordedRow(label, axes, baseline, "", list(cells), list(range(len(cells))))
 
 
-def section(*rows: dict, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> dict:
-    shape = {"values": list(values), "rows": None, "columns": None} | table
-    return {"title": "A section", "show": {"table": shape}, "rows": list(rows)}
+def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> RecordedSection:
+    return RecordedSection("A section", "", Show.model_validate({"table": {"values": values} | table}), list(rows))
 
 
-def made(part: dict, known: Results) -> list[list[str]]:
+def made(part: RecordedSection, known: Results) -> list[list[str]]:
     """The lines of each table of a section, below its caption."""
     found = tables.section_tables(part, known, compare(part, known))
     return [[*([table.caption.en] if table.caption else []), *table.markdown("en").splitlines()] for table in found]
 
 
-def lines(part: dict, **scores: dict[str, float]) -> list[str]:
+def lines(part: RecordedSection, **scores: dict[str, float]) -> list[str]:
     (table,) = made(part, results(**scores))
     return table
 
@@ -160,7 +161,7 @@ OF_ROWS = {
 }
 
 
-def tables_of(part: dict, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
+def tables_of(part: RecordedSection, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
     return made(part, results(evaluation, **scores))
 
 
@@ -199,7 +200,7 @@ def test_further_data_has_a_table_with_the_mean_of_its_tasks():
     ]
     known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
     part = section(row("a", "a0"), values=("test.ari",))
-    part["show"]["transfer"] = True
+    put(part.show, transfer=True)
     _, table = tables_of(part, {"transfer": tasks}, a0={"test.ari": 0.1} | known)
     assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
     assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"

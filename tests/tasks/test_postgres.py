@@ -53,7 +53,7 @@ def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monke
         process.join(240)
     assert [process.exitcode for process in processes] == [0] * WRITERS
     held = load("small", uri)
-    assert list(held.cells.index) == [f"c{i}s0" for i in range(WRITERS)]
+    assert list(held.cells) == [f"c{i}s0" for i in range(WRITERS)]
     assert list(held.scores["test.accuracy"]) == [0.5 + i / 100 for i in range(WRITERS)]
     client = tracking.open_tracker(tmp_path)
     runs = client.search_runs([tracking.experiment_id(client, "small")])

@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.load import Results
+from contrastive.config.experiment import Experiment, Show
+from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
+from reports.load import CellRun, Kind, Picture, Results
 from reports.statistics import all_pairs, holm, paired, summarise
+from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)
 CLASSES = ("negative", "neutral", "positive")
@@ -20,37 +23,29 @@ class Known(Results):
     """Results whose spectra lie in memory."""
 
     def each(self, cell: str, score: str) -> np.ndarray | None:
-        if score != "test.top_singular_share" or cell not in self.cells.index:
+        if score != "test.top_singular_share" or cell not in self.cells:
             return None
         shares = np.exp(-np.arange(1, 40) / (4 + number_of(cell) % 9))
         return (shares / shares.sum()).astype(np.float32)
 
 
-def row(
-    number: int, label: str, axes: dict[str, str], seeds: tuple[int, ...] = SEEDS, **settings: str
-) -> dict[str, Any]:
-    return {
-        "label": label,
-        "axes": axes,
-        "baseline": number == 0,
-        "data": "",
-        "cells": [f"c{number}s{seed}" for seed in seeds],
-        "seeds": list(seeds),
-        "against": None if number == 0 else 0,
-        "settings": settings,
-    }
+def row(number: int, label: str, axes: dict[str, str], seeds: tuple[int, ...] = SEEDS, **settings: str) -> RecordedRow:
+    cells, against = [f"c{number}s{seed}" for seed in seeds], None if number == 0 else 0
+    return RecordedRow(label, dict(axes), number == 0, "", cells, list(seeds), against, settings)
 
 
 def number_of(cell: str) -> int:
     return int(cell[1:].split("s")[0])
 
 
-def recipes(values: tuple[str, ...] = VALUES, labels: tuple[str, ...] = ("ce", "rdrop", "ce+supcon")) -> dict[str, Any]:
+def recipes(
+    values: tuple[str, ...] = VALUES, labels: tuple[str, ...] = ("ce", "rdrop", "ce+supcon")
+) -> RecordedSection:
     rows = [row(i, label, {"loss": label}, loss=label) for i, label in enumerate(labels)]
     return section("Recipes", rows, values)
 
 
-def pivot(ks: tuple[str, ...] = ("30", "60", "90"), alphas: tuple[str, ...] = ("0.2", "0.5")) -> dict[str, Any]:
+def pivot(ks: tuple[str, ...] = ("30", "60", "90"), alphas: tuple[str, ...] = ("0.2", "0.5")) -> RecordedSection:
     rows = [row(0, "ce", {}, loss="ce")]
     for k in ks:
         for alpha in alphas:
@@ -59,45 +54,30 @@ def pivot(ks: tuple[str, ...] = ("30", "60", "90"), alphas: tuple[str, ...] = ("
     return section("Token-level contrast, K × α", rows, ("test.accuracy",), {"rows": "k", "columns": "alpha"})
 
 
-def many(count: int = 60) -> dict[str, Any]:
+def many(count: int = 60) -> RecordedSection:
     labels = ["ce"] + [f"ce+supcon · topk_tokens · k={i} · temperature=0.{i:02d}" for i in range(1, count)]
     return section("Everything", [row(i, label, {"k": str(i)}, k=str(i)) for i, label in enumerate(labels)], VALUES)
 
 
 def section(
-    title: str, rows: list[dict[str, Any]], values: tuple[str, ...], axes: dict[str, str] | None = None
-) -> dict[str, Any]:
-    table = {"rows": None, "columns": None, "values": list(values), "family": None} | (axes or {})
-    return {"title": title, "note": "", "show": SHOWS | {"table": table}, "rows": rows}
+    title: str, rows: list[RecordedRow], values: tuple[str, ...], axes: dict[str, str] | None = None
+) -> RecordedSection:
+    show = Show.model_validate(SHOWS | {"table": {"values": values} | (axes or {})})
+    return RecordedSection(title, "", show, rows)
 
 
-def results(*sections: dict[str, Any], classes: tuple[str, ...] = CLASSES, texts: tuple[str, ...] = ()) -> Results:
-    cells = sorted({cell for part in sections for row in part["rows"] for cell in row["cells"]})
+def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES, texts: tuple[str, ...] = ()) -> Results:
+    cells = sorted({cell for part in sections for row in part.rows for cell in row.cells})
     ids = np.arange(TEXTS, dtype=np.uint64) + np.uint64(2**63)  # beyond what a browser's numbers hold
-    firsts = sorted({row["cells"][0] for part in sections for row in part["rows"]})
+    firsts = sorted({row.cells[0] for part in sections for row in part.rows})
     shown = texts or tuple(f"text number {i}" for i in range(TEXTS))
     return Known(
-        {
-            "experiment": {"name": "small", "description": "", "seeds": list(SEEDS)},
-            "sections": list(sections),
-            "references": [],
-            "failed": {},
-            "stale_kept": [],
-        },
-        pd.DataFrame(
-            {
-                "name": cells,
-                "status": "finished",
-                "error": "",
-                "provenance": [provenance(cell, classes) for cell in cells],
-                "run_id": [f"run{cell}" for cell in cells],
-            },
-            index=pd.Index(cells, name="cell"),
-        ),
+        RecordedGrid(experiment([part.title for part in sections]), list(sections), []),
+        {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}", "", {}, "") for cell in cells},
         pd.DataFrame({cell: scores(cell) for cell in cells}).T,
         pd.concat([curves(cell) for cell in cells], ignore_index=True),
         {cell: picture(cell, ids, len(classes)) for cell in firsts},
-        {name: {"higher_is_better": True, "count": 400} for name in VALUES},
+        {name: Kind(True, 400) for name in VALUES},
         {},
         texts=dict(zip(ids.tolist(), shown, strict=False)),
         experiment_id="7",
@@ -105,12 +85,17 @@ def results(*sections: dict[str, Any], classes: tuple[str, ...] = CLASSES, texts
     )
 
 
-def provenance(cell: str, classes: tuple[str, ...]) -> dict[str, Any]:
+def experiment(titles: list[str], seeds: tuple[int, ...] = SEEDS) -> Experiment:
+    return Experiment(name="small", seeds=seeds, sections=[{"title": title} for title in titles], **SETTINGS)
+
+
+def noted(cell: str, classes: tuple[str, ...]) -> Provenance:
     seconds = 40 + 7.0 * (number_of(cell) % 11)
-    hardware = {"device": "cpu", "cpu": "a CPU", "cores": 2, "memory_gib": 4}
     counts = {split: dict.fromkeys(classes, 20) for split in ("train", "test")}
-    return {"wall_seconds": seconds, "gpu_seconds": 0.0, "threads": 1, "processes": 1, "hardware": hardware,
-            "class_counts": counts}  # fmt: skip
+    return Provenance(
+        seconds, 0.0, Hardware("cpu", "a CPU", 2, 4), "abc", {"python": "3"}, 9, threads=1, processes=1,
+        class_counts=counts,
+    )  # fmt: skip
 
 
 def scores(cell: str) -> dict[str, float]:
@@ -138,15 +123,15 @@ def curves(cell: str) -> pd.DataFrame:
     return pd.concat(terms, ignore_index=True)
 
 
-def picture(cell: str, ids: np.ndarray, classes: int) -> dict[str, Any]:
+def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:
     noise, labels = np.random.default_rng(hash_of(cell)), np.arange(len(ids)) % classes
     angle = 2 * np.pi * labels / classes + number_of(cell)
     places = 12 * np.stack([np.cos(angle), np.sin(angle)], 1) + 4 * noise.normal(size=(len(ids), 2))
-    return {"x": places.astype(np.float32), "labels": labels, "ids": ids, "reason": "", "method": "t-SNE"}
+    return Picture("t-SNE", places.astype(np.float32), labels, ids)
 
 
-def comparisons(section: dict[str, Any], found: Results) -> Any:
-    parts = {value: compared(section, value, found) for value in section["show"]["table"]["values"]}
+def comparisons(section: RecordedSection, found: Results) -> Any:
+    parts = {value: compared(section, value, found) for value in section.show.table.values}
     return SimpleNamespace(
         frame=pd.concat([frame for frame, _, _ in parts.values()], ignore_index=True),
         pairs={value: pairs for value, (_, pairs, _) in parts.items()},
@@ -154,17 +139,17 @@ def comparisons(section: dict[str, Any], found: Results) -> Any:
     )
 
 
-def compared(section: dict[str, Any], value: str, found: Results) -> tuple[pd.DataFrame, Any, float | None]:
+def compared(section: RecordedSection, value: str, found: Results) -> tuple[pd.DataFrame, Any, float | None]:
     """The rows of one value, all pairs of them, and what can be found."""
-    rows = section["rows"]
-    measured = np.array([found.scores[value].reindex(row["cells"]) for row in rows], float)
-    tests = [None if row["against"] is None else paired(own, measured[row["against"]])
+    rows = section.rows
+    measured = np.array([found.scores[value].reindex(row.cells) for row in rows], float)
+    tests = [None if row.against is None else paired(own, measured[row.against])
              for own, row in zip(measured, rows, strict=True)]  # fmt: skip
     corrected = holm(np.array([np.nan if test is None or test.p is None else test.p for test in tests]))
     lines = [
-        {"row": i, "label": row["label"], "variant": "", "value": value, "higher": True, "tested": test is not None,
+        {"row": i, "label": row.label, "variant": "", "value": value, "higher": True, "tested": test is not None,
          "mean": measured[i].mean(), "half_width": summarise(measured[i].tolist()).half_width,
-         "against": rows[0]["label"] if test else None, "difference": test.mean if test else np.nan,
+         "against": rows[0].label if test else None, "difference": test.mean if test else np.nan,
          "difference_half_width": test.half_width if test and test.half_width is not None else np.nan,
          "p_holm": p, "verdict": verdict(test, p)}
         for i, (row, test, p) in enumerate(zip(rows, tests, corrected, strict=True))
@@ -176,7 +161,7 @@ def compared(section: dict[str, Any], value: str, found: Results) -> tuple[pd.Da
     bound = 0.02 if measured.shape[1] > 1 else None
     return (
         pd.DataFrame(lines),
-        SimpleNamespace(labels=[r["label"] for r in rows], means=both.mean, adjusted=adjusted),
+        SimpleNamespace(labels=[r.label for r in rows], means=both.mean, adjusted=adjusted),
         bound,
     )
 

@@ -1,6 +1,7 @@
 """Every picture: which are drawn, that nothing in one is cut or written over, and the same bytes each time."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,18 @@ from matplotlib.axis import Axis, YAxis
 from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 
+from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.figures import costs, curves, heat, search
 from reports.statistics import expected_best
 from tests.reports.figures import sample
+from tests.reports.made import put
 
 ALL = ("forest", "pairs", "tsne", "spectra", "curves", "gradients")
 LONG = ("a configuration with a name that is far too long for any table · k=30 · α=0.5 · temperature=0.07", "b", "c")
 
 
-def drawn(section: dict[str, Any], folder: Path, **changes: Any) -> dict[str, figures.Figure]:
+def drawn(section: RecordedSection, folder: Path, **changes: Any) -> dict[str, figures.Figure]:
     results = sample.results(section, **changes)
     found = figures.draw(section, sample.comparisons(section, results), results, folder, "it")
     return {figure.path.rsplit("-", 1)[1].split(".")[0]: figure for figure in found}
@@ -32,8 +35,8 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def without(section: dict[str, Any], *shown: str) -> dict[str, Any]:
-    return section | {"show": section["show"] | dict.fromkeys(shown, False)}
+def without(section: RecordedSection, *shown: str) -> RecordedSection:
+    return replace(section, show=section.show.model_copy(update=dict.fromkeys(shown, False)))
 
 
 @pytest.mark.parametrize(
@@ -103,9 +106,9 @@ def canvases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ],
     ids=["list", "long", "pivot", "wide", "60 rows"],
 )
-def test_no_text_is_cut_off_small_or_written_over(section: dict[str, Any], canvases: list[Any], tmp_path: Path):
+def test_no_text_is_cut_off_small_or_written_over(section: RecordedSection, canvases: list[Any], tmp_path: Path):
     results = sample.results(section)
-    dear = ("curves", "tsne") if len(section["rows"]) > 40 else ("curves",)
+    dear = ("curves", "tsne") if len(section.rows) > 40 else ("curves",)
     figures.draw(without(section, *dear), sample.comparisons(section, results), results, tmp_path, "it")
     figures.overview(results, tmp_path)
     for canvas in canvases:
@@ -150,7 +153,7 @@ def test_one_seed_has_no_pairs_and_says_that_nothing_can_be_tested(canvases: lis
 def test_a_value_has_one_scale_of_colours_in_the_whole_report():
     small, large = sample.pivot(ks=("30",)), sample.pivot()
     results = sample.results(small, large)
-    means = [results.scores["test.accuracy"].reindex(row["cells"]).mean() for row in large["rows"]]
+    means = [results.scores["test.accuracy"].reindex(row.cells).mean() for row in large.rows]
     scale = heat.scale("test.accuracy", results)
     assert (scale.vmin, scale.vmax) == pytest.approx((min(means), max(means)))
 
@@ -172,8 +175,8 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
         ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6]),
         ("loss", "training loss, no floor known", [0]),
     ]
-    for row in section["rows"]:
-        row["settings"] = {"loss": "ce+supcon", "k": "4", "alpha": row["label"]}
+    for row in section.rows:
+        put(row, settings={"loss": "ce+supcon", "k": "4", "alpha": row.label})
     assert curves.losses(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
 
 
@@ -207,11 +210,12 @@ def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
 
 
 def test_costs_count_every_process_and_tell_devices_apart():
-    assert costs.cost({"gpu_seconds": 5.0, "wall_seconds": 9.0, "processes": 4, "threads": 1}) == ("GPU-seconds", 20.0)
-    assert costs.cost({"gpu_seconds": 0.0, "wall_seconds": 9.0, "processes": 1, "threads": 2}) == ("CPU-seconds", 18.0)
+    noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0)
+    assert costs.cost(replace(noted, gpu_seconds=5.0, processes=4, threads=1)) == ("GPU-seconds", 20.0)
+    assert costs.cost(replace(noted, processes=1, threads=2)) == ("CPU-seconds", 18.0)
     section = sample.recipes()
     results = sample.results(section)
-    results.cells.loc["c1s0", "provenance"]["gpu_seconds"] = 3.0
+    put(results.provenance("c1s0"), gpu_seconds=3.0)
     assert [point.label for point in costs.configurations(results, "test.accuracy")] == ["ce", "ce+supcon"]
 
 

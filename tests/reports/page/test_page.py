@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page
 from reports import page as html
 from reports.bilingual import Words
 from reports.page.links import base
+from reports.tables import Entry, Table, same
 from tests import browser as browsers
 from tests.reports.figures import sample
 from tests.reports.page import sections as handed
@@ -34,21 +35,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     texts = tuple(HOSTILE[i] if i < len(HOSTILE) else f"文本 number {i}" for i in range(sample.TEXTS))
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
     sections = handed.of(results, folder)
-    sections[0]["tables"].insert(0, ties())
+    sections[0].tables.insert(0, ties())
     return SimpleNamespace(results=results, sections=sections, path=html.write(results, sections, folder))
 
 
-def ties() -> dict[str, Any]:
+def ties() -> Table:
     """A table with equal numbers, numbers that letters would sort otherwise, and holes."""
     numbers = {"a": 9.0, "b": None, "c": 10.0, "d": 9.0, "e": -0.5, "f": None, "g": 9.0}
     rows = [
         [
-            {"text": name, "value": None, "cells": [], "bold": False},
-            {"text": "–" if value is None else f"{value}", "value": value, "cells": [], "bold": value == 10},
+            Entry(same(name)),
+            Entry(same("–" if value is None else f"{value}"), value, bold=value == 10),
         ]
         for name, value in numbers.items()
     ]
-    return {"caption": Words("Ties", "相同"), "head": ["Name", "Number"], "rows": rows}
+    return Table(Words("Ties", "相同"), [same("Name"), same("Number")], rows)
 
 
 @pytest.fixture

@@ -1,0 +1,144 @@
+"""What MLflow holds of a grid and of its cells beside the numbers, as it is recorded and as reports read it.
+
+Who records builds these types, and who reads gets them back. What an earlier version did not record has a default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from contrastive.config.experiment import Experiment, Show
+from contrastive.errors import UserError
+
+
+@dataclass(frozen=True)
+class RecordedRow:
+    """A configuration of a section: one cell for each seed."""
+
+    label: str
+    axes: dict[str, Any]  # the axes that matter to it, as a table shows them
+    baseline: bool
+    data: str  # how its data is told apart; empty where all cells have the same
+    cells: list[str]  # ids
+    seeds: list[int]  # of the cells, in their order
+    against: int | None = None  # which row of the section is its baseline; none of a row that is one
+    settings: dict[str, str] | None = None  # of its cells, by name; None in grids that did not record them yet
+
+
+@dataclass(frozen=True)
+class RecordedSection:
+    title: str
+    note: str
+    show: Show
+    rows: list[RecordedRow]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the cells of one data set are measured against: score → value."""
+
+    name: str
+    data: str
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DataCounts:
+    """How many rows of a data set were read and dropped, as preparing its tokens counted them."""
+
+    name: str
+    transfer: bool  # whether it is further data, on which finished encoders are tried
+    sifted: dict[str, dict[str, int]]  # what was read → `rows`, and reason → how many were dropped
+    wordless: dict[str, int]  # split → texts of which the tokenizer leaves nothing
+    merged: dict[str, list[str]]  # class → the labels that were taken for it
+
+
+@dataclass(frozen=True)
+class RecordedGrid:
+    """grid.json: the experiment, its sections, and what is known of its data and of cells that failed."""
+
+    experiment: Experiment
+    sections: list[RecordedSection]
+    references: list[Reference]
+    data: list[DataCounts] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # cell → why
+    stale_kept: list[str] = field(default_factory=list)  # cells of older code that stand in for today's
+
+    def document(self) -> dict[str, Any]:
+        """As grid.json holds it."""
+        document: dict[str, Any] = GRID.dump_python(self, mode="json")
+        return document
+
+
+@dataclass(frozen=True)
+class Hardware:
+    device: str
+    cpu: str
+    cores: int | None
+    memory_gib: int | float
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What `ablate plan` says of a cell before it runs."""
+
+    seconds: float
+    memory_bytes: int | float
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """provenance.json: where the numbers of a cell come from, and what they took."""
+
+    wall_seconds: float
+    gpu_seconds: float
+    hardware: Hardware
+    commit: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)  # name → version
+    peak_memory_mib: int = 0
+    code: str | None = None  # digest of the code that computed the cell
+    data_digest: str | None = None
+    energy_joules: Mapping[str, float] | None = None  # meter → what it read
+    predicted: Predicted | None = None
+    peak_memory_bytes: int | None = None
+    threads: int | None = None
+    processes: int | None = None
+    micro_batch: int | None = None
+    speed: Mapping[str, Any] | None = None  # how the cell was computed faster
+    trained_parameters: int | None = None
+    collapsed_since: int | None = None  # the step
+    class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # split → class → texts
+
+
+GRID = TypeAdapter(RecordedGrid)
+PROVENANCE = TypeAdapter(Provenance)
+
+
+def grid_of(text: bytes, name: str) -> RecordedGrid:
+    """The grid of an experiment from its grid.json."""
+    try:
+        return GRID.validate_json(text)
+    except ValidationError as error:
+        raise UserError(
+            f"the grid of {name} that MLflow holds is damaged or of another version of this program "
+            f"({first(error)}): `ablate sync` with its experiment file records it anew"
+        ) from None
+
+
+def provenance_of(text: bytes, name: str) -> Provenance | None:
+    """Where a cell's numbers come from, from its provenance.json; None where that says nothing."""
+    if text.strip() == b"{}":
+        return None
+    try:
+        return PROVENANCE.validate_json(text)
+    except ValidationError as error:
+        raise UserError(f"provenance.json of the cell {name} is damaged in MLflow ({first(error)}): `ablate audit "
+                        "EXPERIMENT --mend` replaces it") from None  # fmt: skip
+
+
+def first(error: ValidationError) -> str:
+    """The first thing that is wrong, and where."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, found['loc'])) or 'the file'}: {found['msg']}"

@@ -1,0 +1,75 @@
+"""What a row measured: a number at each seed, and what each text adds to it where that is known."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from reports.load import Results
+from reports.rows import ShownRow
+
+COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
+
+
+def scores(row: ShownRow, value: str, results: Results) -> Float[np.ndarray, " s"]:
+    """Of each seed; nan where there is none."""
+    known = results.by_score.get(f"{row.variant}{value}", {})
+    return np.array([known.get(cell, math.nan) for cell in row.cells], dtype=float)
+
+
+def applies(row: ShownRow, value: str, results: Results) -> bool:
+    """Whether further vectors of a cell have this score at all: what its head says is known of none of them."""
+    return not row.variant or f"{row.variant}{value}" in results.scores.columns
+
+
+def direction(value: str, results: Results) -> bool | None:
+    """Whether more is better; None of what describes."""
+    return results.kinds[value].higher_is_better if value in results.kinds else True
+
+
+@dataclass(frozen=True)
+class SeedValues:
+    """One value of one row: of each seed, and what each text adds at each seed where the value is the mean of that."""
+
+    seeds: list[int]
+    numbers: Float[np.ndarray, " s"]
+    each: Any = None  # seed × text
+    texts: tuple[int, ...] = ()  # which they are, seed by seed
+    higher: bool | None = True
+    count: int | None = None  # texts of a value that counts them, where each is not known
+
+    def at(self, places: list[int]) -> "SeedValues":
+        """At some of its seeds."""
+        each = None if self.each is None else self.each[places]
+        seeds, texts = (
+            [self.seeds[place] for place in places],
+            tuple(self.texts[place] for place in places if self.texts),
+        )
+        return SeedValues(seeds, self.numbers[places], each, texts, self.higher, self.count)
+
+
+def measure(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
+    """Each value of a row, with what each text adds where the value is the mean of that."""
+    names = [f"{row.variant}{value}" for value in values]
+    stored = [results.examples(cell, names) for cell in row.cells]
+    found = {}
+    for value, name in zip(values, names, strict=True):
+        numbers, higher = scores(row, value, results), direction(value, results)
+        each = [arrays.get(name) for arrays, _ in stored]
+        texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
+        known = [one for one in each if one is not None]
+        whole = len(known) == len(stored) and None not in texts and len({len(one) for one in known}) == 1
+        together = np.stack(known) if whole else None
+        if together is not None and np.allclose(together.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
+            found[value] = SeedValues(row.seeds, numbers, together, tuple(one or 0 for one in texts), higher)
+        else:
+            found[value] = SeedValues(row.seeds, numbers, higher=higher, count=counted(value, results))
+    return found
+
+
+def counted(value: str, results: Results) -> int | None:
+    """On how many texts a score rests that counts texts: two seeds may then agree by luck."""
+    count = results.kinds[value].count if value in results.kinds else None
+    return count if count and value.endswith(COUNTING) else None
