@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Tune
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
@@ -172,18 +171,7 @@ def flat(experiment: Experiment) -> Overlay:
 def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
     """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
     objective = Objective.model_construct(loss=loss, view=view, level=level)
-    terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
-    read = {"loss"} | {name for term in terms for name in losses[term].settings}
-    if "mlm" in terms:
-        read.add("mlm_weight")
-    if objective.compares():
-        view = view or objective.usual_view()
-        read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
-        if view == "layers" and level == "sentence":
-            read.discard("k")
-        if "ce" in terms:
-            read.add("alpha")
-    read |= {name for name, part in SETTINGS.items() if part != "objective"}
+    read = objective.read() | {name for name, part in SETTINGS.items() if part != "objective"}
     if tune.lora is not None or tune.last_blocks == 0:
         read.discard("layer_decay")
     if tune.last_blocks == 0:
@@ -196,7 +184,7 @@ def read_settings(loss: str, view: str | None, level: Literal["sentence", "token
 def cell_name(cell: Cell, experiment: Experiment | None = None) -> str:
     """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the experiment."""
     objective, read = cell.objective, _read_by(cell)
-    view = registry.entries("contrastive.views", "VIEWS")[objective.view].settings if objective.view else ()
+    view = objective.line_of_view().settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]
     shown = [
         name

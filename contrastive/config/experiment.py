@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -49,7 +50,10 @@ class Section(Settings):
     axes: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict, description="setting → its values")
     include: tuple[Mapping[str, Any], ...] = Field((), description="further cells, each a map of settings")
     exclude: tuple[Mapping[str, Any], ...] = Field((), description="combinations to drop")
-    baseline: Mapping[str, Any] = Field(default_factory=lambda: {"loss": "ce"}, description="settings of the baseline")
+    baseline: Mapping[str, Any] = Field(
+        default_factory=lambda: {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")},
+        description="settings of the baseline",
+    )
     show: Show = Show()
 
 

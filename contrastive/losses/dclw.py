@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact, info_nce
+
+FACTS = LossFacts(vectors=2)
 
 
 def dclw(

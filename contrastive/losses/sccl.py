@@ -5,10 +5,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts
 from contrastive.errors import UserError
 from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2, least_texts="clusters")
 
 CLUSTERING = 10.0  # η, the weight of the clustering term
 

@@ -6,7 +6,7 @@ gradient are those of the whole matrix. Everything here is in fp32 at least, wha
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -173,9 +173,17 @@ def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Fl
     return views if mask is None else views[mask.all(1)]
 
 
-def least(positives_of: Int[Tensor, " m"]) -> Float[Tensor, ""]:
-    """E[log |P|] over the rows that have a positive, rows of one number being each other's: InfoNCE under collapse."""
-    _, group_M, size_G = positives_of.unique(return_inverse=True, return_counts=True)
+def least(
+    positives: Literal["class", "text"], labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]
+) -> Float[Tensor, ""]:
+    """The value of an InfoNCE with the positives of each row in one point and all others infinitely far; none is lower.
+
+    That is E[log |P|] over the kept rows that have a positive. It grows with the vectors of a text, so that only
+    `loss − floor` can be compared between different numbers of them.
+    """
+    alike_N = labels if positives == "class" else torch.arange(len(mask), device=mask.device)
+    alike_M = alike_N.repeat_interleave(mask.shape[1])[mask.reshape(-1)]
+    _, group_M, size_G = alike_M.unique(return_inverse=True, return_counts=True)
     count_M = (size_G - 1)[group_M]
     count_M = count_M[count_M > 0]
-    return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=positives_of.device)
+    return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=mask.device)

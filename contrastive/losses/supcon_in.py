@@ -7,7 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import logsumexp, mean_over_anchors, rows
+
+FACTS = LossFacts(positives="class")
 
 
 def supcon_in(

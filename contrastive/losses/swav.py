@@ -5,8 +5,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts, Unsplittable
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(
+    vectors=2,
+    unsplittable=Unsplittable(
+        ("zero1", "zero2", "zero3"), "its prototypes rest at first, and ZeRO decays the weights of what rests"
+    ),
+)
 
 SHARPNESS = 0.05  # ε of the codes
 ITERATIONS = 3

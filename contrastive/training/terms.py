@@ -8,8 +8,10 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.losses import FLOORS, LOSSES
+from contrastive.losses import LOSSES
+from contrastive.losses.similarity import least
 from contrastive.views.types import Group, Output
 
 
@@ -40,8 +42,8 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
     """The smallest value that each term could have on this batch, where the loss has such a floor."""
     found = {}
     for name in objective.terms():
-        if name in FLOORS:
-            values = [FLOORS[name](labels, group.mask) for group in output.groups]
+        if (positives := registry.losses()[name].facts.positives) is not None:
+            values = [least(positives, labels, group.mask) for group in output.groups]
             found[name] = sum(values[1:], values[0]) / len(values)
     return found
 

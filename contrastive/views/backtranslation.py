@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
+
+FACTS = ViewFacts(vectors=2, changed_passes=1)
 
 
 def backtranslation(

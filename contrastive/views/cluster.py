@@ -9,9 +9,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, Group, View
+
+FACTS = ViewFacts(attention=True)
 
 ITERATIONS = 10
 

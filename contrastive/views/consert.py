@@ -9,8 +9,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from contrastive.config.facts import Unsplittable, Variant, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, View, paired, whole
+
+FACTS = ViewFacts(
+    vectors=2,
+    changed_passes=2,
+    variants=(
+        Variant("change", "position_shuffle", ViewFacts(vectors=2, changed_passes=2, positions=True)),
+        Variant(
+            "change",
+            "adversarial",
+            ViewFacts(
+                vectors=2,
+                changed_passes=4,  # two of them for the slope
+                judged=True,
+                unsplittable=Unsplittable(("zero3", "fsdp"), "it takes a gradient in the forward pass"),
+            ),
+        ),
+    ),
+)
 
 Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]
 Judge = Callable[[Encoded], Tensor]

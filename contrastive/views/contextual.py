@@ -6,9 +6,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import drawn
 from contrastive.views.types import Encode, View, paired, whole
+
+FACTS = ViewFacts(
+    vectors=2,
+    changed_passes=2,
+    unsplittable=Unsplittable(("zero3", "fsdp"), "it encodes only where a word was drawn, each process on its own"),
+)
 
 
 def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Batch], *, rate: float = 0.15) -> View:

@@ -2,8 +2,11 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
+
+FACTS = ViewFacts(vectors=2, passes=2)
 
 
 def copies(encode: Encode, batch: Batch, twin: Encode) -> View:

@@ -3,11 +3,14 @@ Classification Tasks", 2019."""
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.synonym import any_synonym, replaced
 from contrastive.views.tokens import Words, two_versions
 from contrastive.views.tools.lexicon import Ids, Lexicon
 from contrastive.views.types import Encode, View
+
+FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def eda(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.1) -> View:

@@ -4,10 +4,18 @@ from typing import Literal
 
 import torch
 
+from contrastive.config.facts import Variant, ViewFacts
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
 from contrastive.views.types import Encode, Encoded, Group, View, whole
+
+FACTS = ViewFacts(
+    vectors=2,
+    looks_into="layers",
+    unread=("k",),
+    variants=(Variant("level", "token", ViewFacts(looks_into="layers", attention=True)),),
+)
 
 
 def layers(

@@ -4,8 +4,17 @@ from dataclasses import replace
 
 import torch
 
+from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, paired, whole
+
+FACTS = ViewFacts(
+    vectors=2,
+    predictions=2,
+    passes=2,
+    slow_passes=2,
+    unsplittable=Unsplittable(("zero3",), "it averages all weights after each step"),
+)
 
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:

@@ -2,10 +2,13 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.errors import UserError
 from contrastive.sources.encoder_shape import middle as half_way
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
+
+FACTS = ViewFacts(vectors=3, looks_into="middle")
 
 
 def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> View:

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, whole
+
+FACTS = ViewFacts(vectors=2, partners=True)
 
 
 def pair(encode: Encode, batch: Batch) -> View:

@@ -2,9 +2,12 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, rebuilt, words_of
 from contrastive.views.types import Encode, View, whole
+
+FACTS = ViewFacts(vectors=4, changed_passes=2)  # its spans have about the tokens of two texts
 
 SHORTEST, LONGEST = 32, 512  # tokens of a span, where the document has them
 ANCHORS, POSITIVES = 2, 2  # a document, an anchor

@@ -2,8 +2,11 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, Group, View
+
+FACTS = ViewFacts(attention=True)
 
 
 def topk_tokens(encode: Encode, batch: Batch, *, k: int) -> View:

@@ -1,7 +1,10 @@
 """Two views by two dropout masks of the whole encoder: R-Drop's and SimCSE's way, as one pass over a doubled batch."""
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, paired, whole
+
+FACTS = ViewFacts(vectors=2, predictions=2, passes=2)
 
 
 def two_stage(encode: Encode, batch: Batch) -> View:

@@ -9,8 +9,8 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
 
+from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.config.registry import entries
 from contrastive.losses import LOSSES
 from contrastive.models.model import stateful
 from contrastive.training import gather
@@ -28,8 +28,8 @@ def objective(name: str) -> Objective:
 
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
-    number = entries("contrastive.losses", "LOSSES")[name].shape[2:3]
-    views = int(number) if number.isdigit() else VIEWS
+    line = registry.losses()[name]
+    views = line.facts.vectors if line.first == "views" and line.facts.vectors else VIEWS
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> torch.Tensor:
