@@ -45,7 +45,8 @@ class ViewFacts:
     changed_passes: int = 0  # over other words or embeddings of a text, which no store of frozen blocks holds
     slow_passes: int = 0  # of the encoder's slow copy
     partners: bool = False  # it encodes the texts that the data gives each text as partners, too
-    looks_into: Literal["last", "layers", "middle"] = "last"  # the blocks whose output it reads, by their setting
+    # The blocks whose output it reads: the last, those of the setting `layers` or `middle`, any of them.
+    looks_into: Literal["last", "layers", "middle", "all"] = "last"
     attention: bool = False  # it computes the attention of these blocks again, with their weights
     positions: bool = False  # it tells the encoder other positions
     judged: bool = False  # it asks the head how wrong it is

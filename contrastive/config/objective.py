@@ -153,15 +153,15 @@ class Objective(Settings):
 
     def read(self) -> set[str]:
         """Names of the settings that decide something, `loss` among them."""
-        weights = {_weight_of(line.facts, self.supervised()) for line in self.lines()} - {None}
-        names = {"loss"} | {setting for line in self.lines() for setting in line.settings} | weights
+        weights = [_weight_of(line.facts, self.supervised()) for line in self.lines()]
+        names = {"loss", *(setting for line in self.lines() for setting in line.settings), *filter(None, weights)}
         if self.compares():
             names |= {"view", *self.line_of_view().settings} - set(self.view_facts().unread)
         return names & set(Objective.model_fields)
 
     def taken(self, name: str) -> set[Any]:
         """What the losses and the view that read a setting take by themselves, where the cell leaves it out."""
-        readers = [*self.lines(), *([self.line_of_view()] if self.view else [])]
+        readers: list[Line[Any]] = [*self.lines(), *([self.line_of_view()] if self.view else [])]
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def chosen_view(self) -> str:

@@ -22,6 +22,8 @@ def lowest(objective: Objective, blocks: int) -> int:
     facts = objective.view_facts()
     if facts.looks_into == "last":
         return blocks  # attention asks for what goes into the last block, which trains where it is allowed
+    if facts.looks_into == "all":
+        return 0
     if facts.looks_into == "middle":
         block = middle(blocks) if objective.middle is None else objective.middle
     else:

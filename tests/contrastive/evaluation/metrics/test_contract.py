@@ -112,6 +112,11 @@ def test_too_few_texts_a_class_for_the_folds(name):
 
 
 @every_metric
+def test_it_gives_the_scores_that_it_names(name):
+    assert {score.name for score in measure([name], clouds())} == set(registry.metrics()[name].facts.scores or (name,))
+
+
+@every_metric
 def test_one_class_can_be_told_from_no_other(name):
     """By the metrics of which a plan says so; the others can be had."""
     inputs, left_out = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5), {}
