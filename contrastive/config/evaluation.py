@@ -69,12 +69,12 @@ class Transfer(Settings):
         """Names of the scores there will be, first what the task is known for."""
         first = self.known_for()
         if self.score is None:
-            found = dict.fromkeys((first, "accuracy"))
+            names = dict.fromkeys((first, "accuracy"))
         else:
             over = ("all", "mean") if self.subset is not None else ("all",)
             kinds = dict.fromkeys((first, "spearman", "pearson"))
-            found = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
-        return tuple(f"transfer.{self.name}.{name}" for name in found)
+            names = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
+        return tuple(f"transfer.{self.name}.{name}" for name in names)
 
 
 class Evaluation(Settings):

@@ -17,7 +17,7 @@ from contrastive.config.objective import Objective
 from contrastive.config.speed import Speed
 
 
-class Table(Settings):
+class ShownTable(Settings):
     """A list (a row a cell) of `values`, or, with `columns`, a pivot of each value."""
 
     rows: str | None = Field(None, description="axis that names the rows; all axes when left out")
@@ -35,7 +35,7 @@ class Table(Settings):
 
 
 class Show(Settings):
-    table: Table = Table()
+    table: ShownTable = ShownTable()
     tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of further data, each by what it is known for, and their mean")

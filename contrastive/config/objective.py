@@ -104,7 +104,7 @@ class Objective(Settings):
 
     def lines(self) -> tuple[Line[LossFacts], ...]:
         """What is registered of each term."""
-        return _lines(self.loss)
+        return _lines_of(self.loss)
 
     def terms(self) -> dict[str, float]:
         """Loss name → weight. Cross-entropy weighs 1."""
@@ -188,7 +188,7 @@ class Objective(Settings):
 
 
 @cache
-def _lines(loss: str) -> tuple[Line[LossFacts], ...]:
+def _lines_of(loss: str) -> tuple[Line[LossFacts], ...]:
     """What is registered of the losses of a sum, and of those that one of them contains."""
     losses = registry.losses()
     names = [inner for name in loss.split("+") for inner in (*losses[name].facts.contains, name)]

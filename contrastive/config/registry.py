@@ -148,20 +148,20 @@ def _definition(module: str, function: str) -> ast.FunctionDef | ast.ClassDef:
 def _facts(module: str, usual: type) -> Any:
     """What `FACTS` in a module says, or the usual where it has none."""
     try:
-        facts = _value(_assignment(module, "FACTS"))
+        facts = _evaluated(_assignment(module, "FACTS"))
     except LookupError:
         return usual()
     assert isinstance(facts, usual), f"{module}.FACTS must be a {usual.__name__}"
     return facts
 
 
-def _value(node: ast.expr) -> Any:
+def _evaluated(node: ast.expr) -> Any:
     """Of literals, and of calls of what contrastive/config/facts.py defines."""
     if isinstance(node, ast.Tuple):
-        return tuple(map(_value, node.elts))
+        return tuple(map(_evaluated, node.elts))
     if isinstance(node, ast.Call):
         made = getattr(declarations, cast(ast.Name, node.func).id)
-        return made(*map(_value, node.args), **{str(word.arg): _value(word.value) for word in node.keywords})
+        return made(*map(_evaluated, node.args), **{str(word.arg): _evaluated(word.value) for word in node.keywords})
     return ast.literal_eval(node)
 
 

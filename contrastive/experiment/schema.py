@@ -31,14 +31,14 @@ def json_schema() -> dict[str, Any]:
     section = parts["Section"]["properties"]
     _name_losses_and_views(parts["Objective"]["properties"])
     parts["Evaluation"]["properties"]["metrics"]["items"] = {"enum": list(names("metrics"))}
-    parts["Table"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, FURTHER_SCORES]}
+    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, FURTHER_SCORES]}
     parts["TuneSettings"] = parts["Tune"]
     parts["Tune"] = {"anyOf": [{"const": "full"}, {"$ref": "#/$defs/TuneSettings"}]}
     parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": _settings(parts)}
-    parts["Axes"] = parts["Settings"] | {"properties": {name: _axis(name) for name in SETTINGS}}
+    parts["Axes"] = parts["Settings"] | {"properties": {name: _axis_schema(name) for name in SETTINGS}}
     for name in ("base", "baseline"):
-        section[name] = _described(section[name], {"$ref": "#/$defs/Settings"})
-    section["axes"] = _described(section["axes"], {"$ref": "#/$defs/Axes"})
+        section[name] = _with_description(section[name], {"$ref": "#/$defs/Settings"})
+    section["axes"] = _with_description(section["axes"], {"$ref": "#/$defs/Axes"})
     for name in ("include", "exclude"):
         section[name]["items"] = {"$ref": "#/$defs/Settings"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
@@ -80,10 +80,10 @@ def _settings(parts: dict[str, Any]) -> dict[str, Any]:
     return {name: parts[PARTS[part].__name__]["properties"][name] for name, part in SETTINGS.items()}
 
 
-def _axis(name: str) -> dict[str, Any]:
+def _axis_schema(name: str) -> dict[str, Any]:
     values = {"$ref": f"#/$defs/{PARTS[SETTINGS[name]].__name__}/properties/{name}"}
     return {"type": "array", "minItems": 1, "uniqueItems": True, "items": values}
 
 
-def _described(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _with_description(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return new | {name: old[name] for name in ("description", "title") if name in old}

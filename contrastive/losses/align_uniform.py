@@ -26,10 +26,10 @@ def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | 
         if len(first_ND) == 0:
             return first_ND.sum() * 0.0
         alignment = (first_ND - second_ND).pow(2).sum(1).mean()
-        return alignment + (uniformity(first_ND) + uniformity(second_ND)) / 2
+        return alignment + (log_mean_potential(first_ND) + log_mean_potential(second_ND)) / 2
 
 
-def uniformity(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+def log_mean_potential(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """log of the mean over pairs; from cosines, since ‖x − y‖² = 2 − 2 x·y."""
     if len(rows_ND) < 2:
         return rows_ND.sum() * 0.0

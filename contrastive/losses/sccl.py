@@ -34,8 +34,8 @@ class Sccl(nn.Module):
 
         if len(embeddings) < len(self.centres):
             raise UserError(f"sccl has {len(self.centres)} clusters, and there are {len(embeddings)} training texts")
-        found = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
-        self.centres.copy_(torch.from_numpy(found.cluster_centers_))
+        fitted = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
+        self.centres.copy_(torch.from_numpy(fitted.cluster_centers_))
 
     def forward(
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.5

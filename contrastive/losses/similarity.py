@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 TINY = 1e-30  # instead of 0 weights to divide by
 
 
-class Rows(NamedTuple):
+class KeptRows(NamedTuple):
     """The vectors that a mask keeps, normalised, and the sample of each."""
 
     vectors: Float[Tensor, "m d"]
@@ -37,14 +37,14 @@ def exact(vectors: Tensor) -> Tensor:
     return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
-def rows(views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None) -> Rows:
+def kept_rows(views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None) -> KeptRows:
     n, v, _ = views.shape
     sample = torch.arange(n, device=views.device).repeat_interleave(v)
     flat = exact(views).reshape(n * v, -1)
     if mask is not None:
         kept = mask.reshape(-1)
         flat, sample = flat[kept], sample[kept]
-    return Rows(F.normalize(flat, dim=-1), sample)
+    return KeptRows(F.normalize(flat, dim=-1), sample)
 
 
 def info_nce(
@@ -62,7 +62,7 @@ def info_nce(
     leaves the mean. `pull` multiplies the positive part of a sample's anchors.
     """
     with torch.autocast(views.device.type, enabled=False):
-        vectors_MD, sample_M = rows(views, mask)
+        vectors_MD, sample_M = kept_rows(views, mask)
         pull_M = torch.ones_like(vectors_MD[:, 0]) if pull is None else pull[sample_M].to(vectors_MD)
         choose = partial(_choose, sample_M, weigh, among, vectors_MD.dtype)
         value_M, counts_M = _InfoNCE.apply(vectors_MD, pull_M, temperature, chunk or max(1, len(vectors_MD)), choose)

@@ -12,7 +12,7 @@ from contrastive.config import registry
 from contrastive.config.objective import Objective
 from contrastive.losses import LOSSES
 from contrastive.losses.similarity import least
-from contrastive.views.types import Group, Output
+from contrastive.views.types import Output, VectorGroup
 
 
 def terms(
@@ -57,7 +57,7 @@ def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def given(
-    loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: Group | None, objective: Objective
+    loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: VectorGroup | None, objective: Objective
 ) -> dict[str, object]:
     """The arguments that a loss names, and nothing else; naming what a cell cannot give is an error."""
     available: dict[str, object] = {name: getattr(objective, name) for name in Objective.model_fields}

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import drawn
-from contrastive.views.types import Encode, View, paired, whole
+from contrastive.views.tools.hidden_words import drawn_tokens
+from contrastive.views.types import Encode, View, as_pairs, unmasked
 
 FACTS = ViewFacts(
     vectors=2,
@@ -24,6 +24,6 @@ def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Ba
     `guess` draws from what the encoder's head for hidden words says. The head of the classifier reads the text itself.
     """
     twice = batch.twice()
-    changed = encode(guess(twice, drawn(twice, rate))).pooled()
+    changed = encode(guess(twice, drawn_tokens(twice, rate))).pooled()
     encoded = encode(batch)
-    return View([whole(paired(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+    return View([unmasked(as_pairs(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

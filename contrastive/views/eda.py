@@ -49,8 +49,8 @@ def swapped(words: list[Ids], count: int) -> list[Ids]:
     """The text after `count` exchanges of two words."""
     words = list(words)
     for _ in range(count if len(words) > 1 else 0):
-        one, other = torch.randperm(len(words))[:2].tolist()
-        words[one], words[other] = words[other], words[one]
+        first, second = torch.randperm(len(words))[:2].tolist()
+        words[first], words[second] = words[second], words[first]
     return words
 
 

@@ -6,7 +6,7 @@ import torch
 
 from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, paired, whole
+from contrastive.views.types import Encode, View, as_pairs, unmasked
 
 FACTS = ViewFacts(
     vectors=2,
@@ -23,5 +23,5 @@ def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
     encoded = encode(twice)
     vectors = encoded.pooled()
     with torch.no_grad():
-        targets = paired(slow(twice).pooled())
-    return View([replace(whole(paired(vectors)), targets=targets)], paired(encoded.dropout(vectors)))
+        targets = as_pairs(slow(twice).pooled())
+    return View([replace(unmasked(as_pairs(vectors)), targets=targets)], as_pairs(encoded.dropout(vectors)))

@@ -34,5 +34,5 @@ def replaced(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
 
 
 def any_synonym(word: Ids, lexicon: Lexicon) -> Ids:
-    found = lexicon.synonyms(word)
-    return found[int(torch.randint(len(found), ()))]
+    words = lexicon.synonyms(word)
+    return words[int(torch.randint(len(words), ()))]

@@ -27,7 +27,7 @@ class Masked(nn.Module):
 
     def forward(self, encode: Encode, batch: Batch) -> Guesses:
         """Hide some tokens of each text, and say how surprising they are."""
-        asked_NS = drawn(batch, SHARE)
+        asked_NS = drawn_tokens(batch, SHARE)
         share_NS = torch.rand(asked_NS.shape).to(asked_NS.device)
         any_NS = torch.randint(self.vocab_size, asked_NS.shape).to(asked_NS.device)
         ids = torch.where(asked_NS & (share_NS < MASKED + RANDOM), any_NS, batch.input_ids)
@@ -50,7 +50,7 @@ class Masked(nn.Module):
         return batch.reworded(batch.input_ids.masked_scatter(asked_NS, guessed_M))
 
 
-def drawn(batch: Batch, share: float) -> Bool[Tensor, "n s"]:
+def drawn_tokens(batch: Batch, share: float) -> Bool[Tensor, "n s"]:
     """Which tokens of the texts are chosen, each with this probability; never padding or what the tokenizer adds."""
     words_NS = ~batch.special
     return (torch.rand(words_NS.shape).to(words_NS.device) < share) & words_NS

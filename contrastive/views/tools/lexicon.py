@@ -88,19 +88,19 @@ class Lexicon:
             alone[number] = token != mark and not any(letter.isalnum() or letter == "�" for letter in text)
             if begins[number] and text.isalpha() and not (text.isascii() and len(text) == 1):  # each has the alphabet
                 words.append(text)
-        known = sum(word in wordnet() for word in words)
-        if known < LEAST * len(words) or not words:
+        with_synonyms = sum(word in wordnet() for word in words)
+        if with_synonyms < LEAST * len(words) or not words:
             raise UserError(
-                f"only {known} of the {len(words)} whole words of the encoder's vocabulary have a synonym in WordNet, "
-                "which knows English alone: choose another view than synonym and eda, or an encoder for English"
+                f"only {with_synonyms} of the {len(words)} whole words of the encoder's vocabulary have a synonym in "
+                "WordNet, which knows English alone: choose another view than synonym and eda, or an encoder for English"
             )
         return begins, alone
 
 
 def synonyms(word: str) -> list[str]:
     """Those of a word in lower case in all its senses, in the order of WordNet's files; none for a function word."""
-    found = dict.fromkeys(wordnet().get(word, "").split())
-    return [other.replace("_", " ") for other in found if other.lower() != word]
+    others = dict.fromkeys(wordnet().get(word, "").split())
+    return [other.replace("_", " ") for other in others if other.lower() != word]
 
 
 @cache
@@ -109,18 +109,18 @@ def wordnet() -> dict[str, str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     without = ENGLISH_STOP_WORDS | CONTRACTED
-    found: dict[str, str] = {}
-    for line in _lines():
+    sets: dict[str, str] = {}
+    for line in _wordnet_lines():
         head = line.split(" ", 4)
         count = int(head[3], 16)
         names = [name.partition("(")[0] for name in head[4].split(" ", 2 * count)[: 2 * count : 2]]  # able(p)
         for word in {name.lower() for name in names if count > 1}:
             if len(word) > 1 and "_" not in word and word not in without:  # s and t are left of it's and can't
-                found[word] = f"{found.get(word, '')} {' '.join(names)}"
-    return found
+                sets[word] = f"{sets.get(word, '')} {' '.join(names)}"
+    return sets
 
 
-def _lines() -> Iterator[str]:
+def _wordnet_lines() -> Iterator[str]:
     """The synonym sets. Lines that begin with a blank are the licence."""
     folder = locate.wordnet_folder()
     for name in locate.WORDNET_FILES:

@@ -27,7 +27,7 @@ AT_A_TIME = 32  # texts
 APART = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # BERT's tokenizers part Chinese characters
 KEPT = 200_000  # texts whose back-translation this process remembers; the oldest go first
 
-_known: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
+_translated: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
 
 
 class Translator(NamedTuple):
@@ -39,15 +39,15 @@ class Translator(NamedTuple):
 def back_and_forth(texts: list[str], translators: Translators, device: torch.device) -> list[str]:
     """Each text in another language and back; the text itself where nothing comes back."""
     there, back = (locate.content_digest(model, locate.TRANSLATOR_FILES) for model in translators)
-    found = {text: known for text in texts if (known := _known.get((there, back, text))) is not None}
-    if new := [text for text in dict.fromkeys(texts) if text not in found]:
-        foreign = translated(load(translators[0], there, device), new)
-        returned = translated(load(translators[1], back, device), foreign)
-        found |= {text: other.strip() or text for text, other in zip(new, returned, strict=True)}
-        _known.update({(there, back, text): found[text] for text in new})
-        while len(_known) > KEPT:
-            del _known[next(iter(_known))]
-    return [found[text] for text in texts]
+    rephrased = {text: earlier for text in texts if (earlier := _translated.get((there, back, text))) is not None}
+    if new := [text for text in dict.fromkeys(texts) if text not in rephrased]:
+        foreign = translated(load_translator(translators[0], there, device), new)
+        returned = translated(load_translator(translators[1], back, device), foreign)
+        rephrased |= {text: other.strip() or text for text, other in zip(new, returned, strict=True)}
+        _translated.update({(there, back, text): rephrased[text] for text in new})
+        while len(_translated) > KEPT:
+            del _translated[next(iter(_translated))]
+    return [rephrased[text] for text in texts]
 
 
 @torch.no_grad()
@@ -71,7 +71,7 @@ def translated(translator: Translator, texts: list[str]) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def load(model: str, digest: str, device: torch.device) -> Translator:
+def load_translator(model: str, digest: str, device: torch.device) -> Translator:
     """A model and its tokenizer. The last two stay in memory; `digest` tells a changed folder from the one before."""
     from transformers import AutoModelForSeq2SeqLM
     from transformers.utils.logging import disable_progress_bar

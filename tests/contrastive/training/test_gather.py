@@ -15,7 +15,7 @@ from contrastive.losses import LOSSES
 from contrastive.models.model import stateful
 from contrastive.training import gather
 from contrastive.training.terms import terms
-from contrastive.views.types import Group, Guesses, Output
+from contrastive.views.types import Guesses, Output, VectorGroup
 
 SAMPLES, VIEWS, SIZE, CLASSES = 7, 2, 6, 3
 SHARES = (slice(0, 4), slice(4, 7))  # of the samples, for each process: not equally many
@@ -49,7 +49,7 @@ def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     """Every term of a loss on the whole batch, of which this process has a share, and the gradients of its share."""
     own = {key: tensor[share].clone().requires_grad_() for key, tensor in leaves(name).items()}
     mask = torch.ones(own["vectors"].shape[:2], dtype=torch.bool)
-    group = Group(own["vectors"], mask, own["targets"], own["negatives"])
+    group = VectorGroup(own["vectors"], mask, own["targets"], own["negatives"])
     output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
     modules = nn.ModuleDict(stateful(objective(name), SIZE)).double()
@@ -69,7 +69,7 @@ def work(rank: int, folder: str, port: str) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     dist.init_process_group("gloo", rank=rank, world_size=2)
     found = {name: compute(name, SHARES[rank]) for name in LOSSES}
-    uneven = Group(torch.ones(2, 1 + rank, 3), torch.ones(2, 1 + rank, dtype=torch.bool))
+    uneven = VectorGroup(torch.ones(2, 1 + rank, 3), torch.ones(2, 1 + rank, dtype=torch.bool))
     found["uneven"] = {"mask": gather._group(uneven).mask}
     torch.save(found, Path(folder) / f"{rank}.pt")
     dist.destroy_process_group()

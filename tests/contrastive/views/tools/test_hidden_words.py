@@ -8,7 +8,7 @@ from contrastive.config.cell import Encoder
 from contrastive.losses.mlm import mlm
 from contrastive.models import encoder as encoders
 from contrastive.views.batches import Batch
-from contrastive.views.tools.hidden_words import Masked, drawn
+from contrastive.views.tools.hidden_words import Masked, drawn_tokens
 from contrastive.views.types import Encode
 from tests.contrastive.views.conftest import CLS, PAD, SEP, batch_of
 
@@ -48,7 +48,7 @@ def test_the_term_is_that_of_transformers(whole: BertForMaskedLM, encode_with: E
     torch.manual_seed(0)
     changed, guesses = seen(encode_with, batch, masked(whole))
     torch.manual_seed(0)
-    asked = drawn(batch, 0.15)
+    asked = drawn_tokens(batch, 0.15)
     labels = batch.input_ids.masked_fill(~asked, -100)
     theirs = whole(changed.input_ids, attention_mask=batch.attention_mask.long(), labels=labels).loss
     ours = mlm(guesses.surprise, hidden=guesses.hidden)

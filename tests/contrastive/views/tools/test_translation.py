@@ -23,7 +23,7 @@ TEXTS = ["good", "bad rainy sad", "happy quick fine sunny", "slow dark poor bad 
 @pytest.fixture
 def forgotten():
     """Nothing translated and nothing loaded so far."""
-    translation._known.clear()
+    translation._translated.clear()
     load.cache_clear()
 
 
@@ -58,7 +58,7 @@ def test_a_text_is_translated_once(translators, generated):
 def test_the_oldest_are_forgotten_first(translators, generated, monkeypatch):
     monkeypatch.setattr(translation, "KEPT", 2)
     assert back_and_forth(TEXTS, translators, CPU) == [paraphrased(text) for text in TEXTS]
-    assert len(translation._known) == 2 and generated == [5, 5]
+    assert len(translation._translated) == 2 and generated == [5, 5]
     back_and_forth(TEXTS[-2:], translators, CPU)
     assert generated == [5, 5]
 
@@ -201,7 +201,7 @@ def test_a_cell_has_the_same_numbers_whatever_is_translated_already(
     assert times > 2 and trained("warm") == cold and len(generated) == times
     trained("other", loss="ce+supcon", training={"micro_batch": 3, "precision": "bf16"})
     assert len(generated) == times  # all texts are known
-    translation._known.clear()
+    translation._translated.clear()
     trained("half", training={"micro_batch": 3, "batch_size": 5})  # texts come in other company
     assert trained("again") == cold
     assert trained("reversed", translators=translators[::-1]) != cold
