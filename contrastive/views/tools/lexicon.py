@@ -92,7 +92,7 @@ class Lexicon:
         if with_synonyms < LEAST * len(words) or not words:
             raise UserError(
                 f"only {with_synonyms} of the {len(words)} whole words of the encoder's vocabulary have a synonym in "
-                "WordNet, which knows English alone: choose another view than synonym and eda, or an encoder for English"
+                "WordNet, which knows English alone: choose a view without synonyms, or an encoder for English"
             )
         return begins, alone
 
