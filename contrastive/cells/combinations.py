@@ -6,7 +6,6 @@ from itertools import product
 from math import prod
 from typing import Any, Literal
 
-from contrastive.config import registry
 from contrastive.config.cell import Tune
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
@@ -74,18 +73,7 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
 def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
     """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
     objective = Objective.model_construct(loss=loss, view=view, level=level)
-    terms, losses = objective.terms(), registry.entries("contrastive.losses", "LOSSES")
-    read = {"loss"} | {name for term in terms for name in losses[term].settings}
-    if "mlm" in terms:
-        read.add("mlm_weight")
-    if objective.compares():
-        view = view or objective.usual_view()
-        read |= {"view", *registry.entries("contrastive.views", "VIEWS")[view].settings}
-        if view == "layers" and level == "sentence":
-            read.discard("k")
-        if "ce" in terms:
-            read.add("alpha")
-    read |= {name for name, part in SETTINGS.items() if part != "objective"}
+    read = objective.read() | {name for name, part in SETTINGS.items() if part != "objective"}
     if tune.lora is not None or tune.last_blocks == 0:
         read.discard("layer_decay")
     if tune.last_blocks == 0:

@@ -12,7 +12,6 @@ from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
-from contrastive.config.registry import literal
 from contrastive.data import transfer_data
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
@@ -67,7 +66,7 @@ def _objective_content(part: Objective) -> dict[str, Any]:
     named = _dump(part) | {"terms": part.terms()}
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
-    if part.view in literal("contrastive.views", "LEXICAL"):
+    if "lexicon" in part.line_of_view().tools:
         named["wordnet"] = locate.files_digest(locate.wordnet_folder(), locate.WORDNET_FILES)
     return named
 
@@ -121,6 +120,6 @@ def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     kind, _, name = cell.data.source.partition(":")
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.terms()))),
-        ("contrastive.views", "VIEWS", (cell.objective.view or "cls",)),
+        ("contrastive.views", "VIEWS", (cell.objective.chosen_view(),)),
         ("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),
     )

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from contrastive.cells.combinations import Overlay, read_settings
 from contrastive.cells.projections import same_texts
-from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune
 from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
@@ -20,7 +19,7 @@ SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown 
 def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
     """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the usual settings."""
     objective, read = cell.objective, read_by_cell(cell)
-    view = registry.entries("contrastive.views", "VIEWS")[objective.view].settings if objective.view else ()
+    view = objective.line_of_view().settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]
     shown = [
         name

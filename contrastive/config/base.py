@@ -29,6 +29,6 @@ def check_no_number(value: Any) -> None:
         )
 
 
-def known(kind: str, name: str, table: Mapping[str, Any]) -> None:
+def check_name(kind: str, name: str, table: Mapping[str, Any]) -> None:
     if name not in table:
         raise ValueError(f"there is no {kind} `{name}`; there are {', '.join(sorted(table))}")

@@ -18,8 +18,8 @@ class Data(Settings):
     )
     text: str = Field("text", min_length=1, description="column that holds the text")
     label: str = Field("label", min_length=1, description="column that holds the label")
-    positive: str | None = Field(None, min_length=1, description="column with a text that means the same (view pair)")
-    negative: str | None = Field(None, min_length=1, description="column with one that does not (loss simcse_sup)")
+    positive: str | None = Field(None, min_length=1, description="column with a text that means the same")
+    negative: str | None = Field(None, min_length=1, description="column with one that does not")
     train: Positive | None = Field(None, description="number of training texts; all the rest when left out")
     validation: Annotated[int, Field(ge=0)] | str = Field(0, description="number of texts, or a split or file")
     test: Positive | str = Field(description="number of texts, or the name of a split or file of its own")
@@ -187,35 +187,54 @@ class Cell(Settings):
 
 def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
-    losses, view = registry.entries("contrastive.losses", "LOSSES"), objective.view or objective.usual_view()
     if reason := _ill_filled(training, data.max_length):
         return reason
     if training.sharding is not None and training.micro_batch is not None:
         return "micro_batch encodes each text twice, which sharding cannot: leave one of the two out"
     if training.sharding is not None and training.precision == "fp16":
         return "precision fp16 scales the loss, which sharding does in other ways: take bf16 or fp32"
-    on_encoder = [name for name in objective.terms() if losses[name].first != "logits"]
+    on_encoder = [line.name for line in objective.lines() if line.first != "logits"]
     if encoder.tune.last_blocks == 0 and on_encoder:
         return f"with last_blocks 0 the encoder is frozen, and {on_encoder[0]} trains nothing but the encoder"
     if not objective.compares():
         return ""
-    alone = [name for name in on_encoder if name not in ("mlm", "moco")]
-    if training.batch_size == 1 and training.token_budget is None and alone:
-        return f"{alone[0]} compares the texts of a batch, and batch_size is 1"
-    if "sccl" in on_encoder and data.train is not None and data.train < objective.clusters:
-        return f"sccl has {objective.clusters} clusters, and there are {data.train} training texts"
-    hard = [name for name in objective.terms() if "negatives" in losses[name].settings]
-    if view == "pair" and data.positive is None:
-        return "the view pair compares a text with its positive: name the column that holds it, data.positive"
+    return _too_few_texts(data, objective, training) or _lacking(data, encoder, objective)
+
+
+def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:
+    """Why a loss has too few texts, in a batch or at all; empty where they are enough."""
+    for line in objective.lines():
+        in_batch = line.first != "logits" and line.facts.compares and line.facts.needs_batch
+        if training.batch_size == 1 and training.token_budget is None and in_batch:
+            return f"{line.name} compares the texts of a batch, and batch_size is 1"
+        least = getattr(objective, line.facts.least_texts) if line.facts.least_texts is not None else 0
+        if data.train is not None and data.train < least:
+            return f"{line.name} has {least} {line.facts.least_texts}, and there are {data.train} training texts"
+    return ""
+
+
+def _lacking(data: Data, encoder: Encoder, objective: Objective) -> str:
+    """What the data or the encoder lack that the losses or the view read; empty where they have all."""
+    view, facts = objective.line_of_view(), objective.view_facts()
+    if facts.partners and data.positive is None:
+        return (
+            f"{objective.said_of_view()} compares a text with its positive: name the column that holds it, "
+            "data.positive"
+        )
+    hard = [line.name for line in objective.lines() if "negatives" in line.settings]
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative of each text: name the column that holds it, data.negative"
-    scratch = encoder.model.startswith("scratch:")
-    if view == "contextual" and scratch and "mlm" not in objective.terms():
+    if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
+        trains = next(line.name for line in registry.losses().values() if line.first == "surprise")
         return (
-            f"the guesses of {encoder.model} are random; train them with `{objective.loss}+mlm`, or take another view"
+            f"the guesses of {encoder.model} are random; train them with `{objective.loss}+{trains}`, or take another "
+            "view"
         )
-    if (view, objective.change, encoder.model) == ("consert", "position_shuffle", "scratch:deberta-v2"):
-        return "position_shuffle needs an encoder that is told positions; scratch:deberta-v2 only knows distances"
+    if facts.positions and encoder.model == "scratch:deberta-v2":
+        return (
+            f"{objective.said_of_view()} needs an encoder that is told positions; scratch:deberta-v2 only knows "
+            "distances"
+        )
     return ""
 
 

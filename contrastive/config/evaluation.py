@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from contrastive.config import registry
-from contrastive.config.base import Name, Positive, Settings, check_no_number, known
+from contrastive.config.base import Name, Positive, Settings, check_name, check_no_number
 from contrastive.errors import brief_name
 
 Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
@@ -69,12 +69,12 @@ class Transfer(Settings):
         """Names of the scores there will be, first what the task is known for."""
         first = self.known_for()
         if self.score is None:
-            found = dict.fromkeys((first, "accuracy"))
+            names = dict.fromkeys((first, "accuracy"))
         else:
             over = ("all", "mean") if self.subset is not None else ("all",)
             kinds = dict.fromkeys((first, "spearman", "pearson"))
-            found = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
-        return tuple(f"transfer.{self.name}.{name}" for name in found)
+            names = dict.fromkeys(f"{kind}_{pairs}" for pairs in over for kind in kinds)
+        return tuple(f"transfer.{self.name}.{name}" for name in names)
 
 
 class Evaluation(Settings):
@@ -98,7 +98,11 @@ class Evaluation(Settings):
     @field_validator("metrics")
     @classmethod
     def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        there = registry.entries("contrastive.evaluation.metrics", "METRICS")
-        if unknown := [name for name in value if name not in there]:
-            known("metric", "`, `".join(map(brief_name, unknown[:5])), there)
+        metrics = registry.metrics()
+        if unknown := [name for name in value if name not in metrics]:
+            check_name("metric", "`, `".join(map(brief_name, unknown[:5])), metrics)
         return value
+
+    def drops_twice(self) -> bool:
+        """Whether a metric reads vectors of two dropout masks of a text."""
+        return any(registry.metrics()[name].facts.drops_twice for name in self.metrics)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
@@ -16,7 +17,7 @@ from contrastive.config.objective import Objective
 from contrastive.config.speed import Speed
 
 
-class Table(Settings):
+class ShownTable(Settings):
     """A list (a row a cell) of `values`, or, with `columns`, a pivot of each value."""
 
     rows: str | None = Field(None, description="axis that names the rows; all axes when left out")
@@ -27,14 +28,14 @@ class Table(Settings):
     )
 
     @model_validator(mode="after")
-    def _tested(self) -> "Table":
+    def _tested(self) -> "ShownTable":
         if self.family is not None and (missing := [name for name in self.family if name not in self.values]):
             raise ValueError(f"`family` names `{missing[0]}`, which is none of the values: {', '.join(self.values)}")
         return self
 
 
 class Show(Settings):
-    table: Table = Table()
+    table: ShownTable = ShownTable()
     tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of further data, each by what it is known for, and their mean")
@@ -49,7 +50,10 @@ class Section(Settings):
     axes: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict, description="setting → its values")
     include: tuple[Mapping[str, Any], ...] = Field((), description="further cells, each a map of settings")
     exclude: tuple[Mapping[str, Any], ...] = Field((), description="combinations to drop")
-    baseline: Mapping[str, Any] = Field(default_factory=lambda: {"loss": "ce"}, description="settings of the baseline")
+    baseline: Mapping[str, Any] = Field(
+        default_factory=lambda: {"loss": registry.literal("contrastive.losses", "USUAL_LOSS")},
+        description="settings of the baseline",
+    )
     show: Show = Show()
 
 

@@ -1,8 +1,8 @@
 """Read a registry (`LOSSES`, `VIEWS`, …) from its source, without importing it.
 
-`losses/__init__.py` holds one dict literal, name → function. From that and from the functions' signatures follows what
-the schema accepts, which settings matter to a cell, and which files decide its result. Reading the source instead of
-importing it keeps `ablate plan` free of torch.
+`losses/__init__.py` holds one dict literal, name → function. From that, from the functions' signatures and from the
+`FACTS` beside them follows what the schema accepts, which settings matter to a cell, what a cell costs, and which files
+decide its result. Reading the source instead of importing it keeps `ablate plan` free of torch.
 """
 
 import ast
@@ -10,25 +10,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
+from contrastive.config import facts as declarations
+from contrastive.config.facts import LossFacts, MetricFacts, ViewFacts
 from contrastive.errors import UserError
 
 PACKAGE_ROOT = Path(__file__).parents[2]
+FACTS = {
+    "LOSSES": LossFacts,
+    "VIEWS": ViewFacts,
+    "METRICS": MetricFacts,
+}  # what a file that says nothing of itself stands for
+
+Facts = TypeVar("Facts")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of a registry: where the function lives and what its signature asks for."""
+class Line(Generic[Facts]):
+    """One line of a registry: where the function lives, what its signature asks for, and what it says of itself."""
 
     name: str
     module: str
     function: str
     first: str  # name of the first parameter: what it is given ("views", "logits", "encode" …)
-    shape: str  # of the first parameter, as its annotation says: "n 2 d"
+    tools: tuple[str, ...]  # names of the other parameters that may be given by position
     settings: tuple[str, ...]  # names of the keyword-only parameters
     defaults: Mapping[str, Any]  # those of them that have a default, with it
     is_module: bool  # a class, with weights or a state of its own
+    facts: Facts
 
 
 def module_file(module: str) -> Path | None:
@@ -58,7 +68,38 @@ def literal(module: str, name: str) -> Any:
 
 
 @cache
-def entries(module: str, table: str) -> dict[str, Entry]:
+def losses() -> dict[str, Line[LossFacts]]:
+    return entries("contrastive.losses", "LOSSES")
+
+
+@cache
+def views() -> dict[str, Line[ViewFacts]]:
+    return entries("contrastive.views", "VIEWS")
+
+
+@cache
+def metrics() -> dict[str, Line[MetricFacts]]:
+    return entries("contrastive.evaluation.metrics", "METRICS")
+
+
+def readers(setting: str) -> list[str]:
+    """The losses and views that read a setting, each with what else must be set for that."""
+    names = [
+        line.name
+        for line in losses().values()
+        if setting in line.settings or setting == line.facts.weight != LossFacts.weight
+    ]
+    for line in views().values():
+        if setting in line.settings and setting not in line.facts.unread:
+            names.append(line.name)
+        elif setting in line.settings:
+            reading = [variant for variant in line.facts.variants if setting not in variant.facts.unread]
+            names += [f"{line.name} with {variant.setting} {variant.value}" for variant in reading]
+    return names
+
+
+@cache
+def entries(module: str, table: str) -> dict[str, Line[Any]]:
     """The lines of the dict literal `table` in `module`."""
     origins = {
         alias.asname or alias.name: (node.module or "", alias.name)
@@ -66,14 +107,14 @@ def entries(module: str, table: str) -> dict[str, Entry]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    found = {}
+    lines = {}
     value = _assignment(module, table)
     assert isinstance(value, ast.Dict), f"{module}.{table} must be a dict literal"
     for key, function in zip(value.keys, value.values, strict=True):
         assert isinstance(key, ast.Constant) and isinstance(key.value, str), f"{module}.{table}: keys are names"
         assert isinstance(function, ast.Name), f"{module}.{table}: one name a line"
-        found[key.value] = _entry(key.value, *origins[function.id])
-    return found
+        lines[key.value] = _line(key.value, *origins[function.id], usual=FACTS.get(table))
+    return lines
 
 
 def _assignment(module: str, name: str) -> ast.expr:
@@ -85,21 +126,43 @@ def _assignment(module: str, name: str) -> ast.expr:
     raise LookupError(f"{module} defines no {name}")
 
 
-def _entry(name: str, module: str, function: str) -> Entry:
+def _line(name: str, module: str, function: str, usual: type | None) -> Line[Any]:
+    definition = _definition(module, function)
+    facts = usual and _facts(module, usual)
+    if isinstance(definition, ast.FunctionDef):
+        first, *tools = [parameter.arg for parameter in definition.args.args]
+        return Line(name, module, function, first, tuple(tools), *_keywords([definition]), False, facts)
+    methods = {m.name: m for m in definition.body if isinstance(m, ast.FunctionDef)}
+    called = [methods[m] for m in ("__init__", "forward") if m in methods]  # what compares pairs has no forward
+    _, first, *tools = [parameter.arg for parameter in called[-1].args.args]
+    return Line(name, module, function, first, tuple(tools), *_keywords(called), True, facts)
+
+
+def _definition(module: str, function: str) -> ast.FunctionDef | ast.ClassDef:
     for node in parse(module).body:
-        if isinstance(node, ast.FunctionDef) and node.name == function:
-            return Entry(name, module, function, *_first(node.args.args[0]), *_keywords([node]), False)
-        if isinstance(node, ast.ClassDef) and node.name == function:
-            methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-            called = [methods[m] for m in ("__init__", "forward") if m in methods]  # what compares pairs has no forward
-            return Entry(name, module, function, *_first(called[-1].args.args[1]), *_keywords(called), True)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == function:
+            return node
     raise LookupError(f"{module} defines no {function}")
 
 
-def _first(parameter: ast.arg) -> tuple[str, str]:
-    """Name and shape of a parameter such as `views: Float[Tensor, "n 2 d"]`; no shape where it is no tensor."""
-    texts = [n.value for n in ast.walk(parameter) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return parameter.arg, texts[-1].strip() if texts else ""
+def _facts(module: str, usual: type) -> Any:
+    """What `FACTS` in a module says, or the usual where it has none."""
+    try:
+        facts = _evaluated(_assignment(module, "FACTS"))
+    except LookupError:
+        return usual()
+    assert isinstance(facts, usual), f"{module}.FACTS must be a {usual.__name__}"
+    return facts
+
+
+def _evaluated(node: ast.expr) -> Any:
+    """Of literals, and of calls of what contrastive/config/facts.py defines."""
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_evaluated, node.elts))
+    if isinstance(node, ast.Call):
+        made = getattr(declarations, cast(ast.Name, node.func).id)
+        return made(*map(_evaluated, node.args), **{str(word.arg): _evaluated(word.value) for word in node.keywords})
+    return ast.literal_eval(node)
 
 
 def _keywords(functions: list[ast.FunctionDef]) -> tuple[tuple[str, ...], dict[str, Any]]:

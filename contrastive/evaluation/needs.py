@@ -35,7 +35,7 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
     `own` is the digest of the cell's own tokens.
     """
     transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
-    return Wanted(embedded(evaluation), evaluation.vectors, "alignment" in evaluation.metrics, transfer)
+    return Wanted(embedded(evaluation), evaluation.vectors, evaluation.drops_twice(), transfer)
 
 
 def embedded(evaluation: Evaluation) -> tuple[str, ...]:

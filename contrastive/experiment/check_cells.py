@@ -20,9 +20,7 @@ SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
 # Why no cell reads a setting that no loss and no view names, or that these read only at times.
 UNREAD = {
     "view": "no loss there compares vectors",
-    "alpha": "it weighs further terms against ce, and no loss there has both",
-    "mlm_weight": "it is for mlm",
-    "k": "it is for topk_tokens, cluster, and layers at level token",
+    "alpha": "it weighs further terms against the cross-entropy, and no loss there has both",
     "layer_decay": "the encoder is frozen there, or has adapters, which all train at one rate",
     "encoder_lr": "the encoder is frozen there",
     "head_lr": "no loss there has a head",
@@ -106,11 +104,9 @@ def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
 
 def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Finding]:
     """Settings that no cell reads, such as a queue where no loss has one."""
-    tables = (("losses", "LOSSES"), ("views", "VIEWS"))
-    entries = [line for kind, table in tables for line in registry.entries(f"contrastive.{kind}", table).values()]
     for place, name in given:
         if name not in read:
-            readers = ", ".join(line.name for line in entries if name in line.settings)
+            readers = ", ".join(registry.readers(name))
             reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
             yield place, f"no cell here reads this setting: {reason}"
 
@@ -131,17 +127,21 @@ def _objective(place: Place, settings: Mapping[str, Any]) -> Iterator[tuple[Plac
 
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
-    if "mlm" not in objective.terms() and not (objective.compares() and objective.view == "contextual"):
+    if not (guessing := objective.guessing()):
         return ""
     try:
         able = can_guess(encoder)
     except UserError:  # said where the model is looked up
         return ""
-    return "" if able else f"{encoder.model} has no head that guesses hidden words, which mlm and contextual need"
+    if able:
+        return ""
+    return (
+        f"{encoder.model} has no head that guesses hidden words: take another model, or none of {', '.join(guessing)}"
+    )
 
 
 def _cannot_split(objective: Objective, training: Training) -> str:
     try:
-        return deepspeed_file.misfit(objective, training)
+        return deepspeed_file.unshareable(objective, training)
     except UserError:  # said where the file is looked up
         return ""

@@ -1,6 +1,6 @@
 """What is known to go wrong before anything trains: data that cannot be divided, scores that its texts cannot have."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -75,21 +75,17 @@ def _divided(data: Data, key: str) -> ClassCounts:
 
 def left_out(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
     """The scores that the texts of a split cannot have, and why."""
-    comparing, folded = (
-        registry.literal("contrastive.evaluation.metrics.types", name) for name in ("OF_CLASSES", "FOLDED")
-    )
+    metrics = registry.metrics()
+    comparing = [name for name in evaluation.metrics if metrics[name].facts.of_classes]
+    folded = [name for name in evaluation.metrics if metrics[name].facts.folded]
     for split in evaluation.splits:
         sizes = [count for count in counts[split].values() if count]
         if not sizes:
             raise UserError(f"{split} has no texts to evaluate on: set data.{split}, or evaluation.splits without it")
-        if len(sizes) == 1 and (lost := chosen(comparing, evaluation)):
+        if len(sizes) == 1 and (lost := ", ".join(comparing)):
             yield f"{split} has {sizes[0]} texts, all of one class: {lost} will be left out"
-        elif len(sizes) > 1 and min(sizes) < evaluation.folds and (lost := chosen(folded, evaluation)):
+        elif len(sizes) > 1 and min(sizes) < evaluation.folds and (lost := ", ".join(folded)):
             yield (
                 f"the smallest class of {split} has {min(sizes)}, and {evaluation.folds} folds need {evaluation.folds} "
                 f"texts: {lost} will be left out; set evaluation.folds lower, or give the split more texts"
             )
-
-
-def chosen(names: Iterable[str], evaluation: Evaluation) -> str:
-    return ", ".join(name for name in evaluation.metrics if name in names)

@@ -7,8 +7,6 @@ called like the others.
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
-
 from contrastive.losses.align_uniform import align_uniform
 from contrastive.losses.barlow import Barlow
 from contrastive.losses.bert_ct import bert_ct
@@ -22,12 +20,12 @@ from contrastive.losses.dropout_ntxent import dropout_ntxent
 from contrastive.losses.dscl import dscl
 from contrastive.losses.mlm import mlm
 from contrastive.losses.moco import Moco
-from contrastive.losses.ntxent import ntxent, ntxent_floor
+from contrastive.losses.ntxent import ntxent
 from contrastive.losses.rdrop import rdrop
 from contrastive.losses.sccl import Sccl
 from contrastive.losses.simcse import simcse
 from contrastive.losses.simcse_sup import simcse_sup
-from contrastive.losses.supcon import supcon, supcon_floor
+from contrastive.losses.supcon import supcon
 from contrastive.losses.supcon_in import supcon_in
 from contrastive.losses.swav import Swav
 from contrastive.losses.vicreg import Vicreg
@@ -57,19 +55,4 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "mlm": mlm,
 }
 
-# The view that a loss is made for, where the number of vectors does not tell.
-USUAL_VIEW = {
-    "moco": "momentum",
-    "byol": "momentum",
-    "bert_ct": "copies",
-    "declutr": "span",
-    "clear": "word_delete",
-    "simcse_sup": "pair",
-}
-
-# The smallest value that a loss can reach on a batch, where that is known: what makes losses of different K comparable.
-FLOORS: dict[str, Callable[..., Tensor]] = {
-    "supcon": supcon_floor,
-    "supcon_in": supcon_floor,
-    "ntxent": ntxent_floor,
-}
+USUAL_LOSS = "ce"  # where an experiment names none; also what its sections are compared with

@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2)
 
 SPREAD = 2.0  # the t of the uniformity
 
@@ -23,10 +26,10 @@ def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | 
         if len(first_ND) == 0:
             return first_ND.sum() * 0.0
         alignment = (first_ND - second_ND).pow(2).sum(1).mean()
-        return alignment + (uniformity(first_ND) + uniformity(second_ND)) / 2
+        return alignment + (log_mean_potential(first_ND) + log_mean_potential(second_ND)) / 2
 
 
-def uniformity(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+def log_mean_potential(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """log of the mean over pairs; from cosines, since ‖x − y‖² = 2 − 2 x·y."""
     if len(rows_ND) < 2:
         return rows_ND.sum() * 0.0

@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2)
 
 EPSILON = 1e-5  # of the normalisation over the batch
 

@@ -5,7 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2, usual_view="copies")
 
 RANDOM = 7  # sentences that each sentence is told apart from
 

@@ -8,8 +8,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2, usual_view="momentum")
 
 
 class Byol(nn.Module):
@@ -42,11 +45,11 @@ class Byol(nn.Module):
             cosine = torch.stack([F.cosine_similarity(g, t, dim=-1) for g, t in zip(guess, truth, strict=True)])
             return (2 - 2 * cosine).mean()
 
-    def momentum(self, progress: float) -> float:
-        """From .996 to 1 by a cosine over the training."""
+    def decay(self, progress: float) -> float:
+        """How much of the slow copy stays in a step: from .996 to 1 by a cosine over the training."""
         return 1 - (1 - 0.996) * (math.cos(math.pi * progress) + 1) / 2
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
         for slow, fast in zip(self.target.parameters(), self.projector.parameters(), strict=True):
-            slow.lerp_(fast, 1 - self.momentum(progress))
+            slow.lerp_(fast, 1 - self.decay(progress))

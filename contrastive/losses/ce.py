@@ -5,6 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
+
+FACTS = LossFacts(supervised=True, compares=False)
+
 
 def ce(logits: Float[Tensor, "n p c"], *, labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
     """−log softmax(logits)[label], averaged over the n samples and the p predictions of each, in fp32 at least.

@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact, info_nce
+
+FACTS = LossFacts(vectors=2)
 
 
 def dclw(
@@ -27,12 +30,14 @@ def dclw(
         views, mask, temperature, chunk,
         weigh=lambda anchor, row, _: anchor == row,
         among=lambda anchor, row, _: anchor != row,
-        pull=misfit(views, mask, sigma),
+        pull=weight_of_positive(views, mask, sigma),
     )  # fmt: skip
 
 
 @torch.no_grad()
-def misfit(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None, sigma: float) -> Float[Tensor, " n"]:
+def weight_of_positive(
+    views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None, sigma: float
+) -> Float[Tensor, " n"]:
     with torch.autocast(views.device.type, enabled=False):
         first_ND, second_ND = F.normalize(exact(views), dim=-1).unbind(1)
         agreement_N = (first_ND * second_ND).sum(-1) / sigma

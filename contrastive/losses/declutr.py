@@ -3,7 +3,10 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.ntxent import ntxent
+
+FACTS = LossFacts(vectors=4, usual_view="span")
 
 
 def declutr(

@@ -6,7 +6,10 @@ The logits themselves are contrasted: a softmax before the contrast and another 
 from jaxtyping import Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.ntxent import ntxent
+
+FACTS = LossFacts(vectors=2)
 
 
 def dropout_ntxent(logits: Float[Tensor, "n 2 c"], *, temperature: float = 0.05) -> Float[Tensor, ""]:

@@ -3,6 +3,10 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
+
+FACTS = LossFacts(compares=False, weight="mlm_weight")
+
 
 def mlm(surprise: Float[Tensor, " n"], *, hidden: Int[Tensor, " n"]) -> Float[Tensor, ""]:
     """Mean over the hidden tokens of all texts of −log p; a text gives the sum of its own, and how many they are.

@@ -5,7 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import exact
+
+FACTS = LossFacts(vectors=2, usual_view="momentum", needs_batch=False)  # its queue has the texts to compare with
 
 
 class Moco(nn.Module):
@@ -51,5 +54,5 @@ class Moco(nn.Module):
         self.keys[places] = newest.to(self.keys)
         self.written += len(newest)
 
-    def momentum(self, progress: float) -> float:
+    def decay(self, progress: float) -> float:
         return 0.999

@@ -1,10 +1,12 @@
 """NT-Xent: Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", 2020, equation 1."""
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from contrastive.losses.similarity import info_nce, least
+from contrastive.config.facts import LossFacts
+from contrastive.losses.similarity import info_nce
+
+FACTS = LossFacts(positives="text")
 
 
 def ntxent(
@@ -20,8 +22,3 @@ def ntxent(
     of a sample; one whose other views are masked leaves the mean. SimCSE's loss is another: one-way with N candidates.
     """
     return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: anchor == row)
-
-
-def ntxent_floor(labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]) -> Float[Tensor, ""]:
-    """E[log(number of other views)]: 0 with two views a sample, and growing with them."""
-    return least(torch.arange(len(mask), device=mask.device).repeat_interleave(mask.shape[1])[mask.reshape(-1)])

@@ -5,6 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
+
+FACTS = LossFacts(vectors=2, contains=("ce",))
+
 
 def rdrop(logits: Float[Tensor, "n 2 c"]) -> Float[Tensor, ""]:
     """½[KL(p‖q) + KL(q‖p)] of the two predictions of a sample, summed over classes, averaged over the batch.

@@ -5,10 +5,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts
 from contrastive.errors import UserError
 from contrastive.losses.heads import mlp
 from contrastive.losses.ntxent import ntxent
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(vectors=2, least_texts="clusters")
 
 CLUSTERING = 10.0  # η, the weight of the clustering term
 
@@ -31,8 +34,8 @@ class Sccl(nn.Module):
 
         if len(embeddings) < len(self.centres):
             raise UserError(f"sccl has {len(self.centres)} clusters, and there are {len(embeddings)} training texts")
-        found = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
-        self.centres.copy_(torch.from_numpy(found.cluster_centers_))
+        fitted = KMeans(len(self.centres), n_init=10, random_state=0).fit(embeddings.cpu().double().numpy())
+        self.centres.copy_(torch.from_numpy(fitted.cluster_centers_))
 
     def forward(
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.5

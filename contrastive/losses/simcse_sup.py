@@ -4,7 +4,10 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from contrastive.config.facts import LossFacts
 from contrastive.losses.similarity import one_way
+
+FACTS = LossFacts(vectors=2, usual_view="pair")
 
 
 def simcse_sup(

@@ -6,7 +6,7 @@ gradient are those of the whole matrix. Everything here is in fp32 at least, wha
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 TINY = 1e-30  # instead of 0 weights to divide by
 
 
-class Rows(NamedTuple):
+class KeptRows(NamedTuple):
     """The vectors that a mask keeps, normalised, and the sample of each."""
 
     vectors: Float[Tensor, "m d"]
@@ -37,14 +37,14 @@ def exact(vectors: Tensor) -> Tensor:
     return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
-def rows(views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None) -> Rows:
+def kept_rows(views: Float[Tensor, "n v d"], mask: Bool[Tensor, "n v"] | None) -> KeptRows:
     n, v, _ = views.shape
     sample = torch.arange(n, device=views.device).repeat_interleave(v)
     flat = exact(views).reshape(n * v, -1)
     if mask is not None:
         kept = mask.reshape(-1)
         flat, sample = flat[kept], sample[kept]
-    return Rows(F.normalize(flat, dim=-1), sample)
+    return KeptRows(F.normalize(flat, dim=-1), sample)
 
 
 def info_nce(
@@ -62,7 +62,7 @@ def info_nce(
     leaves the mean. `pull` multiplies the positive part of a sample's anchors.
     """
     with torch.autocast(views.device.type, enabled=False):
-        vectors_MD, sample_M = rows(views, mask)
+        vectors_MD, sample_M = kept_rows(views, mask)
         pull_M = torch.ones_like(vectors_MD[:, 0]) if pull is None else pull[sample_M].to(vectors_MD)
         choose = partial(_choose, sample_M, weigh, among, vectors_MD.dtype)
         value_M, counts_M = _InfoNCE.apply(vectors_MD, pull_M, temperature, chunk or max(1, len(vectors_MD)), choose)
@@ -173,9 +173,17 @@ def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Fl
     return views if mask is None else views[mask.all(1)]
 
 
-def least(positives_of: Int[Tensor, " m"]) -> Float[Tensor, ""]:
-    """E[log |P|] over the rows that have a positive, rows of one number being each other's: InfoNCE under collapse."""
-    _, group_M, size_G = positives_of.unique(return_inverse=True, return_counts=True)
+def least(
+    positives: Literal["class", "text"], labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]
+) -> Float[Tensor, ""]:
+    """The value of an InfoNCE with the positives of each row in one point and all others infinitely far; none is lower.
+
+    That is E[log |P|] over the kept rows that have a positive. It grows with the vectors of a text, so that only
+    `loss − floor` can be compared between different numbers of them.
+    """
+    alike_N = labels if positives == "class" else torch.arange(len(mask), device=mask.device)
+    alike_M = alike_N.repeat_interleave(mask.shape[1])[mask.reshape(-1)]
+    _, group_M, size_G = alike_M.unique(return_inverse=True, return_counts=True)
     count_M = (size_G - 1)[group_M]
     count_M = count_M[count_M > 0]
-    return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=positives_of.device)
+    return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=mask.device)

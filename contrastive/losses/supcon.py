@@ -6,7 +6,10 @@ Khosla et al., "Supervised Contrastive Learning", 2020, equation 2.
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from contrastive.losses.similarity import info_nce, least
+from contrastive.config.facts import LossFacts
+from contrastive.losses.similarity import info_nce
+
+FACTS = LossFacts(positives="class")
 
 
 def supcon(
@@ -24,11 +27,3 @@ def supcon(
     the batch the loss is exactly 0, with a zero gradient.
     """
     return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: labels[anchor] == labels[row])
-
-
-def supcon_floor(labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]) -> Float[Tensor, ""]:
-    """E[log |P(i)|], the value with each class in one point and the others infinitely far; no loss is below it.
-
-    It grows with the vectors a sample, so that only `loss − floor` can be compared between different K.
-    """
-    return least(labels.repeat_interleave(mask.shape[1])[mask.reshape(-1)])

@@ -7,7 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from contrastive.losses.similarity import logsumexp, mean_over_anchors, rows
+from contrastive.config.facts import LossFacts
+from contrastive.losses.similarity import kept_rows, logsumexp, mean_over_anchors
+
+FACTS = LossFacts(positives="class")
 
 
 def supcon_in(
@@ -23,7 +26,7 @@ def supcon_in(
     Anchors and positives are those of `supcon`; an anchor without a positive leaves the mean.
     """
     with torch.autocast(views.device.type, enabled=False):
-        vectors_MD, sample_M = rows(views, mask)
+        vectors_MD, sample_M = kept_rows(views, mask)
         classes_M = labels[sample_M]
 
         def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:

@@ -5,8 +5,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from contrastive.config.facts import LossFacts, Unsplittable
 from contrastive.losses.heads import mlp
 from contrastive.losses.similarity import exact, pairs
+
+FACTS = LossFacts(
+    vectors=2,
+    unsplittable=Unsplittable(
+        ("zero1", "zero2", "zero3"), "its prototypes rest at first, and ZeRO decays the weights of what rests"
+    ),
+)
 
 SHARPNESS = 0.05  # ε of the codes
 ITERATIONS = 3
@@ -35,14 +43,16 @@ class Swav(nn.Module):
             weight = F.normalize(self.prototypes.weight, dim=-1)
             weight = weight.detach() if self.training and int(self.steps) < RESTING else weight
             scores = [F.normalize(self.projector(both[:, view]), dim=-1) @ weight.T for view in (0, 1)]
-            return swapped(scores[0], scores[1], temperature)
+            return swapped_prediction(scores[0], scores[1], temperature)
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
         self.steps += 1 if progress < 0.1 else RESTING
 
 
-def swapped(first: Float[Tensor, "n k"], second: Float[Tensor, "n k"], temperature: float) -> Float[Tensor, ""]:
+def swapped_prediction(
+    first: Float[Tensor, "n k"], second: Float[Tensor, "n k"], temperature: float
+) -> Float[Tensor, ""]:
     logs = [F.log_softmax(scores / temperature, dim=1) for scores in (first, second)]
     terms = codes(first) * logs[1] + codes(second) * logs[0]
     return -terms.sum(1).mean() / 2

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from contrastive.config import registry
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
 from contrastive.config.speed import USUAL, Speed
@@ -55,7 +54,7 @@ class Model(nn.Module):
         self.rephrase = Rephrase(tokens, cell.data.max_length)
         self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
         self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
-        self.guesses = "mlm" in cell.objective.terms()
+        self.guesses = cell.objective.reads_guesses()
         self.masked = masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
 
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
@@ -122,9 +121,9 @@ class Model(nn.Module):
         """Let what follows the trained weights follow: the slow copy of the encoder, and what a loss keeps itself."""
         losses: list[Any] = list(self.losses.values())
         for loss in losses:
-            if self.slow is not None and hasattr(loss, "momentum"):
+            if self.slow is not None and hasattr(loss, "decay"):
                 for slow, fast in zip(self.slow.parameters(), self.backbone.parameters(), strict=True):
-                    slow.lerp_(fast, 1 - loss.momentum(progress))
+                    slow.lerp_(fast, 1 - loss.decay(progress))
             if hasattr(loss, "after_step"):
                 loss.after_step(progress)
 
@@ -142,11 +141,11 @@ def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
 
 
 def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
-    """The encoder's head for hidden words; it trains, at the rate of heads, where the objective has the term `mlm`."""
+    """The encoder's head for hidden words; it trains, at the rate of heads, where a loss reads its guesses."""
     if tokens.mask_id is None:
         raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token, which hides a word")
     masked = Masked(encoders.guesser(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size)
-    if "mlm" not in cell.objective.terms():
+    if not cell.objective.reads_guesses():
         shared = {id(parameter) for parameter in backbone.parameters()}
         for parameter in masked.parameters():
             parameter.requires_grad_(parameter.requires_grad and id(parameter) in shared)
@@ -155,10 +154,9 @@ def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
 
 def view_of(cell: Cell) -> Callable[..., View]:
     """The view that the cell names, with the settings that it reads; one left out is the view's own."""
-    name = cell.objective.view or "cls"
-    wanted = registry.entries("contrastive.views", "VIEWS")[name].settings
-    given = {setting: getattr(cell.objective, setting) for setting in wanted}
-    return partial(VIEWS[name], **{setting: value for setting, value in given.items() if value is not None})
+    view = cell.objective.line_of_view()
+    given = {setting: getattr(cell.objective, setting) for setting in view.settings}
+    return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
 
 
 def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:

@@ -30,19 +30,6 @@ EMBEDDED = 64  # texts embedded at a time
 DROPPED = 1000  # texts embedded twice with dropout, where an evaluation asks for it
 UNKNOWN = 20_000  # texts of data that nobody has counted yet
 
-# Passes over a text as it is, and over changed ones that no store of frozen blocks holds; others: one, as it is.
-PASSES = {
-    "two_stage": (2, 0),
-    "momentum": (2, 0),
-    "copies": (2, 0),
-    "consert": (1, 2),
-    "contextual": (1, 2),
-    "backtranslation": (1, 1),
-    "span": (1, 2),
-    **dict.fromkeys(("word_delete", "span_delete", "reorder", "synonym", "eda"), (1, 2)),
-}
-COPIED = {"momentum": 1, "copies": 1}  # copies of the encoder that a view keeps
-
 
 class Sizes(NamedTuple):
     """Of an encoder. `distances` are the rows of DeBERTa's table of relative positions, 0 of an encoder without."""
@@ -215,9 +202,9 @@ def training_work(cell: Cell, made: Batches, looks: float, stored: bool = False)
     block = size.flops(made.tokens, made.squares, float(made.number)) / 1e9
     backward = 1 if cell.encoder.tune.lora is not None else 2
     forward = block * ((size.blocks - upper) * (plain + changed) - (cut(cell) * plain if stored else 0))
-    forward += block * size.blocks * (2 if objective.view == "momentum" else 0)
+    forward += block * size.blocks * objective.view_facts().slow_passes
     trained = block * upper * (plain + changed) * (1 + backward * (1 + looks * len(objective.terms())))
-    if "mlm" in objective.terms():
+    if objective.reads_guesses():
         trained += 3 * made.tokens * HIDDEN_WORDS * 2 * size.hidden * (size.vocabulary + size.hidden) / 1e9
     moved = trained_parameters(cell) * made.number / cell.training.accumulate / 1e6
     return Work(forward, trained, moved, made.number * (1 + plain + changed) / 2, 0.0)
@@ -241,20 +228,16 @@ def gflop(size: Sizes, lengths: npt.NDArray[np.int64]) -> float:
 
 def _embedded(known: Texts, evaluation: Evaluation) -> list[npt.NDArray[np.int64]]:
     found = [known.splits[name] for name in embedded(evaluation)]
-    if "alignment" in evaluation.metrics:
+    if evaluation.drops_twice():
         found += [lengths[:DROPPED] for lengths in found for _ in range(2)]
     return found
 
 
 def passes(cell: Cell) -> tuple[int, int]:
     """Of the encoder over a text: as it is, with its partners in pairs, and changed."""
-    objective = cell.objective
-    plain, changed = PASSES.get(objective.view or "", (1, 0))
-    if objective.view == "pair":
-        plain = 1 + len(cell.data.partners())
-    if objective.change == "adversarial":
-        changed += 2
-    return plain, changed + ("mlm" in objective.terms())
+    facts = cell.objective.view_facts()
+    partners = len(cell.data.partners()) if facts.partners else 0
+    return facts.passes + partners, facts.changed_passes + cell.objective.reads_guesses()
 
 
 def above(tune: Tune, blocks: int) -> int:
@@ -268,7 +251,7 @@ def trained_parameters(cell: Cell) -> int:
     if tune.lora is not None:
         return above(tune, size.blocks) * (len(tune.lora.targets) or 2) * 2 * size.hidden * tune.lora.r
     below = size.of_words() if tune.last_blocks is None else 0
-    copies = 2 if cell.objective.view == "copies" else 1
+    copies = 1 + ("twin" in cell.objective.line_of_view().tools)
     return copies * (below + above(tune, size.blocks) * size.of_block())
 
 
@@ -283,7 +266,7 @@ class Memory(NamedTuple):
 
 def memory(cell: Cell, made: Batches) -> Memory:
     size, tune = sizes(cell.encoder), cell.encoder.tune
-    copies = 1 + COPIED.get(cell.objective.view or "", 0)
+    copies = 1 + len({"slow", "twin"} & set(cell.objective.line_of_view().tools))
     everything = copies * (size.of_words() + size.blocks * size.of_block())
     trained = trained_parameters(cell)
     frozen = max(0, everything - (trained if tune.lora is None else 0))

@@ -1,13 +1,15 @@
 """DeepSpeed's JSON files: how ZeRO shares the training state. Everything else in one is the recipe's, and refused here.
 
-Light: an experiment file is checked with it, so neither torch nor DeepSpeed is imported.
+An experiment file is checked with it, so neither torch nor DeepSpeed is imported.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from contrastive import paths
 from contrastive.config.cell import Training
+from contrastive.config.facts import Splitting
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint
@@ -41,14 +43,14 @@ def settings(sharding: str) -> dict[str, Any]:
     try:
         path = paths.given(sharding.removeprefix(KIND)).absolute()
         paths.check_file(path)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except UserError as error:
         raise UserError(f"{brief(sharding)}: {error}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{brief(sharding)}: no JSON can be read there ({brief(error)})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UserError(f"{sharding}: a JSON object was expected, as in configs/deepspeed/zero2.json")
-    said = {key: value for key, value in _said(found).items() if value != {}}
+    said = {key: value for key, value in _said(content).items() if value != {}}
     for key in said:
         if key not in KEYS:
             instead = f"say it in the experiment file, {RECIPE[key]}" if key in RECIPE else "only ZeRO is used here"
@@ -77,24 +79,33 @@ def sharding_digest(sharding: str) -> str:
 
 def splits_weights(training: Training) -> bool:
     """Whether no process holds all weights, so that they can be read in the forward pass only."""
-    if training.sharding is None:
-        return False
-    return not named(training) or settings(training.sharding)["zero_optimization"]["stage"] == 3
+    return training.sharding is not None and splitting(training) in ("zero3", "fsdp")
 
 
-def misfit(objective: Objective, training: Training) -> str:
+def unshareable(objective: Objective, training: Training) -> str:
     """Why an objective cannot be trained with its state shared like that; empty where it can."""
     if not objective.compares() or training.sharding is None:
         return ""
-    if "swav" in objective.terms() and named(training):
-        return "swav's prototypes rest at first, and ZeRO decays what rests: take sharding fsdp, or leave it out"
-    if not splits_weights(training):
-        return ""
-    view, wanted = objective.view or objective.usual_view(), "take ZeRO 1 or 2, which leave the weights whole"
-    if view == "momentum" and named(training):
-        return f"the view momentum averages all weights after each step, and {training.sharding} splits them: {wanted}"
-    if view == "contextual":
-        return f"the view contextual encodes only where a word was drawn, each process on its own: {wanted}"
-    if (view, objective.change) == ("consert", "adversarial"):
-        return f"the adversarial change takes a gradient in the forward pass, and {training.sharding} splits: {wanted}"
+    way = splitting(training)
+    declared = {line.name: line.facts.unsplittable for line in objective.lines()}
+    declared[objective.said_of_view()] = objective.view_facts().unsplittable
+    for name, unsplittable in declared.items():
+        if unsplittable is not None and way in unsplittable.ways:
+            reason = f"{name} cannot be trained with {training.sharding}: {unsplittable.because}"
+            return f"{reason}; {_instead(unsplittable.ways)}"
     return ""
+
+
+def splitting(training: Training) -> Splitting:
+    """How processes split the training state."""
+    assert training.sharding is not None, "nothing is split"
+    if not named(training):
+        return "fsdp"
+    stages: dict[int, Splitting] = {1: "zero1", 2: "zero2", 3: "zero3"}
+    return stages[settings(training.sharding)["zero_optimization"]["stage"]]
+
+
+def _instead(ways: Sequence[Splitting]) -> str:
+    if "zero2" not in ways:
+        return "take ZeRO 1 or 2, which leave the weights whole"
+    return "take sharding fsdp, or leave it out" if "fsdp" not in ways else "leave sharding out"

@@ -19,11 +19,16 @@ def cut(cell: Cell) -> int:
 
 def lowest(objective: Objective, blocks: int) -> int:
     """The first block that has to be computed with the others for a view: what goes into it may be given."""
-    if objective.view == "multiview":
-        return (middle(blocks) if objective.middle is None else objective.middle) + 1
-    if objective.view == "layers" and objective.layers is not None:
-        return min(objective.layers) + (objective.level == "sentence")
-    return blocks  # token views ask for what goes into the last block, which trains where they are allowed
+    facts = objective.view_facts()
+    if facts.looks_into == "last":
+        return blocks  # attention asks for what goes into the last block, which trains where it is allowed
+    if facts.looks_into == "all":
+        return 0
+    if facts.looks_into == "middle":
+        block = middle(blocks) if objective.middle is None else objective.middle
+    else:
+        block = min(objective.layers or (0,))
+    return block + (not facts.attention)
 
 
 def middle(blocks: int) -> int:

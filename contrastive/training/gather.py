@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from contrastive.views.types import Group, Guesses, Output
+from contrastive.views.types import Guesses, Output, VectorGroup
 
 Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
 
@@ -135,14 +135,14 @@ def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[
     return Output(groups, rows_of_all(output.sentences), logits, guesses), rows_of_all(labels)
 
 
-def _group(group: Group) -> Group:
+def _group(group: VectorGroup) -> VectorGroup:
     """A group of all processes; where one has more vectors a text, the others' missing ones are masked."""
     most = int(_all(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
     more = most - group.mask.shape[1]
     vectors, mask = F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more))
     targets = None if group.targets is None else rows_of_all(F.pad(group.targets, (0, 0, 0, more)))
     negatives = None if group.negatives is None else rows_of_all(group.negatives)
-    return Group(rows_of_all(vectors), rows_of_all(mask), targets, negatives)
+    return VectorGroup(rows_of_all(vectors), rows_of_all(mask), targets, negatives)
 
 
 def rows_of_all(tensor: Tensor) -> Tensor:

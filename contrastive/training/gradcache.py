@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from contrastive.models.random_state import random_state, set_random_state
 from contrastive.views.batches import Batch
-from contrastive.views.types import Group, Guesses, Output
+from contrastive.views.types import Guesses, Output, VectorGroup
 
 Gradients = Sequence[Tensor | None]
 
@@ -100,7 +100,7 @@ def join_outputs(outputs: list[Output]) -> Output:
         most = max(group.mask.shape[1] for group in parts)
         padded = [_padded(group, most) for group in parts]
         groups.append(
-            Group(
+            VectorGroup(
                 torch.cat([group.vectors for group in padded]),
                 torch.cat([group.mask for group in padded]),
                 join_present([group.targets for group in padded]),
@@ -122,10 +122,10 @@ def join_present(parts: Sequence[Tensor | None]) -> Tensor | None:
     return torch.cat(there) if there else None
 
 
-def _padded(group: Group, count: int) -> Group:
+def _padded(group: VectorGroup, count: int) -> VectorGroup:
     more = count - group.mask.shape[1]
     targets = None if group.targets is None else F.pad(group.targets, (0, 0, 0, more))
-    return Group(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets, group.negatives)
+    return VectorGroup(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets, group.negatives)
 
 
 def tensors(output: Output) -> list[Tensor]:

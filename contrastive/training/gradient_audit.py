@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from contrastive.config import registry
 from contrastive.models.tuning import HEADS
 from contrastive.training.gather import anywhere
 from contrastive.training.sharding import Shared
@@ -32,7 +33,9 @@ class Audit:
         forgotten = [name for name, p in trained.items() if id(p) not in listed]
         if strangers or forgotten:
             raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
-        if "ce" in weights and not any(name.startswith("head.") for name in trained):
+        if any(registry.losses()[name].facts.supervised for name in weights) and not any(
+            name.startswith("head.") for name in trained
+        ):
             raise GradientPathError("the objective has a supervised term, and the head is frozen")
         self.shared = shared
         self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}

@@ -8,9 +8,11 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.losses import FLOORS, LOSSES
-from contrastive.views.types import Group, Output
+from contrastive.losses import LOSSES
+from contrastive.losses.similarity import least
+from contrastive.views.types import Output, VectorGroup
 
 
 def terms(
@@ -42,8 +44,8 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
     """The smallest value that each term could have on this batch, where the loss has such a floor."""
     lowest = {}
     for name in objective.terms():
-        if name in FLOORS:
-            values = [FLOORS[name](labels, group.mask) for group in output.groups]
+        if (positives := registry.losses()[name].facts.positives) is not None:
+            values = [least(positives, labels, group.mask) for group in output.groups]
             lowest[name] = sum(values[1:], values[0]) / len(values)
     return lowest
 
@@ -57,7 +59,7 @@ def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def arguments_of(
-    loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: Group | None, objective: Objective
+    loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: VectorGroup | None, objective: Objective
 ) -> dict[str, object]:
     """The arguments that a loss names, and nothing else; naming what a cell cannot give is an error."""
     available: dict[str, object] = {name: getattr(objective, name) for name in Objective.model_fields}

@@ -45,28 +45,4 @@ VIEWS: dict[str, Callable[..., View]] = {
     "backtranslation": backtranslation,
 }
 
-# How many vectors a view gives of each text, where that is fixed.
-VECTORS = {
-    "cls": 1,
-    "one_stage": 2,
-    "two_stage": 2,
-    "multiview": 3,
-    "momentum": 2,
-    "copies": 2,
-    "consert": 2,
-    "word_delete": 2,
-    "span_delete": 2,
-    "reorder": 2,
-    "span": 4,
-    "pair": 2,
-    "contextual": 2,
-    "synonym": 2,
-    "eda": 2,
-    "backtranslation": 2,
-}
-
-# Views whose words come from WordNet.
-LEXICAL = ("synonym", "eda")
-
-# Views that give the head two predictions a sample, as R-Drop needs.
-TWICE = ("two_stage", "one_stage")
+USUAL_VIEWS = ("cls", "two_stage")  # for losses that are made for none: the first that fits

@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=2, changed_passes=1)
 
 
 def backtranslation(
@@ -18,4 +21,4 @@ def backtranslation(
     encoded = encode(batch)
     sentence = encoded.pooled()
     vectors = torch.stack([sentence, encode(rephrase(batch, translators)).pooled()], dim=1)
-    return View([whole(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))
+    return View([unmasked(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))

@@ -132,17 +132,17 @@ def evenly(lengths: list[int], budget: int, least: int) -> list[int]:
     fewest = len(begins(lengths, budget))
     limits = range(least * lengths[0], budget)
     enough = bisect_left(limits, True, key=lambda limit: len(begins(lengths, limit)) <= fewest)
-    found = begins(lengths, limits.start + enough)
-    return [min(begin, len(lengths) - least) for begin in found[1:]]
+    begins_at = begins(lengths, limits.start + enough)
+    return [min(begin, len(lengths) - least) for begin in begins_at[1:]]
 
 
 def begins(lengths: list[int], limit: int) -> list[int]:
     """Where each batch begins, if every one takes as many texts as the limit allows for its first, the longest."""
-    found, begin = [], 0
+    begins_at, begin = [], 0
     while begin < len(lengths):
-        found.append(begin)
+        begins_at.append(begin)
         begin += limit // lengths[begin]
-    return found
+    return begins_at
 
 
 def by_length(lengths: npt.NDArray[np.integer]) -> list[Indices]:
@@ -159,7 +159,7 @@ def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
     """
     training, texts = cell.training, tokens.splits["train"]
     budget, least = training.token_budget, training.smallest_batch()
-    lengths = texts.lengths if budget is None else longest(texts)
+    lengths = texts.lengths if budget is None else longest_texts(texts)
     seed = cell.seed if training.order_seed is None else training.order_seed
     for epoch in range(training.epochs):
         batches = order(lengths, training.batch_size, training.bucket, seed, epoch, budget, least)
@@ -168,7 +168,7 @@ def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
             yield epoch, batches[begin : begin + training.accumulate]
 
 
-def longest(texts: TokenSplit) -> npt.NDArray[np.int64]:
+def longest_texts(texts: TokenSplit) -> npt.NDArray[np.int64]:
     """Tokens of each text or of a partner of it, whichever has more: each of them is a pass of its own."""
     return np.maximum.reduce([texts.lengths, *(partner.lengths for partner in texts.partners)])
 

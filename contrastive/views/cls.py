@@ -2,11 +2,14 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=1)
 
 
 def cls(encode: Encode, batch: Batch) -> View:
     encoded = encode(batch)
     sentence = encoded.pooled()
-    return View([whole(torch.stack([sentence], dim=1))], torch.stack([encoded.dropout(sentence)], dim=1))
+    return View([unmasked(torch.stack([sentence], dim=1))], torch.stack([encoded.dropout(sentence)], dim=1))

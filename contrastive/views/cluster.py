@@ -9,9 +9,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
-from contrastive.views.types import Encode, Group, View
+from contrastive.views.types import Encode, VectorGroup, View
+
+FACTS = ViewFacts(attention=True)
 
 ITERATIONS = 10
 
@@ -23,13 +26,13 @@ def cluster(encode: Encode, batch: Batch, *, k: int, clusters: int) -> View:
     return View([group], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 
 
-def centres(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int) -> Group:
+def centres(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int) -> VectorGroup:
     """Centres of all samples at once; a centre without members is masked."""
     with torch.no_grad():
         one_hot_NKC = assign(points_NKD.detach(), mask_NK, clusters)
     size_NC = one_hot_NKC.sum(1)
     mean_NCD = one_hot_NKC.transpose(1, 2) @ points_NKD / size_NC.clamp(min=1)[..., None]
-    return Group(mean_NCD, size_NC > 0)
+    return VectorGroup(mean_NCD, size_NC > 0)
 
 
 def assign(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int) -> Float[Tensor, "n k c"]:

@@ -9,8 +9,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from contrastive.config.facts import Unsplittable, Variant, ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, Encoded, View, paired, whole
+from contrastive.views.types import Encode, Encoded, View, as_pairs, unmasked
+
+FACTS = ViewFacts(
+    vectors=2,
+    changed_passes=2,
+    variants=(
+        Variant("change", "position_shuffle", ViewFacts(vectors=2, changed_passes=2, positions=True)),
+        Variant(
+            "change",
+            "adversarial",
+            ViewFacts(
+                vectors=2,
+                changed_passes=4,  # two of them for the slope
+                judged=True,
+                unsplittable=Unsplittable(("zero3", "fsdp"), "it takes a gradient in the forward pass"),
+            ),
+        ),
+    ),
+)
 
 Change = Literal["token_cutoff", "feature_cutoff", "span_cutoff", "position_shuffle", "dropout", "adversarial"]
 Judge = Callable[[Encoded], Tensor]
@@ -31,12 +50,12 @@ def consert(
     if change == "position_shuffle":
         changed = encode(twice, positions=shuffled(twice))
     elif change == "adversarial":
-        found = slope(encode, twice, judge)
-        changed = encode(twice, alter=partial(pushed, batch=twice, slope=found, rate=rate))
+        uphill = slope(encode, twice, judge)
+        changed = encode(twice, alter=partial(pushed, batch=twice, slope=uphill, rate=rate))
     else:
         changed = encode(twice, alter=lambda embedded: embedded * kept(embedded, twice, change, rate))
     sentence = encoded.dropout(encoded.pooled())
-    return View([whole(paired(changed.pooled()))], torch.stack([sentence], dim=1))
+    return View([unmasked(as_pairs(changed.pooled()))], torch.stack([sentence], dim=1))
 
 
 def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: float) -> Tensor:
@@ -68,8 +87,8 @@ def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
         return leaves[0]
 
     with torch.enable_grad():  # also where the step is still without a graph
-        (found,) = torch.autograd.grad(judge(encode(batch, alter=leaf)), leaves)
-    return found
+        (uphill,) = torch.autograd.grad(judge(encode(batch, alter=leaf)), leaves)
+    return uphill
 
 
 def pushed(embedded: Float[Tensor, "n s d"], batch: Batch, slope: Float[Tensor, "n s d"], rate: float) -> Tensor:

@@ -6,9 +6,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import draw_tokens
-from contrastive.views.types import Encode, View, paired, whole
+from contrastive.views.types import Encode, View, as_pairs, unmasked
+
+FACTS = ViewFacts(
+    vectors=2,
+    changed_passes=2,
+    unsplittable=Unsplittable(("zero3", "fsdp"), "it encodes only where a word was drawn, each process on its own"),
+)
 
 
 def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Batch], *, rate: float = 0.15) -> View:
@@ -19,4 +26,4 @@ def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Ba
     twice = batch.twice()
     changed = encode(guess(twice, draw_tokens(twice, rate))).pooled()
     encoded = encode(batch)
-    return View([whole(paired(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+    return View([unmasked(as_pairs(changed))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))

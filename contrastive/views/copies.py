@@ -2,8 +2,11 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=2, passes=2)
 
 
 def copies(encode: Encode, batch: Batch, twin: Encode) -> View:
@@ -11,4 +14,4 @@ def copies(encode: Encode, batch: Batch, twin: Encode) -> View:
     encoded = encode(batch)
     sentence = encoded.pooled()
     vectors = torch.stack([sentence, twin(batch).pooled()], dim=1)
-    return View([whole(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))
+    return View([unmasked(vectors)], torch.stack([encoded.dropout(sentence)], dim=1))

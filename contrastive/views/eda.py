@@ -3,11 +3,14 @@ Classification Tasks", 2019."""
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.synonym import any_synonym, replaced
 from contrastive.views.tokens import Words, two_versions
 from contrastive.views.tools.lexicon import Ids, Lexicon
 from contrastive.views.types import Encode, View
+
+FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def eda(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.1) -> View:
@@ -46,8 +49,8 @@ def swapped(words: list[Ids], count: int) -> list[Ids]:
     """The text after `count` exchanges of two words."""
     words = list(words)
     for _ in range(count if len(words) > 1 else 0):
-        one, other = torch.randperm(len(words))[:2].tolist()
-        words[one], words[other] = words[other], words[one]
+        first, second = torch.randperm(len(words))[:2].tolist()
+        words[first], words[second] = words[second], words[first]
     return words
 
 

@@ -4,10 +4,18 @@ from typing import Literal
 
 import torch
 
+from contrastive.config.facts import Variant, ViewFacts
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
-from contrastive.views.types import Encode, Encoded, Group, View, whole
+from contrastive.views.types import Encode, Encoded, VectorGroup, View, unmasked
+
+FACTS = ViewFacts(
+    vectors=2,
+    looks_into="layers",
+    unread=("k",),
+    variants=(Variant("level", "token", ViewFacts(looks_into="layers", attention=True)),),
+)
 
 
 def layers(
@@ -18,10 +26,10 @@ def layers(
     encoded = encode(batch)
     if wrong := [block for block in layers if block >= len(encoded.hidden)]:
         raise UserError(f"layers names {wrong}, and this encoder has blocks 0 to {len(encoded.hidden) - 1}")
-    groups = [top_tokens(encoded, block, k) if level == "token" else sentence(encoded, block) for block in layers]
+    groups = [top_tokens(encoded, block, k) if level == "token" else sentence_group(encoded, block) for block in layers]
     return View(groups, torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 
 
-def sentence(encoded: Encoded, block: int) -> Group:
+def sentence_group(encoded: Encoded, block: int) -> VectorGroup:
     vector = encoded.pooled(block)
-    return whole(torch.stack([vector, encoded.dropout(vector)], dim=1))
+    return unmasked(torch.stack([vector, encoded.dropout(vector)], dim=1))

@@ -4,8 +4,17 @@ from dataclasses import replace
 
 import torch
 
+from contrastive.config.facts import Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, paired, whole
+from contrastive.views.types import Encode, View, as_pairs, unmasked
+
+FACTS = ViewFacts(
+    vectors=2,
+    predictions=2,
+    passes=2,
+    slow_passes=2,
+    unsplittable=Unsplittable(("zero3",), "it averages all weights after each step"),
+)
 
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
@@ -14,5 +23,5 @@ def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
     encoded = encode(twice)
     vectors = encoded.pooled()
     with torch.no_grad():
-        targets = paired(slow(twice).pooled())
-    return View([replace(whole(paired(vectors)), targets=targets)], paired(encoded.dropout(vectors)))
+        targets = as_pairs(slow(twice).pooled())
+    return View([replace(unmasked(as_pairs(vectors)), targets=targets)], as_pairs(encoded.dropout(vectors)))

@@ -2,10 +2,13 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.errors import UserError
 from contrastive.sources.encoder_shape import middle as half_way
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=3, looks_into="middle")
 
 
 def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> View:
@@ -17,4 +20,4 @@ def multiview(encode: Encode, batch: Batch, *, middle: int | None = None) -> Vie
         raise UserError(f"middle is {chosen}, and this encoder has blocks 0 to {blocks - 1}")
     last = encoded.pooled()
     vectors = torch.stack([last, encoded.pooled(chosen), encoded.dropout(last)], dim=1)
-    return View([whole(vectors)], torch.stack([encoded.dropout(last)], dim=1))
+    return View([unmasked(vectors)], torch.stack([encoded.dropout(last)], dim=1))

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=2, partners=True)
 
 
 def pair(encode: Encode, batch: Batch) -> View:
@@ -16,6 +19,6 @@ def pair(encode: Encode, batch: Batch) -> View:
     encoded = encode(batch)
     sentence = encoded.pooled()
     positive, *negative = (encode(partner).pooled() for partner in batch.partners)
-    pairs = whole(torch.stack([sentence, positive], dim=1))
+    pairs = unmasked(torch.stack([sentence, positive], dim=1))
     group = replace(pairs, negatives=negative[0] if negative else None)
     return View([group], torch.stack([encoded.dropout(sentence)], dim=1))

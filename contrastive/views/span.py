@@ -2,9 +2,12 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, rebuilt, words_of
-from contrastive.views.types import Encode, View, whole
+from contrastive.views.types import Encode, View, unmasked
+
+FACTS = ViewFacts(vectors=4, changed_passes=2)  # its spans have about the tokens of two texts
 
 SHORTEST, LONGEST = 32, 512  # tokens of a span, where the document has them
 ANCHORS, POSITIVES = 2, 2  # a document, an anchor
@@ -12,30 +15,32 @@ ANCHORS, POSITIVES = 2, 2  # a document, an anchor
 
 def span(encode: Encode, batch: Batch) -> View:
     """Two anchors a text, each followed by the mean of its two positives. The head reads the text itself."""
-    drawn = [draw(row) for row in words_of(batch)]
+    drawn = [draw_spans(row) for row in words_of(batch)]
     spans = [row[i] for i in range(ANCHORS * (1 + POSITIVES)) for row in drawn]
     vectors = encode(rebuilt(batch, spans)).pooled().unflatten(0, (ANCHORS, 1 + POSITIVES, len(batch)))
     pairs = torch.stack([vectors[:, 0], vectors[:, 1:].mean(1)], dim=1)  # anchor, mean of its positives
     encoded = encode(batch)
-    return View([whole(pairs.flatten(0, 1).transpose(0, 1))], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+    return View(
+        [unmasked(pairs.flatten(0, 1).transpose(0, 1))], torch.stack([encoded.dropout(encoded.pooled())], dim=1)
+    )
 
 
-def draw(row: Words) -> list[Words]:
+def draw_spans(row: Words) -> list[Words]:
     """Anchor, its positives, the next anchor, its positives."""
-    found = []
+    spans = []
     for _ in range(ANCHORS):
-        size = length(len(row), 4.0, 2.0)
+        size = span_length(len(row), 4.0, 2.0)
         begin = int(torch.randint(len(row) - size + 1, ()))
-        found.append(row[begin : begin + size])
+        spans.append(row[begin : begin + size])
         for _ in range(POSITIVES):
-            short = length(len(row), 2.0, 4.0)
+            short = span_length(len(row), 2.0, 4.0)
             lowest, highest = max(0, begin - short), min(len(row) - short, begin + size)
-            place = int(torch.randint(lowest, highest + 1, ()))
-            found.append(row[place : place + short])
-    return found
+            begins_at = int(torch.randint(lowest, highest + 1, ()))
+            spans.append(row[begins_at : begins_at + short])
+    return spans
 
 
-def length(count: int, alpha: float, beta: float) -> int:
+def span_length(count: int, alpha: float, beta: float) -> int:
     """Of a span in a text of so many tokens: between the bounds by a beta distribution.
 
     The shortest span of a short text is a quarter of it, so that its spans still differ.

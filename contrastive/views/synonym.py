@@ -2,10 +2,13 @@
 
 import torch
 
+from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.tokens import Words, two_versions
 from contrastive.views.tools.lexicon import Ids, Lexicon
 from contrastive.views.types import Encode, View
+
+FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def synonym(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.2) -> View:
@@ -31,5 +34,5 @@ def replaced(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
 
 
 def any_synonym(word: Ids, lexicon: Lexicon) -> Ids:
-    found = lexicon.synonyms(word)
-    return found[int(torch.randint(len(found), ()))]
+    words = lexicon.synonyms(word)
+    return words[int(torch.randint(len(words), ()))]

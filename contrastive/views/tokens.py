@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from contrastive.views.batches import Batch
-from contrastive.views.types import Encode, View, paired, whole
+from contrastive.views.types import Encode, View, as_pairs, unmasked
 
 Words = Int64[Tensor, " _"]  # of any number
 
@@ -40,9 +40,9 @@ def two_versions(encode: Encode, batch: Batch, change: Callable[[Words], Words])
     """Two versions of each text, changed apart. The head reads, and the evaluation measures, the text itself."""
     rows = words_of(batch)
     changed = [change(row) if len(row) else row for row in rows + rows]
-    versions = paired(encode(rebuilt(batch, changed)).pooled())
+    versions = as_pairs(encode(rebuilt(batch, changed)).pooled())
     encoded = encode(batch)
-    return View([whole(versions)], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
+    return View([unmasked(versions)], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 
 
 def share_of(count: int, rate: float) -> int:

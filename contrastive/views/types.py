@@ -57,7 +57,7 @@ Encode: TypeAlias = Callable[..., Encoded]  # a batch, and the changes of `encod
 
 
 @dataclass(frozen=True)
-class Group:
+class VectorGroup:
     """Vectors that one contrastive term compares; what the mask leaves out does not exist.
 
     `targets` are the same texts' vectors by the encoder's slow copy, where the view has one; `negatives` those of
@@ -74,7 +74,7 @@ class Group:
 class View:
     """The groups of a batch (one, or one a chosen layer), and the sentence vectors that the head reads."""
 
-    groups: list[Group]
+    groups: list[VectorGroup]
     sentences: Float[Tensor, "n p d"]
 
 
@@ -90,17 +90,17 @@ class Guesses:
 class Output:
     """A view with the head's predictions and the guesses of hidden words; None where the objective needs them not."""
 
-    groups: list[Group]
+    groups: list[VectorGroup]
     sentences: Float[Tensor, "n p d"]
     logits: Float[Tensor, "n p c"] | None
     guesses: Guesses | None = None
 
 
-def whole(vectors: Float[Tensor, "n v d"]) -> Group:
+def unmasked(vectors: Float[Tensor, "n v d"]) -> VectorGroup:
     """A group in which every vector exists."""
-    return Group(vectors, vectors.new_ones(vectors.shape[:2]).bool())
+    return VectorGroup(vectors, vectors.new_ones(vectors.shape[:2]).bool())
 
 
-def paired(vectors: Float[Tensor, "m d"]) -> Float[Tensor, "n 2 d"]:
+def as_pairs(vectors: Float[Tensor, "m d"]) -> Float[Tensor, "n 2 d"]:
     """The two vectors of each text, of a batch that has every text twice (`Batch.twice`)."""
     return torch.stack(vectors.chunk(2), dim=1)

@@ -3,7 +3,10 @@
 import numpy as np
 from jaxtyping import Float
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.types import Inputs, NotMeasurable, Score, average
+
+FACTS = MetricFacts(scores=("alignment_class", "alignment_dropout"), drops_twice=True)
 
 
 def alignment(inputs: Inputs) -> list[Score]:

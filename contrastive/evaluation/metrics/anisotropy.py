@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.alignment import normalised
 from contrastive.evaluation.metrics.types import Inputs, Score
+
+FACTS = MetricFacts(scores=("anisotropy", "effective_rank", "top_singular_share", "spread", "collapsed"))
 
 COLLAPSED = 0.1  # of the spread that directions drawn at random have; as contrastive/training/collapse.py has it
 

@@ -5,7 +5,10 @@ import warnings
 import numpy as np
 from jaxtyping import Float, Integer
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+
+FACTS = MetricFacts(scores=("ari", "nmi", "kmeans_accuracy"), of_classes=True)
 
 ONE_NUMBER = "= f(k-means accuracy)"
 CLOSE = 0.01  # how far the two formulas may be off where the classes are not quite balanced

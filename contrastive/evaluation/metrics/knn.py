@@ -3,9 +3,12 @@
 import numpy as np
 from jaxtyping import Float, Integer
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics import pairs
 from contrastive.evaluation.metrics.folds import folds
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+
+FACTS = MetricFacts(scores=("knn_accuracy", "knn_cosine_accuracy"), of_classes=True, folded=True)
 
 
 def knn(inputs: Inputs) -> list[Score]:

@@ -1,7 +1,10 @@
 """The linear probe: accuracy of a logistic regression in cross-validation."""
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+
+FACTS = MetricFacts(scores=("logistic_accuracy",), of_classes=True, folded=True)
 
 
 def logistic(inputs: Inputs) -> list[Score]:

@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.types import Inputs, Score, average
+
+FACTS = MetricFacts(of_classes=True)
 
 MEBIBYTES = 64  # of distances at a time
 

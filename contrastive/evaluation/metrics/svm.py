@@ -1,7 +1,10 @@
 """Linear separability: accuracy of a linear SVM in cross-validation."""
 
+from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.linear import cross_validated
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
+
+FACTS = MetricFacts(scores=("svm_accuracy",), of_classes=True, folded=True)
 
 
 def svm(inputs: Inputs) -> list[Score]:

@@ -8,9 +8,6 @@ from jaxtyping import Bool, Float, Integer
 
 from contrastive.errors import UserError
 
-OF_CLASSES = ("svm", "logistic", "knn", "kmeans", "silhouette", "retrieval")  # metrics that tell classes apart
-FOLDED = ("svm", "logistic", "knn")  # those in cross-validation
-
 
 class NotMeasurable(UserError):
     """These texts cannot have this score, whatever their vectors are; they may have others."""

@@ -92,8 +92,7 @@ class Lexicon:
         if in_wordnet < LEAST * len(words) or not words:
             raise UserError(
                 f"only {in_wordnet} of the {len(words)} whole words of the encoder's vocabulary have a synonym "
-                "in WordNet, which knows English alone: choose another view than synonym and eda, or an encoder "
-                "for English"
+                "in WordNet, which knows English alone: choose a view without synonyms, or an encoder for English"
             )
         return begins, alone
 

@@ -34,7 +34,7 @@ def test_the_weights_of_the_terms_are_part_of_it(source: str, monkeypatch: pytes
 def test_what_a_name_of_a_registry_stands_for_is_part_of_it(source: str, monkeypatch: pytest.MonkeyPatch):
     before = id_of(make(source))
     lines = dict(fingerprint.entries("contrastive.losses", "LOSSES"))
-    lines["supcon"] = replace(lines["supcon"], function="supcon_floor")
+    lines["supcon"] = replace(lines["supcon"], function="uniformity")
     fingerprint.code_files.cache_clear()
     fingerprint.code_digest.cache_clear()
     monkeypatch.setattr(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from contrastive.config.registry import entries
+from contrastive.config import registry
 from contrastive.losses import LOSSES
 from contrastive.training.terms import signature
 from tests.contrastive.losses.oracles import ORACLES
@@ -65,7 +65,9 @@ def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
 
 def vectors(name: str, scale: float) -> Tensor:
     """In the shape that the loss's annotation asks for."""
-    shape = entries("contrastive.losses", "LOSSES")[name].shape.split()
+    line = registry.losses()[name]
+    middle = str(line.facts.vectors or ("v" if line.first == "views" else "p"))
+    shape = {"views": ["n", middle, "d"], "logits": ["n", middle, "c"], "surprise": ["n"]}[line.first]
     labelled = "labels" in signature(LOSSES[name])[1]
     size = {"n": torch.randint(3, 9, ()), "v": torch.randint(1 if labelled else 2, 5, ()),
             "p": torch.randint(1, 3, ()), "d": torch.randint(2, 9, ()), "c": torch.randint(2, 6, ())}  # fmt: skip

@@ -33,4 +33,4 @@ def test_the_slow_projector_begins_alike_and_follows():
 
 def test_the_momentum_rises_from_its_base_to_one():
     loss = made()
-    assert [loss.momentum(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([0.996, 0.998, 1.0])
+    assert [loss.decay(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([0.996, 0.998, 1.0])

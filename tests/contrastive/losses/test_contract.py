@@ -1,13 +1,15 @@
 """What every entry of LOSSES keeps, whatever it computes: a new loss meets this contract without a test of its own."""
 
+import inspect
 from collections.abc import Callable
 
 import pytest
 import torch
 
+from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.config.registry import entries
-from contrastive.losses import FLOORS, LOSSES
+from contrastive.losses import LOSSES
+from contrastive.losses.similarity import least
 from contrastive.training.terms import signature
 
 SAMPLES, VIEWS, SIZE = 6, 2, 4
@@ -19,16 +21,24 @@ every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
 STOPPED = {"byol", "dclw", "moco", "sccl", "swav"}
 OF_ANY_LENGTH = {"bert_ct", "barlow", "vicreg", "byol", "swav", "sccl"}  # dot products or a projector, no cosines
 any_number = pytest.mark.parametrize(
-    "name", [n for n, line in entries("contrastive.losses", "LOSSES").items() if line.shape == "n v d"]
+    "name", [n for n, line in registry.losses().items() if line.first == "views" and line.facts.vectors is None]
 )
 chunked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "chunk" in signature(loss)[1]])
 masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in signature(loss)[1]])
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_shape_in_the_signature_has_as_many_vectors_as_it_says(name):
+    called = getattr(LOSSES[name], "forward", LOSSES[name])
+    first = next(p for p in inspect.signature(called).parameters.values() if p.name != "self")
+    number = first.annotation.dim_str.split()[1:2]
+    said = registry.losses()[name].facts.vectors
+    assert number == [str(said)] if said else not number or not number[0].isdigit()
+
+
 def count(name: str) -> int:
-    """How many views a loss takes: what its annotation says, else two."""
-    number = entries("contrastive.losses", "LOSSES")[name].shape.split()[1]
-    return int(number) if number.isdigit() else VIEWS
+    """How many views a loss takes: what it says, else two."""
+    return registry.losses()[name].facts.vectors or VIEWS
 
 
 def values(
@@ -181,13 +191,15 @@ def test_all_masked_is_zero(name):
     assert float(value.detach()) == 0.0 and gradient(value, tensor).abs().max() == 0.0
 
 
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize("name", [n for n, line in registry.losses().items() if line.facts.positives is not None])
 @pytest.mark.parametrize("seed", range(20))
 def test_no_value_is_below_the_floor(name, seed):
     tensor = values(name, dtype=torch.float64, seed=seed)
     mask = torch.rand(SAMPLES, count(name), generator=torch.Generator().manual_seed(seed)) < 0.8
     labels = torch.randint(0, 3, (SAMPLES,), generator=torch.Generator().manual_seed(seed))
-    assert compute(name, tensor, labels, mask) >= FLOORS[name](labels, mask) - 1e-6  # a floor is in fp32
+    assert (
+        compute(name, tensor, labels, mask) >= least(registry.losses()[name].facts.positives, labels, mask) - 1e-6
+    )  # a floor is in fp32
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if "labels" in signature(LOSSES[name])[1]])

@@ -39,4 +39,4 @@ def test_targets_have_no_gradient(drawn):
     loss(tensor, targets=targets).backward()
     assert targets.grad is None and tensor.grad.abs().sum() > 0
     assert tensor.grad[:, 1].abs().max() == 0  # the queries are the first views
-    assert loss.momentum(0.5) == pytest.approx(0.999)
+    assert loss.decay(0.5) == pytest.approx(0.999)

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from contrastive.losses.supcon import supcon, supcon_floor
+from contrastive.losses.similarity import least
+from contrastive.losses.supcon import supcon
 
 
 @pytest.mark.parametrize(("samples", "views"), [(3, 1), (4, 2), (2, 5)])
@@ -27,7 +28,7 @@ def test_collapsed_and_separated_classes_reach_the_floor(views):
     labels = torch.tensor([0, 0, 0, 1, 1, 1])
     centres = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
     tensor = centres[labels][:, None].expand(6, views, 2)
-    floor = supcon_floor(labels, torch.ones(6, views, dtype=torch.bool))
+    floor = least("class", labels, torch.ones(6, views, dtype=torch.bool))
     assert float(floor) == pytest.approx(math.log(3 * views - 1))
     assert float(supcon(tensor, labels=labels, temperature=0.01)) == pytest.approx(float(floor), abs=1e-6)
 
@@ -35,8 +36,8 @@ def test_collapsed_and_separated_classes_reach_the_floor(views):
 def test_the_floor_counts_only_kept_vectors_and_anchors_with_positives():
     labels = torch.tensor([0, 0, 1])
     mask = torch.tensor([[True, True], [True, False], [True, False]])  # three of class 0, a lonely one of class 1
-    assert float(supcon_floor(labels, mask)) == pytest.approx(math.log(2))
-    assert float(supcon_floor(labels, torch.zeros(3, 2, dtype=torch.bool))) == 0.0
+    assert float(least("class", labels, mask)) == pytest.approx(math.log(2))
+    assert float(least("class", labels, torch.zeros(3, 2, dtype=torch.bool))) == 0.0
 
 
 def test_a_tensor_without_its_views_axis_is_refused():

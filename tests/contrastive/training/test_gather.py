@@ -9,13 +9,13 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
 
+from contrastive.config import registry
 from contrastive.config.objective import Objective
-from contrastive.config.registry import entries
 from contrastive.losses import LOSSES
 from contrastive.models.model import stateful
 from contrastive.training import gather
 from contrastive.training.terms import terms
-from contrastive.views.types import Group, Guesses, Output
+from contrastive.views.types import Guesses, Output, VectorGroup
 
 SAMPLES, VIEWS, SIZE, CLASSES = 7, 2, 6, 3
 SHARES = (slice(0, 4), slice(4, 7))  # of the samples, for each process: not equally many
@@ -28,8 +28,8 @@ def objective(name: str) -> Objective:
 
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
-    number = entries("contrastive.losses", "LOSSES")[name].shape[2:3]
-    views = int(number) if number.isdigit() else VIEWS
+    line = registry.losses()[name]
+    views = line.facts.vectors if line.first == "views" and line.facts.vectors else VIEWS
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> torch.Tensor:
@@ -49,7 +49,7 @@ def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     """Every term of a loss on the whole batch, of which this process has a share, and the gradients of its share."""
     own = {key: tensor[share].clone().requires_grad_() for key, tensor in leaves(name).items()}
     mask = torch.ones(own["vectors"].shape[:2], dtype=torch.bool)
-    group = Group(own["vectors"], mask, own["targets"], own["negatives"])
+    group = VectorGroup(own["vectors"], mask, own["targets"], own["negatives"])
     output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
     modules = nn.ModuleDict(stateful(objective(name), SIZE)).double()
@@ -69,7 +69,7 @@ def work(rank: int, folder: str, port: str) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     dist.init_process_group("gloo", rank=rank, world_size=2)
     found = {name: compute(name, SHARES[rank]) for name in LOSSES}
-    uneven = Group(torch.ones(2, 1 + rank, 3), torch.ones(2, 1 + rank, dtype=torch.bool))
+    uneven = VectorGroup(torch.ones(2, 1 + rank, 3), torch.ones(2, 1 + rank, dtype=torch.bool))
     found["uneven"] = {"mask": gather._group(uneven).mask}
     torch.save(found, Path(folder) / f"{rank}.pt")
     dist.destroy_process_group()

@@ -36,7 +36,7 @@ from contrastive.training import checkpoint, gradcache, gradient_audit, sharding
 from contrastive.training.gradient_audit import Audit, GradientPathError
 from contrastive.views import VIEWS, batches
 from contrastive.views.cluster import cluster
-from contrastive.views.types import Group, View
+from contrastive.views.types import VectorGroup, View
 from tests.contrastive.training.trained import trained_into
 
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
@@ -464,7 +464,7 @@ def detached_supcon(views, *, labels, mask=None, temperature=0.1):
 
 def detached_cluster(encode, batch, *, k, clusters):
     view = cluster(encode, batch, k=k, clusters=clusters)
-    return View([Group(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
+    return View([VectorGroup(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
 
 
 def test_each_step_draws_other_random_numbers_and_each_process_too(

@@ -1,28 +1,86 @@
 """What every entry of VIEWS keeps, on a real encoder: a new view meets this contract without a test of its own."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
-from contrastive.views import TWICE, VIEWS
+from contrastive.config import registry
+from contrastive.config.facts import ViewFacts
+from contrastive.views import VIEWS
+from contrastive.views.batches import Batch
 from contrastive.views.tools.lexicon import Lexicon
 from contrastive.views.tools.translation import Rephrase
-from contrastive.views.types import Encode, View
+from contrastive.views.types import Encode, Encoded, View
 from tests.contrastive.views.conftest import batch_of
 
 SETTINGS = {
     "k": 4,
     "clusters": 2,
     "layers": (0, 2),
-    "level": "token",
+    "level": "sentence",
     "middle": None,
     "rate": 0.3,
     "change": "feature_cutoff",
 }
-every_view = pytest.mark.parametrize("name", VIEWS)
+
+
+class Case(NamedTuple):
+    """A view, and settings that make a variant of it; what it says of itself with them."""
+
+    name: str
+    settings: dict[str, str]
+    facts: ViewFacts
+
+    def __str__(self) -> str:
+        return "-".join([self.name, *self.settings.values()])
+
+
+CASES = [
+    case
+    for name, line in registry.views().items()
+    for case in (
+        Case(name, {}, line.facts),
+        *(Case(name, {variant.setting: variant.value}, variant.facts) for variant in line.facts.variants),
+    )
+]
+WHOLE = {"span": (1, 6, 0)}  # each of its six is a part of a text
+every_view = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@dataclass
+class Seen:
+    """What a view asked of the encoder, its copies and its head: texts encoded, and how."""
+
+    plain: int = 0
+    changed: int = 0
+    slow: int = 0
+    changes: set[str] = field(default_factory=set)
+
+
+def watched(encode: Encode, seen: Seen, texts: set[tuple[int, ...]], slow: bool = False) -> Encode:
+    """The encoder, noting what it is given; `texts` are those of the data."""
+
+    def note(batch: Batch, **changes: object) -> Encoded:
+        rows = [tuple(ids[kept].tolist()) for ids, kept in zip(batch.input_ids, batch.attention_mask, strict=True)]
+        as_they_are = not changes and set(rows) <= texts
+        seen.changes |= set(changes)
+        seen.slow += len(rows) * slow
+        seen.plain += len(rows) * (as_they_are and not slow)
+        seen.changed += len(rows) * (not as_they_are and not slow)
+        encoded = encode(batch, **changes)
+
+        def attend(of: Encoded, block: int) -> Tensor:
+            seen.changes.add("attention")
+            return encoded.attention_row(of, block)
+
+        return replace(encoded, attention_row=attend)
+
+    return note
 
 
 @pytest.fixture
@@ -33,40 +91,72 @@ def make(lexicon: Lexicon, rephrase: Rephrase, talkative: tuple[str, str]) -> pa
 def made(
     models: dict[str, object],
     named: dict[str, object],
-    name: str,
+    case: Case,
     encode: Encode,
     lengths: tuple[int, ...] = (6, 2, 5),
     seed: int = 1,
+    seen: Seen | None = None,
 ) -> View:
     torch.manual_seed(seed)
-    parameters = inspect.signature(VIEWS[name]).parameters.values()
-    settings = {p.name: (SETTINGS | named)[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    batch = batch_of(*lengths)
+    seen = seen or Seen()
+    batch, positive = batch_of(*lengths), batch_of(*lengths[::-1])
+    negative = batch_of(*(1 + length for length in lengths))
+    given = (batch, positive, negative)
+    texts = {
+        tuple(ids[kept].tolist())
+        for each in given
+        for ids, kept in zip(each.input_ids, each.attention_mask, strict=True)
+    }
+
+    def judge(encoded: Encoded) -> Tensor:
+        seen.changes.add("judge")
+        return encoded.pooled().square().sum()
+
     tools = models | {
-        "slow": encode,
-        "twin": encode,
-        "judge": lambda encoded: encoded.pooled().square().sum(),
+        "slow": watched(encode, seen, texts, slow=True),
+        "twin": watched(encode, seen, texts),
+        "judge": judge,
         "guess": lambda given, asked: replace(given, input_ids=given.input_ids.masked_fill(asked, 7)),
     }
+    parameters = inspect.signature(VIEWS[case.name]).parameters.values()
+    available = SETTINGS | named | case.settings
+    settings = {p.name: available[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
     settings |= {p.name: tools[p.name] for p in parameters if p.name in tools}
-    positive, negative = batch_of(*lengths[::-1]), batch_of(*(1 + length for length in lengths))
-    return VIEWS[name](encode, replace(batch, partners=(positive, negative)), **settings)
+    return VIEWS[case.name](watched(encode, seen, texts), replace(batch, partners=(positive, negative)), **settings)
 
 
 @every_view
-def test_shapes_and_masks(name: str, encode: Encode, make: partial[View]):
-    view = make(name, encode)
-    passes = 2 if name in (*TWICE, "momentum") else 1
-    assert view.sentences.shape == (3, passes, 16) and view.groups
+def test_shapes_and_masks(case: Case, encode: Encode, make: partial[View]):
+    view = make(case, encode)
+    assert view.sentences.shape == (3, case.facts.predictions, 16) and view.groups
     for group in view.groups:
         assert group.vectors.shape[::2] == (3, 16) and group.mask.shape == group.vectors.shape[:2]
         assert group.mask.any(1).all() and group.vectors.isfinite().all()
+        assert case.facts.vectors in (None, group.vectors.shape[1])
+        assert (group.targets is not None) == ("slow" in registry.views()[case.name].tools)
+        assert (group.negatives is not None) == case.facts.partners
 
 
 @every_view
-def test_every_group_and_the_sentences_have_a_gradient_to_the_encoder(name: str, encode: Encode, make: partial[View]):
+def test_it_asks_of_the_encoder_what_it_says(case: Case, encode: Encode, make: partial[View]):
+    """What prices, splits and refuses a view is what it says of itself."""
+    seen, texts, facts = Seen(), 3, case.facts
+    make(case, encode, lengths=(12, 11, 12), seen=seen)
+    partners = 2 if facts.partners else 0
+    passes = (facts.passes + partners, facts.changed_passes, facts.slow_passes)
+    assert tuple(count / texts for count in (seen.plain, seen.changed, seen.slow)) == WHOLE.get(case.name, passes)
+    for change, is_said in (
+        ("attention", facts.attention),
+        ("positions", facts.positions),
+        ("judge", facts.judged),
+    ):
+        assert (change in seen.changes) == is_said, change
+
+
+@every_view
+def test_every_group_and_the_sentences_have_a_gradient_to_the_encoder(case: Case, encode: Encode, make: partial[View]):
     """Through each sample's vectors; what the mask leaves out is not in the sum."""
-    view = make(name, encode)
+    view = make(case, encode)
     for tensor in (*(group.vectors[group.mask] for group in view.groups), view.sentences):
         assert tensor.requires_grad
         (slope,) = torch.autograd.grad(tensor.square().sum(), tensor_of(view, tensor), retain_graph=True)
@@ -88,14 +178,14 @@ def tensor_of(view: View, tensor: torch.Tensor) -> torch.Tensor:
 
 
 @every_view
-def test_the_same_seed_gives_the_same_views(name: str, encode: Encode, make: partial[View]):
-    first, again, other = make(name, encode), make(name, encode), make(name, encode, seed=2)
+def test_the_same_seed_gives_the_same_views(case: Case, encode: Encode, make: partial[View]):
+    first, again, other = make(case, encode), make(case, encode), make(case, encode, seed=2)
     for one, two, three in zip(first.groups, again.groups, other.groups, strict=True):
         assert torch.equal(one.vectors, two.vectors) and torch.equal(one.mask, two.mask)
         assert not torch.equal(one.vectors, three.vectors)  # dropout is on
 
 
 @every_view
-def test_a_text_of_one_word_has_views(name: str, encode: Encode, make: partial[View]):
-    for group in make(name, encode, lengths=(1, 6)).groups:
+def test_a_text_of_one_word_has_views(case: Case, encode: Encode, make: partial[View]):
+    for group in make(case, encode, lengths=(1, 6)).groups:
         assert group.mask[0].any() and group.vectors[group.mask].isfinite().all()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrastive.views import VIEWS
-from contrastive.views.span import draw
+from contrastive.views.span import draw_spans
 from contrastive.views.tokens import rebuilt, share_of, words_of
 from contrastive.views.types import Encode
 from tests.contrastive.views.conftest import CLS, SEP, batch_of
@@ -85,7 +85,7 @@ def test_a_version_stands_between_the_tokens_that_the_tokenizer_adds():
 def test_spans_are_runs_of_the_text_that_touch_their_anchor(count, seed):
     torch.manual_seed(seed)
     text = torch.arange(count)
-    drawn = draw(text)
+    drawn = draw_spans(text)
     assert len(drawn) == 6
     shortest = min(32, max(1, count // 4)) if count else 0
     for anchor, *positives in (drawn[:3], drawn[3:]):
@@ -99,7 +99,7 @@ def test_spans_are_runs_of_the_text_that_touch_their_anchor(count, seed):
 
 def test_anchors_are_longer_than_positives():
     torch.manual_seed(0)
-    drawn = [draw(torch.arange(512)) for _ in range(200)]
+    drawn = [draw_spans(torch.arange(512)) for _ in range(200)]
     anchors = [len(d[i]) for d in drawn for i in (0, 3)]
     positives = [len(d[i]) for d in drawn for i in (1, 2, 4, 5)]
     assert sum(anchors) / len(anchors) == pytest.approx(32 + 480 * 4 / 6, rel=0.05)
@@ -120,7 +120,7 @@ def test_an_anchor_is_paired_with_the_mean_of_its_own_positives(known):
     vectors = VIEWS["span"](encode, batch).groups[0].vectors[..., 0]
     torch.manual_seed(0)
     for i, text in enumerate(words_of(batch)):
-        a, p, q, b, r, s = (run.double().mean() for run in draw(text))
+        a, p, q, b, r, s = (run.double().mean() for run in draw_spans(text))
         assert vectors[i].tolist() == pytest.approx([float(v) for v in (a, (p + q) / 2, b, (r + s) / 2)])
 
 

@@ -11,7 +11,7 @@ from contrastive.config import registry
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import METRICS, measure
-from contrastive.evaluation.metrics.types import FOLDED, OF_CLASSES, Inputs, Score, proportion
+from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
 every_metric = pytest.mark.parametrize("name", METRICS)
 knows_classes = pytest.mark.parametrize("name", sorted({*METRICS} - {"uniformity", "anisotropy"}))
@@ -102,7 +102,7 @@ def test_memory_stays_far_below_a_square_of_the_texts(name):
     assert peak < 8 * 8000**2 / 4
 
 
-@pytest.mark.parametrize("name", FOLDED)
+@pytest.mark.parametrize("name", [name for name, line in registry.metrics().items() if line.facts.folded])
 def test_too_few_texts_a_class_for_the_folds(name):
     inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.array([0] * 6 + [1] * 3), None, folds=5)
     with pytest.raises(
@@ -112,11 +112,16 @@ def test_too_few_texts_a_class_for_the_folds(name):
 
 
 @every_metric
+def test_it_gives_the_scores_that_it_names(name):
+    assert {score.name for score in measure([name], clouds())} == set(registry.metrics()[name].facts.scores or (name,))
+
+
+@every_metric
 def test_one_class_can_be_told_from_no_other(name):
     """By the metrics of which a plan says so; the others can be had."""
     inputs, left_out = Inputs(np.random.rand(9, 3).astype(np.float32), np.zeros(9, np.int64), None, folds=5), {}
     measure([name], inputs, left_out)
-    assert list(left_out) == ([name] if name in OF_CLASSES else [])
+    assert list(left_out) == ([name] if registry.metrics()[name].facts.of_classes else [])
     assert all("all 9 texts are of one class" in why for why in left_out.values())
 
 

@@ -1,0 +1,41 @@
+"""How processes share the training state: each has all of it (DDP), or a part of it (DeepSpeed's ZeRO, FSDP).
+
+The recipe is the same in each: AdamW with its groups, clipping, precision, and the gradient of the whole batch. What
+differs is who holds which part of weights, gradients and moments, so that all must take part in reading a whole one.
+"""
+
+from typing import TypeAlias
+
+import torch
+from accelerate import Accelerator
+
+from contrastive.config.cell import Cell, Training
+from contrastive.config.speed import USUAL, Speed
+from contrastive.errors import UserError
+from contrastive.models.model import Model
+from contrastive.sources import deepspeed_file
+from contrastive.training import gather
+from contrastive.training.sharding.fsdp import Fsdp
+from contrastive.training.sharding.whole import Whole
+from contrastive.training.sharding.zero import Zero, with_deepspeed
+
+Shared: TypeAlias = Whole | Zero | Fsdp
+
+
+def share(model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USUAL) -> Shared:
+    """The model on its device, with its optimizer, in the way that the cell chooses."""
+    if cell.training.sharding is None:
+        return Whole(model, cell, accelerator, speed)
+    if reason := deepspeed_file.unshareable(cell.objective, cell.training):
+        raise UserError(reason)
+    return (Zero if deepspeed_file.named(cell.training) else Fsdp)(model, cell, accelerator)
+
+
+def begin(training: Training) -> Accelerator:
+    """A fresh Accelerator, which has joined the other processes of the cell."""
+    on_gpu = torch.cuda.is_available()
+    if training.sharding is not None:
+        gather.join()
+    if deepspeed_file.named(training):
+        return with_deepspeed(training, on_gpu)
+    return Accelerator(mixed_precision="no" if training.precision == "fp32" else training.precision, cpu=not on_gpu)

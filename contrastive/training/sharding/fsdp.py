@@ -1,0 +1,75 @@
+"""PyTorch's FSDP: weights, gradients and moments split, each block of the encoder whole only while it computes."""
+
+import math
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from contrastive.config.cell import Cell
+from contrastive.models import tuning
+from contrastive.models.model import Model
+from contrastive.training import gather, gradcache
+from contrastive.training.sharding.step import Around, Gradients, Look, Work, adamw, by_vectors, looking, trained_by
+from contrastive.views.types import Output
+
+
+class Fsdp:
+    """A model whose training state FSDP splits."""
+
+    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
+        self.model, self.around, self.accelerator = model, Around(model), accelerator
+        blocks = [module for name, module in model.named_modules() if tuning.is_block(name)]
+        # attention is computed again after its block has computed, so the weights stay until its gradient
+        again = not cell.objective.view_facts().attention
+        gather.split(self.around, blocks, accelerator.device, again)
+        self.optimizer, self.clip = adamw(model, cell), cell.training.clip
+        self.listed, self.device = trained_by(self.optimizer), accelerator.device
+        self.count = sum(parameter.numel() for parameter in self.listed)
+
+    def forward(self, work: Work) -> tuple[Tensor, Any]:
+        with self.accelerator.autocast():
+            loss = self.around(work)
+        return loss, self.around.seen
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        loss.backward()
+
+    def step(self) -> tuple[float, bool]:
+        norm: Any = torch.nn.utils.clip_grad_norm_(self.listed, self.clip or math.inf)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(norm.full_tensor()), True
+
+    def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
+        return by_vectors(output), False
+
+    def read(self, look: Look) -> Any:
+        with torch.no_grad():
+            self.around(looking(self.model, look))
+        return self.around.seen
+
+    def held(self, parameter: Any) -> Tensor:
+        return parameter.detach().to_local()
+
+    def gradient(self, parameter: Any) -> Tensor | None:
+        return None if parameter.grad is None else parameter.grad.to_local()
+
+    def whole(self, tensor: Any) -> Tensor:
+        return tensor.detach().full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
+
+    def moments(self) -> Any:
+        kept = self.optimizer.state_dict()
+        own = {number: {name: own_part(value) for name, value in of.items()} for number, of in kept["state"].items()}
+        return gather.to_first(kept | {"state": own})
+
+    def take_up(self, moments: Any) -> None:
+        self.optimizer.load_state_dict(moments[gather.rank()])
+        states: dict[Any, dict[str, Any]] = self.optimizer.state
+        for parameter, kept in states.items():
+            kept |= {name: gather.part_of(parameter, value) for name, value in kept.items() if name != "step"}
+
+
+def own_part(value: Any) -> Any:
+    return value.to_local() if hasattr(value, "to_local") else value

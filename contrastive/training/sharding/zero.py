@@ -1,0 +1,142 @@
+"""DeepSpeed's ZeRO: stage 1 splits what AdamW keeps, 2 the gradients too, 3 the weights too."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from contrastive.config.cell import Cell, Training
+from contrastive.models.model import Model
+from contrastive.sources import deepspeed_file
+from contrastive.training import gather, gradcache
+from contrastive.training.sharding.step import Around, Gradients, Look, Work, adamw, by_vectors, looking, trained_by
+from contrastive.views.types import Output
+
+
+class Zero:
+    """A model whose training state DeepSpeed splits."""
+
+    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
+        self.model, self.around = model, Around(model)
+        self.splits_weights = deepspeed_file.splits_weights(cell.training)
+        self.optimizer = adamw(model, cell)
+        self.listed, self.device = trained_by(self.optimizer), accelerator.device
+        self.count = sum(parameter.numel() for parameter in self.listed)
+        if self.splits_weights:
+            bring_in_parts(self.around, accelerator)
+        prepared, _ = accelerator.prepare(self.around, self.optimizer)
+        self.engine = prepared
+
+    def forward(self, work: Work) -> tuple[Tensor, Any]:
+        loss = self.engine(work)
+        return loss, self.around.seen
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.engine.set_gradient_accumulation_boundary(last)
+        self.engine.backward(loss)
+
+    def step(self) -> tuple[float, bool]:
+        self.engine.step()
+        return float(self.engine.get_global_grad_norm()), True
+
+    def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
+        if not self.splits_weights:
+            return gather.averaged(encoded.gradients), True
+        gradients = by_vectors(output)
+
+        def given(value: Tensor, parameters: list[nn.Parameter]) -> Any:
+            with counted_once(self.around):
+                return gradients(value, parameters)
+
+        return given, False
+
+    def read(self, look: Look) -> Any:
+        with torch.no_grad():
+            self.engine(looking(self.model, look))
+        return self.around.seen
+
+    def held(self, parameter: nn.Parameter) -> Tensor:
+        part: Tensor = getattr(parameter, "ds_tensor", parameter)
+        return part.detach()
+
+    def gradient(self, parameter: nn.Parameter) -> Tensor | None:
+        from deepspeed.utils import safe_get_full_grad, safe_get_local_grad
+
+        return safe_get_local_grad(parameter) if self.splits_weights else safe_get_full_grad(parameter)
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        from deepspeed.runtime.zero import GatheredParameters
+
+        with GatheredParameters(tensor, enabled=hasattr(tensor, "ds_id")):
+            return tensor.detach().clone()
+
+    def moments(self) -> Any:
+        with self._listed_parts():
+            return gather.to_first(self.optimizer.state_dict())
+
+    def take_up(self, moments: Any) -> None:
+        with self._listed_parts():
+            self.optimizer.load_state_dict(moments[gather.rank()])
+
+    @contextmanager
+    def _listed_parts(self) -> Iterator[None]:
+        """Stage 3 tells AdamW what it trains during a step only, and AdamW can name only what it knows."""
+        if not self.splits_weights:
+            yield
+            return
+        self.engine.optimizer._set_fp32_optimizer_param_groups()
+        yield
+        self.engine.optimizer._clear_fp32_optimizer_param_groups()
+
+
+def with_deepspeed(training: Training, on_gpu: bool) -> Accelerator:
+    import deepspeed
+    from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs
+    from transformers.integrations import unset_hf_deepspeed_config
+
+    if not on_gpu:  # else it is compiled at first use, for 20 s, and leaves files in /dev/shm; gloo does the same
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    os.environ.setdefault("LOCAL_RANK", "0")  # which only launchers set, and DeepSpeed asks for
+    deepspeed.init_distributed(gather.backend(), auto_mpi_discovery=False)
+    assert training.sharding is not None
+    recipe: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,  # of no use here: the loss is a mean already, over the whole batch
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": training.clip,
+        "zero_force_ds_cpu_optimizer": False,  # AdamW on the CPU too, where moments are offloaded
+    }
+    if training.precision != "fp32":
+        recipe["torch_autocast"] = {"enabled": True, "dtype": "bfloat16", "lower_precision_safe_modules": []}
+    settings = {"steps_per_print": 2**31} | deepspeed_file.settings(training.sharding) | recipe
+    accelerator = Accelerator(
+        mixed_precision="no",
+        deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=settings, zero3_init_flag=False),
+        kwargs_handlers=[InitProcessGroupKwargs(backend=gather.backend())],  # else it counts one process on a CPU
+    )
+    unset_hf_deepspeed_config()  # else transformers splits an encoder while it loads, before its groups are known
+    return accelerator
+
+
+def bring_in_parts(module: nn.Module, accelerator: Accelerator) -> None:
+    """Split weights one by one on their way to the device, which could not hold all of them."""
+    from deepspeed.runtime.zero import Init
+
+    Init(module=module, config_dict_or_path=accelerator.state.deepspeed_plugin.deepspeed_config)
+    for buffer in module.buffers():
+        buffer.data = buffer.data.to(accelerator.device)
+
+
+@contextmanager
+def counted_once(module: nn.Module) -> Iterator[None]:
+    """Stage 3 fetches weights for as many backward passes as there were forward ones; a look is one more."""
+    counters = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
+    before = [
+        (part, name, getattr(part, name)) for part in module.modules() for name in counters if hasattr(part, name)
+    ]
+    yield
+    for part, name, count in before:
+        setattr(part, name, count)

@@ -1,0 +1,86 @@
+"""No file outside losses/ and views/ names a single loss or view: what the others must know of one, it says itself."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from contrastive.config import registry
+
+CHECKOUT = Path(__file__).parents[2]
+OWN = (CHECKOUT / "contrastive" / "losses", CHECKOUT / "contrastive" / "views")
+NAMES = {*registry.losses(), *registry.views()}
+# Names that stand for something else, too; where they do so as a whole string, the file is named below.
+WORDS = {"cls", "cluster", "layers", "pair"}
+POOLING, SPECIAL_TOKEN, BLOCKS, SETTING = "a pooling", "a special token", "how many blocks", "a setting"
+MEANT = {
+    ("contrastive/config/cell.py", "cls"): POOLING,
+    ("contrastive/models/encoder.py", "cls"): POOLING,
+    ("contrastive/reuse/frozen_readers.py", "cls"): POOLING,
+    ("contrastive/data/tokenizer.py", "cls"): SPECIAL_TOKEN,
+    ("contrastive/models/encoder.py", "layers"): BLOCKS,
+    ("contrastive/planning/cost.py", "layers"): BLOCKS,
+    ("contrastive/sources/locate.py", "layers"): BLOCKS,
+    ("contrastive/config/facts.py", "layers"): SETTING,
+    ("contrastive/config/objective.py", "layers"): SETTING,
+    ("contrastive/experiment/load.py", "layers"): SETTING,
+}
+
+
+def product_files() -> Iterator[Path]:
+    for package in ("contrastive", "flows", "reports", "tasks"):
+        for path in (CHECKOUT / package).rglob("*.py"):
+            if not any(path.is_relative_to(folder) for folder in OWN):
+                yield path
+
+
+def strings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """All but docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node
+
+
+def names_in(text: str) -> set[str]:
+    """The losses and views that a string names: alone, in a sum, in a sentence, or as `view cls`."""
+    words = set(re.findall(r"(?<![\w-])[a-z][\w-]*(?![\w-])", text))
+    spoken = set(re.findall(r"(?:view|loss)s? `?([a-z][\w-]*)", text))
+    return ({text} | (words - WORDS) | spoken) & NAMES
+
+
+def naming(source: str) -> list[tuple[int, str]]:
+    return [(node.lineno, name) for node in strings(ast.parse(source)) for name in names_in(node.value)]
+
+
+def test_no_other_file_names_a_loss_or_a_view():
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line}: {name}"
+        for path in product_files()
+        for line, name in naming(path.read_text(encoding="utf-8"))
+        if (path.relative_to(CHECKOUT).as_posix(), name) not in MEANT
+    ]
+    assert not found, "put it beside the loss or view, as FACTS:\n" + "\n".join(found)
+
+
+def test_what_is_meant_otherwise_is_there():
+    """The list of exceptions does not outlive them."""
+    there = {
+        (path.relative_to(CHECKOUT).as_posix(), name)
+        for path in product_files()
+        for _, name in naming(path.read_text(encoding="utf-8"))
+    }
+    assert set(MEANT) <= there
+
+
+def test_a_name_is_seen_wherever_it_stands():
+    for source in (
+        "if view == 'two_stage': pass",
+        "PASSES = {'momentum': 2}",
+        "def f(loss='ce+supcon'): pass",
+        "raise ValueError(f'rdrop already contains {x}')",
+        "x = 'the view pair compares a text with its positive'",
+        "case = view in ('cluster',)",
+    ):
+        assert naming(source), source
+    assert not naming('"""Such as `ce+supcon`."""\nx = "the Ray cluster of a pair"')
