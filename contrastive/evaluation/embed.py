@@ -17,7 +17,7 @@ from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import Further
 from contrastive.evaluation.needs import Wanted, held, place
 from contrastive.models import model as models
-from contrastive.models.model import Model, Predicted
+from contrastive.models.model import Model, Prediction
 from contrastive.views.batches import LOOKED_AT, Batch, by_length, collate
 
 DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
@@ -40,7 +40,7 @@ class Embedder:
         """The embeddings, under the name "", and others of the same texts; and the logits, if there is a head."""
         parts = by_length(texts.lengths)
         back = np.argsort(np.concatenate(parts), kind="stable")
-        seen: list[Predicted] = [
+        seen: list[Prediction] = [
             self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
         ]
         found = {"": joined([batch.embedding for batch in seen])[back]}

@@ -30,7 +30,7 @@ from contrastive.views.types import Encoded, Output, View
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Prediction:
     embedding: Float[Tensor, "n d"]
     logits: Float[Tensor, "n c"] | None
     others: dict[str, Tensor]
@@ -95,7 +95,7 @@ class Model(nn.Module):
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()
-    def predict(self, batch: Batch, others: Sequence[str] = ()) -> Predicted:
+    def predict(self, batch: Batch, others: Sequence[str] = ()) -> Prediction:
         """Embedding and logits of each text, without dropout, and other vectors of it; leaves the mode as it was."""
         training = self.training
         self.eval()
@@ -103,9 +103,9 @@ class Model(nn.Module):
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
         whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
-        predicted = Predicted(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
+        prediction = Prediction(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
         self.train(training)
-        return predicted
+        return prediction
 
     @torch.no_grad()
     def drop_twice(self, batch: Batch) -> Float[Tensor, "n 2 d"]:

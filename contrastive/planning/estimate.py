@@ -81,14 +81,14 @@ class Fit:
         ratio = self._ratio(cell)
         if ratio is None:
             return None
-        stored = frozen_readers.used(cell, self.speed)
+        stored = frozen_readers.trains_from_store(cell, self.speed)
         return ratio * (self.size(cell, stored) - self._saved(cell, together, stored))
 
     def size(self, cell: Cell, stored: bool) -> float:
         """Seconds by the formulas alone."""
         key = (*work_amounts(cell), stored)
         if key not in self._sizes:
-            embeds = frozen_readers.embeds(cell, self.speed)
+            embeds = frozen_readers.embeds_from_store(cell, self.speed)
             work = cost.work(cell, self.texts(cell), self.batches(cell), self.evaluation, stored, embeds)
             self._sizes[key] = work.seconds(self.calibration(cell).rates)
         return self._sizes[key]

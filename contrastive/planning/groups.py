@@ -30,7 +30,7 @@ def groups(cells: Iterable[Cell], fit: Fit, slots: int, room: int | None) -> lis
 
 def shared(cell: Cell, fit: Fit) -> Hashable:
     """Equal for cells whose frozen blocks are given the same texts and random numbers, step by step; else the cell."""
-    nothing = fit.speed.reuse == "none" or frozen_readers.used(cell, fit.speed)
+    nothing = fit.speed.reuse == "none" or frozen_readers.trains_from_store(cell, fit.speed)
     if nothing or cell.training.processes > 1 or cut(cell) == 0:
         return id(cell)
     return shared_passes(cell)

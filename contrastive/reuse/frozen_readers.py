@@ -8,20 +8,20 @@ from contrastive.config.speed import Speed
 from contrastive.sources.encoder_shape import cut
 
 
-def used(cell: Cell, speed: Speed) -> bool:
+def trains_from_store(cell: Cell, speed: Speed) -> bool:
     """Whether the training reads one: the frozen blocks' output is always the same, and it is asked to be kept."""
     return not cell.encoder.tune.frozen_dropout and speed.reuse != "none" and cut(cell) > 0
 
 
-def embeds(cell: Cell, speed: Speed) -> bool:
+def embeds_from_store(cell: Cell, speed: Speed) -> bool:
     """Whether the embedding afterwards does, where nothing drops out in any cell; an encoder that begins at random has
     few cells of its seed."""
     if cell.encoder.model.startswith("scratch:"):
-        return used(cell, speed)
+        return trains_from_store(cell, speed)
     return speed.reuse != "none" and cut(cell) > 0
 
 
-def embedding(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
+def as_embedded(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
     """What it reads is computed and kept in full precision, whatever the training computes with."""
     exact = cell.training.model_copy(update={"precision": "fp32"})
     return cell.model_copy(update={"training": exact}), speed.model_copy(update={"reuse": "full"})
@@ -29,10 +29,10 @@ def embedding(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
 
 def stores(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[tuple[Cell, Speed, str]]:
     """What a cell reads, in training and to embed these splits."""
-    if used(cell, speed):
+    if trains_from_store(cell, speed):
         yield cell, speed, "train"
-    if embeds(cell, speed):
-        yield from ((*embedding(cell, speed), split) for split in splits)
+    if embeds_from_store(cell, speed):
+        yield from ((*as_embedded(cell, speed), split) for split in splits)
 
 
 def read_by(cell: Cell, speed: Speed, split: str, tokens: str) -> Hashable:

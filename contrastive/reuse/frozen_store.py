@@ -32,14 +32,14 @@ WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtyp
 def to_train(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
     """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
     not there."""
-    return _with(tokens, ("train",), cell, speed) if frozen_readers.used(cell, speed) else tokens
+    return _with(tokens, ("train",), cell, speed) if frozen_readers.trains_from_store(cell, speed) else tokens
 
 
 def to_embed(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
     """The tokens with what the frozen blocks give for these splits, bit for bit as the cell would compute it."""
-    return (
-        _with(tokens, splits, *frozen_readers.embedding(cell, speed)) if frozen_readers.embeds(cell, speed) else tokens
-    )
+    if not frozen_readers.embeds_from_store(cell, speed):
+        return tokens
+    return _with(tokens, splits, *frozen_readers.as_embedded(cell, speed))
 
 
 def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> Tokens:
@@ -52,13 +52,13 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
     split = tokens.splits[name]
     if not len(split):
         return None
-    folder = place(tokens.folder.name, cell, speed) / name
+    folder = store_folder(tokens.folder.name, cell, speed) / name
     if not store.finished(folder) and not room(split, cell.encoder, speed):
         return None
     return cache.make_once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
 
 
-def place(tokens: str, cell: Cell, speed: Speed) -> Path:
+def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
     """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
     content = frozen_output(cell) | {"model": locate.model_digest(cell.encoder)}
     key = fingerprint.key(

@@ -26,11 +26,11 @@ def embeddings(
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
 
-    folder = cache.make_once(place(cell, tokens, speed), make)
+    folder = cache.make_once(embeddings_folder(cell, tokens, speed), make)
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
-def place(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
+def embeddings_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
     content = untrained_output(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
     key = fingerprint.key(
         "untrained",

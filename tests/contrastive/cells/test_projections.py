@@ -43,7 +43,7 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "arithmetic": (projections.arithmetic, ARITHMETIC),
     "begun weights": (projections.begun_weights, BEGUN),
     "frozen output": (projections.frozen_output, FROZEN),
-    "frozen store": (lambda cell: frozen_store.place(token_key(cell), cell, FULL), TOKENS | FROZEN),
+    "frozen store": (lambda cell: frozen_store.store_folder(token_key(cell), cell, FULL), TOKENS | FROZEN),
     "its reader": (lambda cell: frozen_readers.read_by(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (projections.untrained_output, ENCODER | BEGUN | ARITHMETIC),
     "shared passes": (projections.shared_passes, DATA | ENCODER | TRAINING | {"seed"} | CUT),

@@ -164,7 +164,7 @@ def test_bf16_is_as_near_as_its_rounding(source: str, bert: str, tmp_path: Path)
 
 
 def place(cell: Cell, speed: Speed = FULL) -> Path:
-    return frozen_store.place(opened(cell).folder.name, cell, speed)
+    return frozen_store.store_folder(opened(cell).folder.name, cell, speed)
 
 
 def test_cells_share_a_store_where_they_read_the_same_and_only_there(

@@ -93,7 +93,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
     tokens = frozen_store.to_train(token_store.open(prepare_tokens(cell)), cell, speed)
-    return untrained_embeddings.place(cell, tokens, speed)
+    return untrained_embeddings.embeddings_folder(cell, tokens, speed)
 
 
 def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):  # noqa: F811
