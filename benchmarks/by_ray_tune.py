@@ -12,7 +12,7 @@ from contrastive.experiment import load as experiments
 
 
 def main(file: str, cells: int, cores: int) -> None:
-    reuse = experiments.load(file).experiment.speed.reuse != "none"
+    reuse = experiments.load_experiment(file).experiment.speed.reuse != "none"
     import ray
     from ray import tune
 

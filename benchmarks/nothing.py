@@ -40,7 +40,7 @@ def evaluate(*arguments: Any) -> dict[str, Any] | None:
     from contrastive.evaluation import evaluate as evaluation
     from tasks import worker_calls
 
-    evaluation.evaluate = _evaluate
+    evaluation.evaluate_folder = _evaluate
     return worker_calls.evaluate(*arguments)
 
 

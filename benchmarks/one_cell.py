@@ -18,7 +18,7 @@ from contrastive.stages.request import Asked
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
-    resolved = experiments.load(file)
+    resolved = experiments.load_experiment(file)
     return resolved.experiment, resolved.cells
 
 
@@ -50,7 +50,7 @@ def share(file: str, split: str) -> None:
 
     experiment, cells = read(file)
     prepared = tokens.open(prepare_tokens(cells[0]))
-    for reader, speed, name in frozen_readers.stores(cells[0], experiment.speed, SPLITS):
+    for reader, speed, name in frozen_readers.stores_read(cells[0], experiment.speed, SPLITS):
         if name == split:
             frozen_store.make_store(prepared, name, reader, speed)
 

@@ -41,12 +41,12 @@ def main(path: Path) -> None:
     from contrastive.runs import claim, store
     from flows import forecast as plans
 
-    planned = plans.make(path)
+    planned = plans.make_forecast(path)
     began = time.perf_counter()
     plans.calibrate(planned)
     took, found = time.perf_counter() - began, plans.predict(planned)
     cells = {status.id: status.cell for status in planned.to_do}
-    fit = plans.fitted(planned.experiment, plans.at(planned))
+    fit = plans.fitted_estimate(planned.experiment, plans.at(planned))
     expected = {name: fit.predicted(cell) for name, cell in cells.items()}
     print(f"calibrated in {took:.0f} s\n" + "\n".join(plans.lines(found)))
     subprocess.run([sys.executable, "-c", "from flows.cli import main; main()", "run", str(path)], check=True)

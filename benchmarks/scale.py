@@ -57,7 +57,7 @@ def timed(what: str, cells: int, began: float) -> None:
 
 def plan(folder: Path, cells: int = 50_000) -> None:
     file, began = nothing.experiment(folder, cells), time.perf_counter()
-    made = plans.make(load.load(file))
+    made = plans.make_plan(load.load_experiment(file))
     assert len(made.to_do) == cells
     timed("plan", cells, began)
 
@@ -69,7 +69,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from flows.serve import event_queue, temporary_server
     from tasks import cell
 
-    made = plans.make(load.load(nothing.experiment(folder, cells)))
+    made = plans.make_plan(load.load_experiment(nothing.experiment(folder, cells)))
     cell.record = lambda *_: None  # MLflow has a price of its own: `benchmarks.overhead`
 
     @prefect_flow(name="scale", task_runner=ablation_grid.supervisors)

@@ -56,7 +56,7 @@ def measure(system: str, loss: str, kind: str, count: int, curve: bool) -> Run:
         texts.write(rows[:-HELD_OUT], home / "texts.csv")
         asked = cell(loss, kind, home / "texts.csv", model, count, curve)
         began = time.perf_counter()
-        prepared = token_store.prepare(asked.data, asked.encoder, home)
+        prepared = token_store.prepare_tokens(asked.data, asked.encoder, home)
         preparing = time.perf_counter() - began
         if system in OURS:
             own = ours.train(asked, home, token_store.open(prepared), OURS[system])

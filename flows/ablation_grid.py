@@ -31,7 +31,7 @@ from contrastive.runs import store
 from contrastive.stages.request import Asked
 from flows import overhead
 from flows.events import grid_ended
-from flows.forecast import at, fitted, foreseen, stores, threads
+from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
 from flows.progress import Progress
 from flows.serve.event_queue import catch_up
 from reports.markdown import plain
@@ -80,12 +80,12 @@ def ablation_grid(
         gpus_per_cell: share of a GPU of a cell, in the place of what the file says; .5 packs two on one, 0 needs none
     """
     store.check_home()
-    plan = plans.make(load.load(Path(experiment_file)), keep_stale=keep_stale)
+    plan = plans.make_plan(load.load_experiment(Path(experiment_file)), keep_stale=keep_stale)
     tell_foreseen(plan, gpus_per_cell, engine)
     resources = plan.experiment.resources
     if gpus_per_cell is not None:
         resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    with engines.start(engine, resources, threads(plan)) as devices:
+    with engines.start(engine, resources, most_threads(plan)) as devices:
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
         ready(plan.experiment.name)
         scores = references(plan, devices)
@@ -94,14 +94,14 @@ def ablation_grid(
         outcomes = run_cells(plan, devices)
         cells = time.monotonic() - began
     show_states(plan, outcomes)
-    report = publish(plan, scores, outcomes)
+    report = record_and_report(plan, scores, outcomes)
     overhead.note(cells)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
 
 
-def publish(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome]) -> Path:
+def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome]) -> Path:
     """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
     try:
@@ -127,7 +127,7 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
     """What frozen blocks always give alike, computed before the cells that read it begin, a split on each device."""
     made = [
         prefix.submit(reader, speed, tokens_folder(plan.token_key(reader)), split, devices)
-        for reader, speed, split in stores(plan)
+        for reader, speed, split in stores_to_make(plan)
     ]
     for future in made:
         future.wait()
@@ -137,14 +137,17 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
     """Every cell that is not finished, the longest first, and no more groups in flight than keep the devices busy."""
     to_do = {status.cell: status for status in plan.to_do}
     measure_only = [[status] for status in to_do.values() if status.action == "evaluate"]
-    fit = fitted(plan.experiment, at(plan))
+    fit = fitted_estimate(plan.experiment, at(plan))
     to_train = (status.cell for status in to_do.values() if status.action != "evaluate")
     together = groups(to_train, fit, devices.at_once(), devices.room())
     waiting = chain(([to_do[cell] for cell in cells] for cells in together), measure_only)
     ended: Ended = SimpleQueue()
     outcomes: list[Outcome] = []
     in_flight: dict[Group, int] = {}  # the cells of each that have not ended
-    with Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress, shown(plan, len(to_do)) as show:
+    with (
+        Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress,
+        progress_artifact(plan, len(to_do)) as show,
+    ):
         try:
             while True:
                 catch_up()
@@ -209,7 +212,7 @@ def await_ended(ended: Ended, in_flight: int) -> None:
 
 
 @contextmanager
-def shown(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
+def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
     """The share of cells that have ended, as the Prefect UI shows it; told at most every other second."""
     artifact: Any = create_progress_artifact(
         0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"

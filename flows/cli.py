@@ -40,10 +40,10 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.forecast import as_dict, foreseen, make, print_forecast
+    from flows.forecast import as_dict, foreseen, make_forecast, print_forecast
     from flows.forecast import calibrate as measure
 
-    planned = make(experiment)
+    planned = make_forecast(experiment)
     if calibrate:
         measure(planned)
     found = foreseen(planned)
@@ -66,9 +66,9 @@ def run(
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
-    from flows.forecast import foreseen, make
+    from flows.forecast import foreseen, make_forecast
 
-    foreseen(make(experiment), gpus_per_cell, engine.value).refuse()
+    foreseen(make_forecast(experiment), gpus_per_cell, engine.value).refuse()
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
@@ -88,10 +88,10 @@ def run(
 @app.command()
 def report(experiment: ExperimentFile) -> None:
     """Write the report again, from what MLflow holds."""
-    from contrastive.experiment.load import load
+    from contrastive.experiment.load import load_experiment
     from tasks.render import build_report
 
-    say(f"report: {build_report(load(experiment).experiment.name)}")
+    say(f"report: {build_report(load_experiment(experiment).experiment.name)}")
 
 
 @app.command()
@@ -118,12 +118,12 @@ def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     from contrastive.cells.plan import document
     from contrastive.runs.store import home
-    from flows.forecast import make
+    from flows.forecast import make_forecast
     from tasks.prepare import known_references
     from tasks.settle import settle
     from tasks.sync import sync as bring_up
 
-    planned = make(experiment)
+    planned = make_forecast(experiment)
     settle(home())
     say(bring_up(planned, document(planned, known_references(planned))))
 
@@ -137,12 +137,12 @@ def audit(
 ) -> None:
     """Prove that the run folders are whole and that MLflow agrees with them."""
     from contrastive.runs.store import home
-    from flows.forecast import make
+    from flows.forecast import make_forecast
     from tasks.mend import damaged_cache, mend_tracking, set_back
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
-    planned = make(experiment)
+    planned = make_forecast(experiment)
     if mend:
         for line in set_back(planned):
             say(f"set back: {line}")
@@ -169,9 +169,9 @@ def nightly(
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
-    from contrastive.experiment.load import load
+    from contrastive.experiment.load import load_experiment
 
-    load(panel)  # every mistake of the file, before anything heavy is imported
+    load_experiment(panel)  # every mistake of the file, before anything heavy is imported
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
@@ -195,9 +195,9 @@ def bisect(
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
 ) -> None:
     """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
-    from contrastive.experiment.load import load
+    from contrastive.experiment.load import load_experiment
 
-    load(panel)  # every mistake of the file, before anything heavy is imported
+    load_experiment(panel)  # every mistake of the file, before anything heavy is imported
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()

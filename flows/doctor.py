@@ -42,7 +42,7 @@ def checks() -> list[Check]:
         disk(folder),
         database(folder / "mlflow.db"),
         model(),
-        data(),
+        check_data(),
         compiler(),
         service("prefect", "/api/health"),
         service("mlflow", "/health"),
@@ -122,7 +122,7 @@ def model() -> Check:
         return Check("model", False, str(error), REINSTALL)
 
 
-def data() -> Check:
+def check_data() -> Check:
     try:
         digests = {source: data_digest(Data(source=source, test=1)) for source in SOURCES}
     except (UserError, OSError) as error:

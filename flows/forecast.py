@@ -13,7 +13,7 @@ from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.evaluation.needs import embedded
 from contrastive.experiment.foreseen import Foreseen, foresee
-from contrastive.experiment.load import load
+from contrastive.experiment.load import load_experiment
 from contrastive.planning import calibration, estimate
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
@@ -23,7 +23,7 @@ from contrastive.runs.store import home
 from flows import overhead
 from flows.terminal import say
 from tasks.engines import EngineName
-from tasks.engines.local import Places, places, room
+from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
 
 
 def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> Foreseen:
@@ -31,7 +31,7 @@ def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName 
     known here what they are."""
     resources = plan.experiment.resources
     given = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    on_gpu = engine == "ray" or places(given, threads(plan)).on_gpu
+    on_gpu = engine == "ray" or devices_and_cores(given, most_threads(plan)).on_gpu
     return foresee(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
 
 
@@ -47,11 +47,11 @@ def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool
     return Foreseen((), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",))
 
 
-def make(path: Path) -> Plan:
-    return plans.make(load(path))
+def make_forecast(path: Path) -> Plan:
+    return plans.make_plan(load_experiment(path))
 
 
-def fitted(experiment: Experiment, where: Places) -> Fit:
+def fitted_estimate(experiment: Experiment, where: Places) -> Fit:
     """What is known of the time of cells of an experiment where they will run."""
     return Fit(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
 
@@ -61,15 +61,15 @@ def device(where: Places) -> str:
 
 
 def at(plan: Plan) -> Places:
-    return places(plan.experiment.resources, threads(plan))
+    return devices_and_cores(plan.experiment.resources, most_threads(plan))
 
 
-def threads(plan: Plan) -> int:
+def most_threads(plan: Plan) -> int:
     """Of the cell that computes with the most: a section may have its own."""
     return max((status.cell.training.threads for status in plan.to_do), default=1)
 
 
-def to_train(plan: Plan) -> list[Cell]:
+def cells_to_train(plan: Plan) -> list[Cell]:
     return [status.cell for status in plan.to_do if status.action != "evaluate"]
 
 
@@ -77,7 +77,7 @@ def calibrate(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
-        tokens.prepare(cell.data, cell.encoder, home())
+        tokens.prepare_tokens(cell.data, cell.encoder, home())
     calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
 
 
@@ -103,13 +103,13 @@ class Prediction:
 
 def predict(plan: Plan) -> Prediction:
     where = at(plan)
-    fit, cells = fitted(plan.experiment, where), to_train(plan)
+    fit, cells = fitted_estimate(plan.experiment, where), cells_to_train(plan)
     bases = Counter(fit.basis(cell) for cell in cells)
     evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
     known = not bases[""] if cells else evaluation_known
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
-    together = groups(cells, fit, slots, room(where))
-    parts, stores = ahead(plan, together, fit)
+    together = groups(cells, fit, slots, bytes_for_slot(where))
+    parts, stores = groups_ahead(plan, together, fit)
     boot = max((fit.calibration(cell).boot for cell in cells), default=0.0)
     wall = boot + makespan(stores, slots) + makespan(parts, slots, measuring)
     sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
@@ -129,7 +129,7 @@ def predict(plan: Plan) -> Prediction:
     )
 
 
-def ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part], list[Part]]:
+def groups_ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part], list[Part]]:
     """Groups of cells in the order in which they begin, with what is only measured; and what is computed before."""
     parts = [
         Part(
@@ -142,14 +142,20 @@ def ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part],
     ]
     measured = (status.cell for status in plan.to_do if status.action == "evaluate")
     only = [Part(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
-    made = [Part(fit.prefix_seconds(cell, at), 0.0, threads=cell.training.threads) for cell, _, at in stores(plan)]
+    made = [
+        Part(fit.prefix_seconds(cell, at), 0.0, threads=cell.training.threads) for cell, _, at in stores_to_make(plan)
+    ]
     return parts + only, made
 
 
-def stores(plan: Plan) -> list[tuple[Cell, Speed, str]]:
+def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
     """What frozen blocks give for a split, of all that the cells to train will read, each once."""
     splits = embedded(plan.experiment.evaluation)
-    read = (store for cell in to_train(plan) for store in frozen_readers.stores(cell, plan.experiment.speed, splits))
+    read = (
+        store
+        for cell in cells_to_train(plan)
+        for store in frozen_readers.stores_read(cell, plan.experiment.speed, splits)
+    )
     return list({frozen_readers.read_by(*store, plan.token_key(store[0])): store for store in read}.values())
 
 
@@ -159,12 +165,12 @@ def busy(part: Part, on_gpu: bool) -> float:
 
 
 def as_dict(plan: Plan, outlook: Foreseen) -> dict[str, Any]:
-    fit = fitted(plan.experiment, at(plan))
+    fit = fitted_estimate(plan.experiment, at(plan))
     todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
         "experiment": plan.experiment.name,
         "counts": dict(Counter(status.action for status in plan.statuses.values())),
-        "estimated_seconds": estimate.seconds(to_train(plan), fit),
+        "estimated_seconds": estimate.total_seconds(cells_to_train(plan), fit),
         "predicted": asdict(predict(plan)),
         "warnings": [*outlook.warnings],
         "errors": [*outlook.errors],
@@ -199,19 +205,18 @@ def prediction_lines(prediction: Prediction) -> list[str]:
     """The prediction in words, and what it rests on."""
     unit = "GPU" if prediction.device == "gpu" else "core"
     together = f"{prediction.slots} at a time" if prediction.slots > 1 else "one after another"
-    memory = (
-        f"memory: {size(prediction.memory_bytes)} for the largest cell, {size(prediction.memory_bytes_together)} for "
-        f"{'all at a time' if prediction.slots > 1 else 'it alone'}"
-    )
+    largest, all_together = human_bytes(prediction.memory_bytes), human_bytes(prediction.memory_bytes_together)
+    them = "all at a time" if prediction.slots > 1 else "it alone"
+    memory = f"memory: {largest} for the largest cell, {all_together} for {them}"
     if prediction.wall_seconds is None or prediction.device_seconds is None:
         return [
             "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
             memory,
         ]
     more = prediction.around_seconds
-    beside = "start and report not counted" if more is None else f"{span(more)} of it to start and to report"
-    wall = span(prediction.wall_seconds + (more or 0.0))
-    time = f"time: {wall}, {together}, {beside}; {span(prediction.device_seconds)} of {unit}s"
+    beside = "start and report not counted" if more is None else f"{human_span(more)} of it to start and to report"
+    wall = human_span(prediction.wall_seconds + (more or 0.0))
+    time = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit}s"
     return [time, memory, f"this rests on {', '.join(rests(prediction))}"]
 
 
@@ -224,11 +229,11 @@ def rests(prediction: Prediction) -> list[str]:
     )
 
 
-def span(seconds: float) -> str:
+def human_span(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def size(count: int) -> str:
+def human_bytes(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"

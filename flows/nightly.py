@@ -45,11 +45,11 @@ def nightly(
         engine: where cells run: local, ray or inline, as for `ablation-grid`
     """
     store.check_home()
-    limits = read_settings(Path(settings))
+    limits = read_verdict_settings(Path(settings))
     with store.locked(store.home() / "locks" / "nightly"):
         shutil.rmtree(night_folder(), ignore_errors=True)  # what a night that was killed has left
         try:
-            document = night(Path(panel), limits, engine)
+            document = measure_night(Path(panel), limits, engine)
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
         tracked.record_night(document)
@@ -65,7 +65,7 @@ def night_folder() -> Path:
     return store.home() / "nightly"
 
 
-def read_settings(path: Path) -> Nightly:
+def read_verdict_settings(path: Path) -> Nightly:
     try:
         return Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -80,10 +80,10 @@ def read_settings(path: Path) -> Nightly:
 @task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)
 def measure_panel(panel: Path, engine: str, number: int) -> dict[str, Any]:
     """The whole panel in a home of its own, so that nothing can be reused."""
-    return panels.measure(panel, night_folder() / f"run-{number}", engine)
+    return panels.measure_panel(panel, night_folder() / f"run-{number}", engine)
 
 
-def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
+def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
     """Everything that is kept of a night. What it makes suspect of the quality, a second run has to confirm."""
     earlier = tracked.past()
     when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -93,9 +93,9 @@ def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
         "version": 1,
         "when": when,
         "commit": provenance.commit(),
-        "commits": list(panels.commits(earlier[-1].document["commit"] if earlier else "")),
+        "commits": list(panels.commits_after(earlier[-1].document["commit"] if earlier else "")),
         "environment": surroundings,
-        "epoch": digest(surroundings),
+        "epoch": surroundings_digest(surroundings),
         "settings": settings.model_dump(mode="json"),
         "configurations": first["configurations"],
         "seeds": first["seeds"],
@@ -109,7 +109,7 @@ def night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
     return document
 
 
-def digest(surroundings: Mapping[str, str]) -> str:
+def surroundings_digest(surroundings: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(surroundings, sort_keys=True).encode()).hexdigest()[:12]
 
 

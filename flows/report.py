@@ -16,7 +16,7 @@ def report(experiment_file: str) -> str:
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
     """
-    name = load.load(Path(experiment_file)).experiment.name
+    name = load.load_experiment(Path(experiment_file)).experiment.name
     path = render(name)
     create_markdown_artifact(key=f"report-{name}", markdown=path.read_text(encoding="utf-8"))
     return str(path)

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from contrastive.runs import claim, store
 from tasks.record import fresh_run, log_curves, params_of
-from tasks.tracking import explained, find_run, open_tracker
+from tasks.tracking import explain_mlflow, find_run, open_tracker
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class CurveWriter:
                 self._send([json.loads(line) for line in new])
             except Exception as error:
                 self.broken = True
-                logger.warning("curves of %s wait until it is recorded: %s", self.name, explained(error))
+                logger.warning("curves of %s wait until it is recorded: %s", self.name, explain_mlflow(error))
         return self.attempt, self.read
 
     def _new_lines(self, log: Path) -> list[bytes]:

@@ -24,7 +24,7 @@ def file_of(home: Path) -> Path | None:
 def set_aside_if_damaged(home: Path, *, thorough: bool = False) -> Path | None:
     """Where a damaged database now lies; None where it is whole, or there is none."""
     path = file_of(home)
-    if path is None or not os.path.lexists(path) or whole(path, thorough=thorough):
+    if path is None or not os.path.lexists(path) or is_sound(path, thorough=thorough):
         return None
     return set_aside(path)
 
@@ -44,7 +44,7 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def whole(path: Path, *, thorough: bool = False) -> bool:
+def is_sound(path: Path, *, thorough: bool = False) -> bool:
     """Whether SQLite finds nothing wrong, and no table misses; `thorough` also compares each index with its table."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:

@@ -11,7 +11,7 @@ from contrastive.runs import claim, store
 from tasks import database
 from tasks.prepare import known_references
 from tasks.settle import settle
-from tasks.sync import differences, sync
+from tasks.sync import differences_of_run, sync
 from tasks.tracking import TrackingFailed, all_of_cells, open_tracker, remove_runs
 
 
@@ -56,6 +56,6 @@ def mend_tracking(plan: Plan) -> str:
         settle(home)
         for cell, runs in all_of_cells(client, plan.experiment.name).items():
             folder = store.run_folder(cell)
-            if len(runs) > 1 or not store.finished(folder) or any(differences(client, runs[0], folder, key)):
+            if len(runs) > 1 or not store.finished(folder) or any(differences_of_run(client, runs[0], folder, key)):
                 remove_runs(client, runs)
         return sync(plan, document(plan, known_references(plan)))

@@ -93,7 +93,7 @@ def complete_run(
     params: list[Param] = []
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
     if run is None or foreign_scores(run, scores) or not is_prefix(client, run.info.run_id, rows):
-        run_id, params = fresh_run(client, experiment, folder, cell_name(folder), run, tags), params_of(folder)
+        run_id, params = fresh_run(client, experiment, folder, recorded_name(folder), run, tags), params_of(folder)
         sent, tags = 0, {}
     else:
         run_id = run.info.run_id
@@ -183,7 +183,7 @@ def curve_rows(folder: Path) -> list[dict[str, Any]]:
         raise UserError(f"{folder / 'metrics.jsonl'} is damaged: `ablate audit EXPERIMENT --mend`") from error
 
 
-def cell_name(folder: Path) -> str:
+def recorded_name(folder: Path) -> str:
     path = claim.at_work(folder) / "config.json"
     return str(store.read_json(path)["name"]) if path.exists() else folder.name
 

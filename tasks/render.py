@@ -13,7 +13,7 @@ from contrastive.runs import store
 from reports.build import publish
 from reports.load import load
 from reports.mlflow_runs import NotFetched
-from tasks.database import file_of, whole
+from tasks.database import file_of, is_sound
 from tasks.secrets import masked
 from tasks.tracking import TrackingFailed, in_words
 from tasks.tracking_address import tracking_uri
@@ -34,7 +34,7 @@ def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
     output = store.home() / "reports" / "output" / experiment
     database = file_of(store.home())
-    if database is not None and database.exists() and not whole(database):  # MLflow would try for minutes
+    if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
             f"MLflow's database {database} is damaged: `ablate sync EXPERIMENT` sets it aside, and makes a new one "
             "from the run folders"

@@ -85,7 +85,7 @@ def pages_of_experiments(client: MlflowClient) -> Iterator[list[str]]:
 
 def left_alone(folder: Path, own: bool) -> bool:
     """Whether nobody works on a cell. On a server that others use, a cell without a folder here may be theirs."""
-    return (own or folder.exists()) and not claim.held(folder)
+    return (own or folder.exists()) and not claim.is_held(folder)
 
 
 def end_run(client: MlflowClient, run: Run) -> None:

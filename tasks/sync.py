@@ -9,7 +9,7 @@ from mlflow.entities import Run
 
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
-from contrastive.cells.previews import excerpts
+from contrastive.cells.previews import text_previews
 from contrastive.runs import claim, store
 from reports.mlflow_runs import Artifacts, all_runs
 from tasks.record import (
@@ -51,7 +51,7 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
             or not wanted_tags(folder, sections, key).items() <= run.data.tags.items()
         ):
             record_cell(client, name, folder, sections, key)
-    record_grid(client, name, document, excerpts(plan))
+    record_grid(client, name, document, text_previews(plan))
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
@@ -72,11 +72,13 @@ def audit(plan: Plan) -> list[str]:
         if run is None:
             differing.append(f"{status.id} {name}: not in MLflow")
             continue
-        differing += [f"{status.id} {name}: {difference}" for difference in differences(client, run, folder, key)]
+        differing += [
+            f"{status.id} {name}: {difference}" for difference in differences_of_run(client, run, folder, key)
+        ]
     return differing
 
 
-def differences(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
+def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
     status, _ = outcome(folder, key)
     if run.data.tags.get("ablate.status") != status:
         yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"

@@ -42,10 +42,10 @@ def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
     except UserError:
         raise
     except blamed as error:  # whatever a tracking server, a database or an address may raise
-        raise TrackingFailed(explained(error)) from None
+        raise TrackingFailed(explain_mlflow(error)) from None
 
 
-def explained(error: Exception) -> str:
+def explain_mlflow(error: Exception) -> str:
     """What an error of MLflow means, in one line."""
     if "database or disk is full" in str(error):  # SQLite's words
         error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))

@@ -42,7 +42,7 @@ def cell_folder(
     places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
     texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": np.array("t-SNE")}
     np.savez(folder / "picture.npz", x=places, **texts)
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     return folder
 
 

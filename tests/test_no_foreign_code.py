@@ -49,7 +49,7 @@ def test_arrays_that_run_something_are_refused(tmp_path: Path):
     for name in ("embeddings.npz", "predictions.npz"):
         (tmp_path / name).write_bytes(content.getvalue())
     with pytest.raises(ValueError, match="allow_pickle"):
-        evaluate.evaluate(tmp_path, Evaluation(), into=tmp_path)
+        evaluate.evaluate_folder(tmp_path, Evaluation(), into=tmp_path)
     assert not (tmp_path / "ran").exists()
 
 

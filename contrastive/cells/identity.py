@@ -82,7 +82,9 @@ def _training_content(part: Training) -> dict[str, Any]:
     """What DeepSpeed is told is its file's content, wherever that lies."""
     named = _dump(part)
     return (
-        named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])} if deepspeed_file.named(part) else named
+        named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])}
+        if deepspeed_file.names_file(part)
+        else named
     )
 
 

@@ -28,10 +28,10 @@ def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
         and getattr(objective, name) is not None
         and (name in (*view, "loss", "view", "alpha") or getattr(objective, name) != _default(Objective, name))
     ]
-    parts = [_with_name(name, short(name, getattr(objective, name))) for name in shown]
+    parts = [_with_name(name, short_value(name, getattr(objective, name))) for name in shown]
     for name, value in usual.items():
         if SETTINGS[name] != "objective" and name in read and (own := setting(cell, name)) != value:
-            parts.append(_with_name(name, short(name, own)))
+            parts.append(_with_name(name, short_value(name, own)))
     return " · ".join([*parts, f"seed {cell.seed}"])
 
 
@@ -44,7 +44,7 @@ def setting(cell: Cell, name: str) -> Any:
     return value
 
 
-def short(name: str, value: Any) -> str:
+def short_value(name: str, value: Any) -> str:
     """A value as a table or a label shows it."""
     if name == "tune" and isinstance(value, Tune):
         blocks, still = value.last_blocks, "" if value.frozen_dropout else ", still below"
@@ -60,10 +60,10 @@ def short(name: str, value: Any) -> str:
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     if isinstance(value, tuple):
-        return ",".join(short(name, item) for item in value)
+        return ",".join(short_value(name, item) for item in value)
     if isinstance(value, BaseModel):
         return " ".join(
-            f"{field}={short(field, item)}" for field, item in value if item != _default(type(value), field)
+            f"{field}={short_value(field, item)}" for field, item in value if item != _default(type(value), field)
         )
     return str(value)
 
@@ -75,8 +75,8 @@ def labelled_row(
     texts = {}
     for name in baseline if baseline is not None else () if axes else ("loss", "view"):
         if name not in axes and name in read_by_cell(cell):
-            texts[name] = short(name, setting(cell, name))
-    texts |= {name: _long(value) if name in ambiguous else short(name, value) for name, value in axes.items()}
+            texts[name] = short_value(name, setting(cell, name))
+    texts |= {name: _long(value) if name in ambiguous else short_value(name, value) for name, value in axes.items()}
     shown = {name: value if isinstance(value, int | float | str) else texts[name] for name, value in axes.items()}
     return " · ".join(_with_name(name, text) for name, text in texts.items()), shown
 
@@ -87,7 +87,7 @@ def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     for axes in rows:
         for name, value in axes.items():
             values.setdefault(name, set()).add(value)
-    return {name for name, seen in values.items() if len({short(name, value) for value in seen}) < len(seen)}
+    return {name for name, seen in values.items() if len({short_value(name, value) for value in seen}) < len(seen)}
 
 
 def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
@@ -98,7 +98,7 @@ def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
 
     def named(data: Data) -> str:
         values = {name: getattr(data, name) for name in differing}
-        return ", ".join(str(v) if name == "source" else f"{name}={short(name, v)}" for name, v in values.items())
+        return ", ".join(str(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items())
 
     return {data: named(plain) for data, plain in texts.items()}
 
@@ -109,8 +109,8 @@ def _long(value: Any) -> str:
         return repr(value)
     changed = value.model_dump(mode="json", exclude_defaults=True)
     nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
-    texts = [f"{name}={short(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
-    return " ".join([short("tune", value), *texts] if isinstance(value, Tune) else texts)
+    texts = [f"{name}={short_value(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
+    return " ".join([short_value("tune", value), *texts] if isinstance(value, Tune) else texts)
 
 
 def _with_name(name: str, text: str) -> str:

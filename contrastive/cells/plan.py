@@ -62,7 +62,7 @@ class Plan:
         return {}
 
 
-def make(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
+def make_plan(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
     evaluation = resolved.experiment.evaluation
     by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}
     if not keep_stale:

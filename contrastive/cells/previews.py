@@ -13,7 +13,7 @@ from contrastive.runs import cache, store
 LONGEST = 200  # characters
 
 
-def excerpts(plan: Plan) -> dict[str, str]:
+def text_previews(plan: Plan) -> dict[str, str]:
     """Content id → beginning of each text in a picture of the grid, as far as its tokens are there."""
     shown = [row.cells[0] for part in plan.resolved.sections if part.section.show.tsne for row in part.rows]
     found: dict[str, str] = {}
@@ -32,8 +32,8 @@ def beginnings(folder: Path, points: int) -> dict[str, str]:
     chosen = set(np.argsort(digests, kind="stable")[:points].tolist())
     with (folder / "texts.test.jsonl").open(encoding="utf-8", newline="\n") as lines:
         texts = {place: json.loads(line)["text"] for place, line in enumerate(lines) if place in chosen}
-    return {str(digests[place]): begin(text) for place, text in texts.items()}
+    return {str(digests[place]): beginning(text) for place, text in texts.items()}
 
 
-def begin(text: str) -> str:
+def beginning(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -225,7 +225,7 @@ def _lacking(data: Data, encoder: Encoder, objective: Objective) -> str:
     if hard and data.negative is None:
         return f"{hard[0]} needs a hard negative of each text: name the column that holds it, data.negative"
     if "guess" in view.tools and encoder.model.startswith("scratch:") and not objective.reads_guesses():
-        trains = next(line.name for line in registry.losses().values() if line.first == "surprise")
+        trains = next(line.name for line in registry.loss_entries().values() if line.first == "surprise")
         return (
             f"the guesses of {encoder.model} are random; train them with `{objective.loss}+{trains}`, or take another "
             "view"

@@ -52,7 +52,7 @@ class ViewFacts:
     judged: bool = False  # it asks the head how wrong it is
     unread: tuple[str, ...] = ()  # settings of its signature that it does not read
     unsplittable: Unsplittable | None = None
-    variants: tuple["Variant", ...] = ()  # what it is instead where a setting has a certain value
+    variants: tuple["FactsVariant", ...] = ()  # what it is instead where a setting has a certain value
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MetricFacts:
 
 
 @dataclass(frozen=True)
-class Variant:
+class FactsVariant:
     setting: str
     value: str
     facts: ViewFacts

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Positive, Settings, Weights, check_name
-from contrastive.config.facts import LossFacts, Variant, ViewFacts
+from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
 from contrastive.config.registry import Line
 from contrastive.errors import brief_name
 
@@ -53,7 +53,7 @@ class Objective(Settings):
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, value: str) -> str:
-        names, losses = value.split("+"), registry.losses()
+        names, losses = value.split("+"), registry.loss_entries()
         for name in names:
             check_name("loss", brief_name(name), losses)
         for name in names:
@@ -95,7 +95,7 @@ class Objective(Settings):
             if name not in view.defaults and getattr(self, name) is None:
                 return f"the view `{view.name}` needs `{name}` {_said_of_setting(name)}"
         if self.view_facts().judged and not self.supervised():
-            supervised = next(name for name, line in registry.losses().items() if line.facts.supervised)
+            supervised = next(name for name, line in registry.loss_entries().items() if line.facts.supervised)
             return (
                 f"{self.said_of_view()} follows the cross-entropy, which `{self.loss}` has not: "
                 f"write `{supervised}+{self.loss}`, or choose otherwise"
@@ -190,14 +190,14 @@ class Objective(Settings):
 @cache
 def _lines_of(loss: str) -> tuple[Line[LossFacts], ...]:
     """What is registered of the losses of a sum, and of those that one of them contains."""
-    losses = registry.losses()
+    losses = registry.loss_entries()
     names = [inner for name in loss.split("+") for inner in (*losses[name].facts.contains, name)]
     return tuple(losses[name] for name in dict.fromkeys(names))
 
 
 def _rank(name: str) -> tuple[bool, bool, str]:
     """One order for one sum: the cross-entropy first, guesses of words last, what is between them by the alphabet."""
-    facts = registry.losses()[name].facts
+    facts = registry.loss_entries()[name].facts
     return not (facts.supervised or facts.contains), not facts.compares, name
 
 
@@ -208,7 +208,7 @@ def _weight_of(facts: LossFacts, supervised: bool) -> str | None:
     return facts.weight
 
 
-def _variant_of(view: str, objective: Objective) -> Variant | None:
+def _variant_of(view: str, objective: Objective) -> FactsVariant | None:
     return next((variant for variant in registry.views()[view].facts.variants if variant.applies(objective)), None)
 
 

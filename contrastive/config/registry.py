@@ -51,7 +51,7 @@ def module_file(module: str) -> Path | None:
 
 
 @cache
-def parse(module: str) -> ast.Module:
+def syntax_tree(module: str) -> ast.Module:
     path = module_file(module)
     assert path is not None, f"{module} is not a module of this project"
     try:
@@ -68,7 +68,7 @@ def literal(module: str, name: str) -> Any:
 
 
 @cache
-def losses() -> dict[str, Line[LossFacts]]:
+def loss_entries() -> dict[str, Line[LossFacts]]:
     return entries("contrastive.losses", "LOSSES")
 
 
@@ -86,7 +86,7 @@ def readers(setting: str) -> list[str]:
     """The losses and views that read a setting, each with what else must be set for that."""
     names = [
         line.name
-        for line in losses().values()
+        for line in loss_entries().values()
         if setting in line.settings or setting == line.facts.weight != LossFacts.weight
     ]
     for line in views().values():
@@ -103,7 +103,7 @@ def entries(module: str, table: str) -> dict[str, Line[Any]]:
     """The lines of the dict literal `table` in `module`."""
     origins = {
         alias.asname or alias.name: (node.module or "", alias.name)
-        for node in parse(module).body
+        for node in syntax_tree(module).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -118,7 +118,7 @@ def entries(module: str, table: str) -> dict[str, Line[Any]]:
 
 
 def _assignment(module: str, name: str) -> ast.expr:
-    for node in parse(module).body:
+    for node in syntax_tree(module).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
@@ -139,7 +139,7 @@ def _line(name: str, module: str, function: str, usual: type | None) -> Line[Any
 
 
 def _definition(module: str, function: str) -> ast.FunctionDef | ast.ClassDef:
-    for node in parse(module).body:
+    for node in syntax_tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == function:
             return node
     raise LookupError(f"{module} defines no {function}")

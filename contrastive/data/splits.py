@@ -77,14 +77,19 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     for name, part in parts.items():
         _keep_apart(rest, part, "source", name, notes, sifted)
 
-    order = sorted(rest, key=lambda text: hashlib.sha256(same(text).encode()).digest())
+    order = sorted(rest, key=lambda text: hashlib.sha256(without_white_space(text).encode()).digest())
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
     held_out = {
-        same(text) for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
+        without_white_space(text)
+        for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
     }
     partners = _partners(pool)
-    kept = [text for text in order[test + validation :] if not held_out & {same(p) for p in partners[same(text)]}]
+    kept = [
+        text
+        for text in order[test + validation :]
+        if not held_out & {without_white_space(p) for p in partners[without_white_space(text)]}
+    ]
     if removed := len(order) - test - validation - len(kept):
         sifted["source"] = replace(sifted["source"], partner_held_out=removed)
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
@@ -100,7 +105,7 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     index = {label: i for i, label in enumerate(labels)}
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
-        splits["train"].partners.extend(partners[same(text)] for text in splits["train"].texts)
+        splits["train"].partners.extend(partners[without_white_space(text)] for text in splits["train"].texts)
     return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
 
 
@@ -123,11 +128,11 @@ def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]
     kept: dict[str, str] = {}
     contradicting = set()
     for text, label in zip(rows.texts, rows.labels, strict=True):
-        key = same(text)
+        key = without_white_space(text)
         kept[key] = min(text, kept.get(key, text))
         if found.setdefault(key, label) != label:
             contradicting.add(key)
-    untrusted = sum(same(text) in contradicting for text in rows.texts) if contradicting else 0
+    untrusted = sum(without_white_space(text) in contradicting for text in rows.texts) if contradicting else 0
     repeated = len(rows.texts) - untrusted - (len(found) - len(contradicting))
     sifted[role] = Sifted(len(rows.texts), repeated, untrusted)
     notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
@@ -142,12 +147,12 @@ def _partners(rows: Rows) -> dict[str, tuple[str, ...]]:
     """The positive and negative of each distinct text; of a text with several pairs the first in alphabetical order."""
     found: dict[str, tuple[str, ...]] = {}
     for text, partners in zip(rows.texts, rows.partners or [()] * len(rows.texts), strict=True):
-        key = same(text)
+        key = without_white_space(text)
         found[key] = min(partners, found.get(key, partners))
     return found
 
 
-def same(text: str) -> str:
+def without_white_space(text: str) -> str:
     """Equal for texts that only white space tells apart: to a tokenizer they are one text."""
     return " ".join(text.split())
 
@@ -155,8 +160,8 @@ def same(text: str) -> str:
 def _keep_apart(
     texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str], sifted: dict[str, Sifted]
 ) -> None:
-    there = {same(other) for other in others}
-    shared = [text for text in texts if same(text) in there]
+    there = {without_white_space(other) for other in others}
+    shared = [text for text in texts if without_white_space(text) in there]
     for text in shared:
         del texts[text]
     if shared:

@@ -24,7 +24,7 @@ ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters
 def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     if encoder.model.startswith("scratch:"):
         texts = chain(splits.train.texts, *splits.train.partners)
-        return train(texts, locate.scratch_sizes(encoder)["vocabulary"])
+        return train_tokenizer(texts, locate.scratch_sizes(encoder)["vocabulary"])
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = read_tokenizer(encoder.model, locate.model_folder(encoder.model))
@@ -60,7 +60,7 @@ def tokenizer_digest(encoder: Encoder) -> str:
     return locate.files_digest(locate.model_folder(encoder.model), ("config.json", *locate.TOKENIZER_FILES))
 
 
-def train(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
     """A lower-case WordPiece tokenizer in BERT's manner, the same for the same texts.
 
     The library's trainer numbers pieces in the order of a hash map, and breaks ties by these numbers, so two runs give

@@ -65,7 +65,7 @@ class Tokens:
         return self.tokenizer.parent
 
 
-def prepare(data: Data, encoder: Encoder, home: Path) -> Path:
+def prepare_tokens(data: Data, encoder: Encoder, home: Path) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
     folder = cache.place_of("tokens", token_key(data, encoder), home)
     return cache.make_once(folder, lambda unfinished: _tokenise(data, encoder, unfinished))
@@ -115,10 +115,10 @@ def _tokenise(data: Data, encoder: Encoder, folder: Path) -> None:
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
         )
-    wordless = {name: write(folder, name, split, fast, data.max_length) for name, split in splits.named().items()}
+    wordless = {name: write_split(folder, name, split, fast, data.max_length) for name, split in splits.named().items()}
     for number, partner in enumerate(data.partners()):
         others = Split([partners[number] for partners in splits.train.partners], splits.train.labels)
-        write(folder, f"train.{partner}", others, fast, data.max_length)
+        write_split(folder, f"train.{partner}", others, fast, data.max_length)
     fast.save_pretrained(folder / "tokenizer")
     meta = {
         "labels": splits.labels,
@@ -142,7 +142,7 @@ def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
-def write(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
+def write_split(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
     """Leaves the tokens of a split, and gives the number of texts without any of their own."""
     ids, offsets = _tokenised(fast, split.texts, max_length)
     _save(folder, name, split, ids, offsets)

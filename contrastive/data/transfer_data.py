@@ -114,10 +114,12 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         np.save(folder / "scores.npy", np.array(scores, np.float64))
     wordless = {}
     for name, split in sides.items():
-        wordless[name] = tokens.write(folder, name, split, fast, meta["max_length"])
+        wordless[name] = tokens.write_split(folder, name, split, fast, meta["max_length"])
         if transfer.other is not None:
             others = Split([other for (other,) in split.partners], split.labels)
-            wordless[f"{name}.{OTHER}"] = tokens.write(folder, f"{name}.{OTHER}", others, fast, meta["max_length"])
+            wordless[f"{name}.{OTHER}"] = tokens.write_split(
+                folder, f"{name}.{OTHER}", others, fast, meta["max_length"]
+            )
     made = {
         "sides": list(sides),
         "partners": [] if transfer.other is None else [OTHER],
@@ -152,7 +154,7 @@ def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
     """Each pair as one text, and in `pairs` what it stands for: of pairs that are the same, the first in order."""
     texts = []
     for text, (other,) in zip(rows.texts, rows.partners, strict=True):
-        key = json.dumps([splits.same(text), splits.same(other)], ensure_ascii=False)
+        key = json.dumps([splits.without_white_space(text), splits.without_white_space(other)], ensure_ascii=False)
         pairs[key] = min((text, other), pairs.get(key, (text, other)))
         texts.append(key)
     return replace(rows, texts=texts, partners=[])
@@ -188,7 +190,7 @@ def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str
     return {"test": test}, [float(rows.labels[i]) for i in chosen], subsets
 
 
-def check(transfer: Transfer, classes: tuple[str, ...]) -> None:
+def check_classes(transfer: Transfer, classes: tuple[str, ...]) -> None:
     """That what the data is known for can be computed of these classes."""
     if transfer.known_for() == "f1" and len(classes) != 2:
         raise UserError(f"evaluation.transfer {transfer.name}: f1 is that of one class of two, and there are "

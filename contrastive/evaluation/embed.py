@@ -15,9 +15,9 @@ from contrastive.config.speed import USUAL, Speed
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import Further
-from contrastive.evaluation.needs import Wanted, held, place
+from contrastive.evaluation.needs import Wanted, arrays_in, transfer_prefix
 from contrastive.models import model as models
-from contrastive.models.model import Model, Prediction
+from contrastive.models.model import Model, ModelOutput
 from contrastive.views.batches import LOOKED_AT, Batch, by_length, collate
 
 DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
@@ -40,13 +40,13 @@ class Embedder:
         """The embeddings, under the name "", and others of the same texts; and the logits, if there is a head."""
         parts = by_length(texts.lengths)
         back = np.argsort(np.concatenate(parts), kind="stable")
-        seen: list[Prediction] = [
+        seen: list[ModelOutput] = [
             self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
         ]
-        found = {"": joined([batch.embedding for batch in seen])[back]}
-        found |= {other: joined([batch.others[other] for batch in seen])[back] for other in others}
+        found = {"": concatenated([batch.embedding for batch in seen])[back]}
+        found |= {other: concatenated([batch.others[other] for batch in seen])[back] for other in others}
         logits = [batch.logits for batch in seen if batch.logits is not None]
-        return found, joined(logits)[back] if logits else None
+        return found, concatenated(logits)[back] if logits else None
 
     def twice(self, texts: TokenSplit) -> Any:
         """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
@@ -54,14 +54,14 @@ class Embedder:
         with seeded(self.seed):
             parts = [chosen[begin : begin + LOOKED_AT] for begin in range(0, len(chosen), LOOKED_AT)]
             pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
-        return joined(pairs)
+        return concatenated(pairs)
 
 
 def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, prepared: Path) -> None:
     """Add to a folder's files what is wanted and not there. Without a folder only compute: where weights are split,
     every process must."""
     path = folder / "embeddings.npz" if folder is not None else None
-    there = held(path) if path is not None else set()
+    there = arrays_in(path) if path is not None else set()
     embeddings: Arrays = {}
     predictions: Arrays = {}
     for split in wanted.splits:
@@ -72,13 +72,13 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
         if others or split not in there:
             found, logits = embedder.vectors(texts, others)
             given = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
-            embeddings |= named(split, found) | given
+            embeddings |= with_prefix(split, found) | given
             if logits is not None:
                 predictions |= {f"{split}.logits": logits} | given
         if wanted.twice and f"{split}.twice" not in there:
             embeddings[f"{split}.twice"] = embedder.twice(texts)
     for transfer, digest in wanted.transfer:
-        name = place(transfer, digest)
+        name = transfer_prefix(transfer, digest)
         others = tuple(other for other in wanted.others if f"{name}.test/{other}" not in there)
         if others or f"{name}.test" not in there:
             embeddings |= embed_further(
@@ -88,7 +88,7 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
                 others,
             )
     if folder is not None:
-        places = {place(transfer, digest) for transfer, digest in wanted.transfer}
+        places = {transfer_prefix(transfer, digest) for transfer, digest in wanted.transfer}
         add(folder / "embeddings.npz", embeddings, places)
         add(folder / "predictions.npz", predictions, places)
 
@@ -96,18 +96,18 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
 def embed_further(embedder: Embedder, name: str, data: Further, others: tuple[str, ...]) -> Arrays:
     found: Arrays = {}
     for side, texts in data.sides.items():
-        found |= named(f"{name}.{side}", embedder.vectors(texts, others)[0])
+        found |= with_prefix(f"{name}.{side}", embedder.vectors(texts, others)[0])
         for partner in texts.partners:
-            found |= named(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
+            found |= with_prefix(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
         found |= {f"{name}.{side}.{known}": values for known, values in data.truth(side).items()}
     return found
 
 
-def named(name: str, found: Arrays) -> Arrays:
+def with_prefix(name: str, found: Arrays) -> Arrays:
     return {f"{name}/{other}" if other else name: array for other, array in found.items()}
 
 
-def joined(parts: list[torch.Tensor]) -> Any:
+def concatenated(parts: list[torch.Tensor]) -> Any:
     return torch.cat([part.float().cpu() for part in parts]).numpy()
 
 
@@ -138,7 +138,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def restore(cell: Cell, folder: Path, tokens: Tokens, speed: Speed = USUAL) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
-    model = models.build(cell, tokens, speed)
+    model = models.build_model(cell, tokens, speed)
     unexpected = model.load_state_dict(
         load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
     ).unexpected_keys

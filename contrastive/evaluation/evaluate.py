@@ -19,14 +19,14 @@ from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.metrics.types import Inputs, Score
-from contrastive.evaluation.picture import picture
+from contrastive.evaluation.picture import make_picture
 from contrastive.runs import store
 
 Arrays: TypeAlias = Mapping[str, Any]  # read from their file when they are asked for
 Change: TypeAlias = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n k"]]
 
 
-def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
+def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
     """Scores and picture of a run folder, left in another; the number of threads changes no bit of them."""
     with (
         parallel.threads(threads),
@@ -35,8 +35,8 @@ def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int =
     ):
         notes: dict[str, str] = {}
         with about(folder.name):
-            scores = dict(measured(embeddings, predictions, evaluation, notes))
-        write_arrays(into / "picture.npz", picture(embeddings, evaluation))
+            scores = dict(scored(embeddings, predictions, evaluation, notes))
+        write_arrays(into / "picture.npz", make_picture(embeddings, evaluation))
         each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
         ids = {f"{split}.ids": embeddings[f"{split}.ids"] for split in evaluation.splits}
     write_arrays(into / "examples.npz", each | ids)
@@ -46,7 +46,7 @@ def evaluate(folder: Path, evaluation: Evaluation, *, into: Path, threads: int =
     store.write_json(into / "scores.json", found | ({"notes": notes} if notes else {}))
 
 
-def measured(
+def scored(
     embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, notes: dict[str, str]
 ) -> Iterator[tuple[str, Score]]:
     """Name and score, row by row: first of the vectors that trained as they are. `notes` get what was left out: the
@@ -61,10 +61,10 @@ def measured(
             row = "".join(f"{part}/" for part in (other, how) if part)
             left_out: dict[str, str] = {}
             with about(row.rstrip("/")):
-                change = fitted(how, embeddings, other)
+                change = fitted_post(how, embeddings, other)
                 found = [
                     *of_splits(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
-                    *of_transfer(embeddings, evaluation, other, change),
+                    *scored_transfer(embeddings, evaluation, other, change),
                 ]
             notes |= {f"{row}{name}": why for name, why in left_out.items()}
             yield from ((f"{row}{name}", score) for name, score in found)
@@ -93,17 +93,19 @@ def of_splits(
             notes |= {f"{split}.{name}": why for name, why in left_out.items()}
 
 
-def of_transfer(embeddings: Arrays, evaluation: Evaluation, other: str, change: Change) -> Iterator[tuple[str, Score]]:
+def scored_transfer(
+    embeddings: Arrays, evaluation: Evaluation, other: str, change: Change
+) -> Iterator[tuple[str, Score]]:
     """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
     found: list[Score] = []
     for transfer in evaluation.transfer:
-        found += transfers.score(transfer, further(embeddings, transfer, other, change))
+        found += transfers.score(transfer, transfer_arrays(embeddings, transfer, other, change))
     if len(evaluation.transfer) > 1:
         found.append(transfers.mean(found))
     return ((score.name, score) for score in found)
 
 
-def further(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
+def transfer_arrays(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
     """The arrays of further data without their prefix; vectors as this row has them."""
     prefix = f"transfer.{transfer.name}@"
     held = next(name for name in embeddings if name.startswith(prefix))
@@ -121,11 +123,11 @@ def is_vectors(place: str) -> bool:
     return place in ("train", "test", "train.other", "test.other")
 
 
-def fitted(how: str, embeddings: Arrays, other: str) -> Change:
+def fitted_post(how: str, embeddings: Arrays, other: str) -> Change:
     """What post-processing does, learned from the training texts."""
     if not how:
         return lambda vectors: vectors
-    return post.fit(how, embeddings[array("train", other)])
+    return post.fit_post(how, embeddings[array("train", other)])
 
 
 def both(change: Change, twice: Float[np.ndarray, "m 2 d"]) -> Float[np.ndarray, "m 2 k"]:

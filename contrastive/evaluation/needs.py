@@ -22,9 +22,9 @@ class Wanted:
 
     def lacking(self, path: Path) -> bool:
         """Whether a file lacks something. A split without texts is never there, and training has some."""
-        there = held(path)
+        there = arrays_in(path)
         splits = [split for split in self.splits if split in there or split == "train"]
-        texts = [*splits, *(f"{place(*further)}.test" for further in self.transfer)]
+        texts = [*splits, *(f"{transfer_prefix(*further)}.test" for further in self.transfer)]
         arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
         return not arrays | {f"{split}.twice" for split in splits if self.twice} <= there
 
@@ -43,7 +43,7 @@ def embedded(evaluation: Evaluation) -> tuple[str, ...]:
     return (*train, "validation", "test")
 
 
-def place(transfer: Transfer, digest: str) -> str:
+def transfer_prefix(transfer: Transfer, digest: str) -> str:
     """Where embeddings.npz keeps the vectors of further data: another content has another place."""
     return f"transfer.{transfer.name}@{digest}"
 
@@ -60,7 +60,7 @@ def cell_of(folder: Path) -> Cell:
     return Cell.model_validate(store.read_json(folder / "config.json")["cell"])
 
 
-def held(path: Path) -> set[str]:
+def arrays_in(path: Path) -> set[str]:
     """Names of the arrays in a file of them; none where there is no such file."""
     if not path.exists():
         return set()

@@ -22,12 +22,12 @@ MANY = 10_000  # points from which the forces are interpolated on a grid
 NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
 
 
-def picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
+def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
     """Coordinates `x` of texts, with their labels and ids; none, and the reason, where there is nothing to see."""
     split = "test" if "test" in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
-    coordinates, reason = drawn(embeddings[split][chosen], evaluation.picture)
+    coordinates, reason = drawn_points(embeddings[split][chosen], evaluation.picture)
     if reason:
         chosen = chosen[:0]
     return {
@@ -39,7 +39,7 @@ def picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, 
     }
 
 
-def drawn(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
+def drawn_points(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
     """The coordinates, or none and why."""
     nothing = np.zeros((0, 2), np.float32)
     if reason := why_not(vectors, NAMES[kind]):
@@ -84,7 +84,7 @@ def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     from openTSNE.nearest_neighbors import PrecomputedNeighbors
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    neighbours = nearest(vectors, min(len(vectors) - 1, int(3 * perplexity)))
+    neighbours = nearest_points(vectors, min(len(vectors) - 1, int(3 * perplexity)))
     threads = parallel.count()
     affinities = affinity.PerplexityBasedNN(
         perplexity=perplexity, knn_index=PrecomputedNeighbors(*neighbours), n_jobs=threads
@@ -98,7 +98,7 @@ def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     return np.asarray(points, np.float32)
 
 
-def nearest(
+def nearest_points(
     vectors: Float[np.ndarray, "n d"], count: int
 ) -> tuple[Integer[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     """The nearest others of each point, and how far they are."""

@@ -10,7 +10,7 @@ from contrastive.runs import cache, fingerprint, store
 NAME = "TF-IDF + logistic regression"
 
 
-def cached(tokens: Path, home: Path) -> Path:
+def reference_file(tokens: Path, home: Path) -> Path:
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
     return cache.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code), home)
 
@@ -19,20 +19,20 @@ def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
     """Scores on each held-out split that is not empty, computed once for prepared data."""
 
     def make(folder: Path) -> None:
-        scores = measure(tokens)
+        scores = reference_scores(tokens)
         store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
 
-    cache.make_once(cached(tokens, home), make)
-    return known(tokens, home)
+    cache.make_once(reference_file(tokens, home), make)
+    return known_scores(tokens, home)
 
 
-def known(tokens: Path, home: Path) -> list[dict[str, Any]]:
+def known_scores(tokens: Path, home: Path) -> list[dict[str, Any]]:
     """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
-    folder = cached(tokens, home)
+    folder = reference_file(tokens, home)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 
-def measure(tokens: Path) -> dict[str, float]:
+def reference_scores(tokens: Path) -> dict[str, float]:
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -42,7 +42,7 @@ def measure(tokens: Path) -> dict[str, float]:
     characters = TfidfVectorizer(
         analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
     )  # Chinese has no spaces
-    texts, labels = read(tokens, "train")
+    texts, labels = read_texts(tokens, "train")
     known = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
     if not known:
         return {}
@@ -50,7 +50,7 @@ def measure(tokens: Path) -> dict[str, float]:
     model.fit(hstack([vectorizer.transform(texts) for vectorizer in known]), labels)
     scores = {}
     for split in ("validation", "test"):
-        held_out, truth = read(tokens, split)
+        held_out, truth = read_texts(tokens, split)
         if held_out:
             guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in known]))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
@@ -67,7 +67,7 @@ def learns(vectorizer: Any, texts: list[str]) -> bool:
     return True
 
 
-def read(tokens: Path, split: str) -> tuple[list[str], list[int]]:
+def read_texts(tokens: Path, split: str) -> tuple[list[str], list[int]]:
     path = tokens / f"texts.{split}.jsonl"
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]

@@ -63,7 +63,7 @@ def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     known, classes = np.unique(vectors["train.labels"], return_inverse=True)
     strength, unit = _strength(train, classes)
     everything = np.ones((1, len(train)), bool)
-    fitted = linear.fit(train, classes, everything, np.array([strength]), loss="logistic", scaled=False)
+    fitted = linear.fit_classifiers(train, classes, everything, np.array([strength]), loss="logistic", scaled=False)
     guesses, labels = known[fitted.predict(test, 0)], vectors["test.labels"]
     found = []
     for name in transfer.scores():
@@ -94,7 +94,7 @@ def _strength(train: Float[np.ndarray, "n k"], classes: Integer[np.ndarray, " n"
     for number, (_, rows) in enumerate(splitter.split(train, classes)):
         held_out[number, rows] = True
     members, strengths = np.tile(~held_out, (len(STRENGTHS), 1)), np.repeat(STRENGTHS, folds)
-    fitted = linear.fit(train, classes, members, strengths, loss="logistic", scaled=False)
+    fitted = linear.fit_classifiers(train, classes, members, strengths, loss="logistic", scaled=False)
     right = [
         np.mean(fitted.predict(train[~inside], problem) == classes[~inside]) for problem, inside in enumerate(members)
     ]

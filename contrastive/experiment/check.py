@@ -13,7 +13,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import UserError, brief_name
 from contrastive.experiment import schema
-from contrastive.experiment.messages import Finding, Place, explained, nearest, shown, unknown_in_cells
+from contrastive.experiment.messages import Finding, Place, explain_errors, nearest_name, shown_value, unknown_in_cells
 from contrastive.sources import deepspeed_file
 from contrastive.sources.locate import TRANSLATOR_FILES, check_block, check_width, model_folder
 
@@ -63,7 +63,9 @@ def _axis_values(place: Place, name: str, values: tuple[Any, ...]) -> Iterator[F
         yield place, "an empty axis; give it a value or leave it out"
     for position, value in enumerate(values):
         yield from _value((*place, position), name, value)
-    yield from (((*place, position), f"{shown(values[position])} is given twice") for position in _repeated(values))
+    yield from (
+        ((*place, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
+    )
 
 
 def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
         for text in _lookups(name, check_value(name, value)):
             yield place, text
     except ValidationError as error:
-        for where, message in explained(error, PARTS[SETTINGS[name]], {name: value}):
+        for where, message in explain_errors(error, PARTS[SETTINGS[name]], {name: value}):
             yield (*place, *where[1:]), message
 
 
@@ -84,14 +86,14 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
         return
     for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
         if source.startswith("hf:") and not PINNED.fullmatch(source):
-            yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown(source)}"
+            yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
         elif name == "translators":
             yield from _not_here(source)
     if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
-            yield f"no data of a package `{brief_name(package)}`" + nearest(package, packages)
+            yield f"no data of a package `{brief_name(package)}`" + nearest_name(package, packages)
 
 
 def _not_here(model: str) -> Iterator[str]:
@@ -107,7 +109,7 @@ def _unusable(sharding: str | None) -> Iterator[str]:
     """Why a file of DeepSpeed's cannot be used."""
     try:
         if sharding is not None and sharding.startswith(deepspeed_file.KIND):
-            deepspeed_file.settings(sharding)
+            deepspeed_file.file_settings(sharding)
     except UserError as error:
         yield str(error)
 
@@ -126,9 +128,9 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
     titles = [section.title for section in experiment.sections]
     for number in _repeated(titles):
         if titles[number] != PLACEHOLDERS["title"]:
-            yield ("sections", number, "title"), f"another section has the title {shown(titles[number])} too"
+            yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
     evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
-    there = evaluated(experiment.evaluation) if evaluation_is_sound else None
+    there = score_names_of(experiment.evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
         yield from _table(("sections", number), section, experiment.evaluation, there)
 
@@ -163,7 +165,7 @@ def _has_validation(experiment: Experiment) -> bool:
     return experiment.data.validation != 0 or "validation" in sections
 
 
-def evaluated(evaluation: Evaluation) -> list[str]:
+def score_names_of(evaluation: Evaluation) -> list[str]:
     """Names of the scores of the vectors that trained."""
     scores = [name for metric in evaluation.metrics for name in schema.score_names(metric)]
     there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
@@ -178,7 +180,7 @@ def _table(place: Place, section: Section, evaluation: Evaluation, there: list[s
     for side in ("rows", "columns"):
         name = getattr(table, side)
         if name is not None and name not in axes:
-            yield (*place, side), f"`{brief_name(name)}` is not an axis of this section" + nearest(name, axes)
+            yield (*place, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
     if table.columns is not None and table.columns == table.rows:
         yield (*place, "columns"), f"`{brief_name(table.columns)}` names the rows already"
     if there is None:
@@ -188,7 +190,7 @@ def _table(place: Place, section: Section, evaluation: Evaluation, there: list[s
     known = set(there) if len(table.values) > 1 else there
     for position, value in enumerate(table.values):
         if value not in known:
-            yield (*place, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest(value, there)
+            yield (*place, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest_name(value, there)
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[int]:

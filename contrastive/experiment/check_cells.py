@@ -12,7 +12,7 @@ from contrastive.config.cell import Encoder, Scratch, Training, misfit
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError
-from contrastive.experiment.messages import Finding, Place, listed
+from contrastive.experiment.messages import Finding, Place, comma_list
 from contrastive.sources import deepspeed_file, positions
 from contrastive.sources.locate import can_guess
 
@@ -39,7 +39,7 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
     yield (
         ("sections", number),
         f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells, before `exclude`, and at most "
-        f"{most} are taken; the most are here: {listed(parts)} values. Give fewer, or raise resources.most_cells",
+        f"{most} are taken; the most are here: {comma_list(parts)} values. Give fewer, or raise resources.most_cells",
     )
 
 

@@ -49,8 +49,10 @@ def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     for cell in islice(divisions.values(), MOST):
         about = f"data {names[cell.data]}: " if names[cell.data] else ""
         try:
-            counts = class_counts(cell.data, plan.token_key(cell))
-            warnings += [f"{about}{line}" for line in left_out(counts, plan.experiment.evaluation)] if counts else []
+            counts = noted_class_counts(cell.data, plan.token_key(cell))
+            warnings += (
+                [f"{about}{line}" for line in impossible_scores(counts, plan.experiment.evaluation)] if counts else []
+            )
         except UserError as error:
             unusable.append(f"{about}{error}")
     if unusable and len(unusable) == min(len(divisions), MOST):
@@ -58,7 +60,7 @@ def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     return [], [f"{line} (its cells will fail)" for line in unusable] + warnings
 
 
-def class_counts(data: Data, key: str) -> ClassCounts | None:
+def noted_class_counts(data: Data, key: str) -> ClassCounts | None:
     """As they were noted when the tokens were prepared, or of the files; None of a hub's data, which is not fetched."""
     prepared = place_of("tokens", key)
     if store.finished(prepared):
@@ -73,7 +75,7 @@ def _divided(data: Data, key: str) -> ClassCounts:
     return datasets.load_splits(data).class_counts()
 
 
-def left_out(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
+def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
     """The scores that the texts of a split cannot have, and why."""
     metrics = registry.metrics()
     comparing = [name for name in evaluation.metrics if metrics[name].facts.of_classes]

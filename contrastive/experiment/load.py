@@ -14,8 +14,8 @@ from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.experiment.check import PLACEHOLDERS, outside_cells, single_values
 from contrastive.experiment.check_cells import in_cells, too_many
-from contrastive.experiment.messages import MISSING, Finding, Place, explained, nearest, shown
-from contrastive.experiment.yaml_lines import LONGEST, Document, Problem, read_document
+from contrastive.experiment.messages import MISSING, Finding, Place, explain_errors, nearest_name, shown_value
+from contrastive.experiment.yaml_lines import LONGEST, Problem, YamlDocument, read_document
 
 MOST_SHOWN = 30  # mistakes of a file that a terminal is given
 
@@ -32,7 +32,7 @@ class ExperimentError(UserError):
         return "\n".join([*map(str, self.problems[:MOST_SHOWN]), *([f"and {rest} more"] if rest > 0 else [])])
 
 
-def load(path: Path | str) -> Resolved:
+def load_experiment(path: Path | str) -> Resolved:
     """The experiment of a file with its grid; ExperimentError with every mistake."""
     name = str(path)
     try:
@@ -60,16 +60,16 @@ def load(path: Path | str) -> Resolved:
 def _parsed(text: str, name: str) -> Resolved:
     """`ablate run` looks at a file before its flow does, in the same process: what the same text says is not found
     twice. What lies on the disk is looked at by each."""
-    return parse(text, name)
+    return parse_experiment(text, name)
 
 
-def parse(text: str, name: str = "experiment") -> Resolved:
+def parse_experiment(text: str, name: str = "experiment") -> Resolved:
     """The experiment that a text describes, with its grid; ExperimentError with every mistake."""
     document = read_document(text, name)
     if document.data is None and not document.problems:
         raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
     if not isinstance(document.data, dict):
-        got = f"expected settings (name: value), got {shown(document.data)}"
+        got = f"expected settings (name: value), got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
     experiment, findings = _experiment(document.data)
     findings += outside_cells(experiment, findings)
@@ -89,7 +89,7 @@ def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
             experiment = Experiment.model_validate(data, strict=True)
             return experiment, findings + list(single_values(experiment))
         except ValidationError as error:
-            found = list(explained(error, Experiment, data))
+            found = list(explain_errors(error, Experiment, data))
             findings += [item for item in found if attempt == 0 or not item[1].startswith(MISSING)]
             data = _mended(data, dict.fromkeys(_replaceable(place) for place, _ in found))
     raise AssertionError(f"no repair for {findings}")
@@ -126,7 +126,7 @@ def _mended(data: Any, places: Iterable[Place], holder: str = "") -> Any:
     return found
 
 
-def _problem(document: Document, name: str, place: Place, message: str) -> Problem:
+def _problem(document: YamlDocument, name: str, place: Place, message: str) -> Problem:
     setting = ".".join(brief_name(part) for part in place if isinstance(part, str))
     return Problem(name, document.line(place), f"{setting}: {message}" if setting else message)
 
@@ -134,4 +134,4 @@ def _problem(document: Document, name: str, place: Place, message: str) -> Probl
 def _files(path: Path) -> str:
     """The experiment files beside a path, for an error about it."""
     names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
-    return nearest(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")
+    return nearest_name(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

@@ -44,7 +44,7 @@ BOUNDS = {
 }
 
 
-def explained(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
+def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
     """pydantic's errors, for people; those of one place (the members of a union) as one."""
     found: dict[Place, list[Any]] = {}
     for item in error.errors():
@@ -55,13 +55,13 @@ def explained(error: ValidationError, model: type[BaseModel], data: Any) -> Iter
         field = _field(model, place)
         bounds = [item for item in items if item["type"] in BOUNDS]
         if len(items) > 1 and not bounds and field is not None and field.description:
-            yield place, f"expected {field.description}, got {shown(items[0]['input'])}"
+            yield place, f"expected {field.description}, got {shown_value(items[0]['input'])}"
         else:
             yield place, _message((bounds or items)[0], model, place, field)
 
 
 def _message(item: Any, model: type[BaseModel], place: Place, field: FieldInfo | None) -> str:
-    kind, got, context = item["type"], shown(item["input"]), item.get("ctx", {})
+    kind, got, context = item["type"], shown_value(item["input"]), item.get("ctx", {})
     name = str(place[-1]) if place else ""
     if kind == "extra_forbidden":
         return _unknown_setting(name, model, place)
@@ -70,7 +70,7 @@ def _message(item: Any, model: type[BaseModel], place: Place, field: FieldInfo |
     if kind == "value_error":
         return str(context["error"]) + _nearest_registered(name, item["input"])
     if kind == "literal_error":
-        return f"expected {context['expected']}, got {got}" + nearest(
+        return f"expected {context['expected']}, got {got}" + nearest_name(
             item["input"], re.findall("'(.*?)'", context["expected"])
         )
     if kind == "string_pattern_mismatch":
@@ -122,13 +122,13 @@ def _unknown_setting(name: str, model: type[BaseModel], place: Place) -> str:
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         home = "base" if parent is Section else SETTINGS[name]
         return f"there is no such setting here; did you mean `{home}: {{{name}: …}}`?"
-    return "there is no such setting" + nearest(name, names)
+    return "there is no such setting" + nearest_name(name, names)
 
 
 def unknown_in_cells(name: str) -> str:
     if name in ("seed", "seeds"):
         return "the seeds are those of the whole experiment: `seeds: [0, 1, 2]` at the top"
-    return "there is no such setting" + nearest(name, SETTINGS)
+    return "there is no such setting" + nearest_name(name, SETTINGS)
 
 
 def _nearest_registered(name: str, value: Any) -> str:
@@ -137,22 +137,22 @@ def _nearest_registered(name: str, value: Any) -> str:
     known = schema.names(name)
     used = value.split("+") if isinstance(value, str) else value or ()
     unknown = [part for part in used if part not in known]
-    return nearest(unknown[0], known, otherwise="") if unknown else ""
+    return nearest_name(unknown[0], known, otherwise="") if unknown else ""
 
 
-def nearest(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
+def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
     names, word = list(names), str(name)[:LONGEST_NAME]
     parts = [known for known in names if len(word) > 2 and word in known]
     near = difflib.get_close_matches(word, names, 1) or parts
     if near:
         return f"; did you mean `{brief_name(near[0])}`?"
-    return otherwise if otherwise is not None else f"; there are {listed(names)}" if names else "; it has none"
+    return otherwise if otherwise is not None else f"; there are {comma_list(names)}" if names else "; it has none"
 
 
-def listed(names: Sequence[str]) -> str:
+def comma_list(names: Sequence[str]) -> str:
     rest = len(names) - MOST_NAMES
     return ", ".join(map(brief_name, names[:MOST_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     return brief("nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str), LONGEST)

@@ -57,7 +57,7 @@ def _name_losses_and_views(objective: dict[str, Any]) -> None:
 
 def _usual_sums() -> list[str]:
     """Each loss alone, and after the cross-entropy where it does not contain that."""
-    losses = registry.losses()
+    losses = registry.loss_entries()
     supervised = next(name for name, line in losses.items() if line.facts.supervised)
     return [
         loss
@@ -71,7 +71,7 @@ def _scores() -> list[str]:
     return [f"{split}.{score}" for split in splits for metric in names("metrics") for score in score_names(metric)]
 
 
-def text() -> str:
+def schema_text() -> str:
     """What `configs/experiment.schema.json` holds."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 

@@ -78,7 +78,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """What a text says: dicts, tuples and scalars, with the node that each came from."""
 
     data: Any
@@ -99,7 +99,7 @@ class Document:
         return line
 
 
-def read_document(text: str, name: str) -> Document:
+def read_document(text: str, name: str) -> YamlDocument:
     """Read a text; its syntax errors and repeated keys are in `problems`."""
     try:
         node = _composed(text)
@@ -119,7 +119,7 @@ def read_document(text: str, name: str) -> Document:
         data = None if node is None else _plain_value(node, reading, 0)
     except RecursionError:
         return _unreadable(name, 1, "aliases (*) make this file endless; write the values out")
-    return Document(data, node, reading.problems)
+    return YamlDocument(data, node, reading.problems)
 
 
 TOO_LARGE = (
@@ -138,8 +138,8 @@ def _composed(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def _unreadable(name: str, line: int, message: str) -> Document:
-    return Document(None, None, [Problem(name, line, message)])
+def _unreadable(name: str, line: int, message: str) -> YamlDocument:
+    return YamlDocument(None, None, [Problem(name, line, message)])
 
 
 @dataclass

@@ -30,7 +30,7 @@ from contrastive.views.types import Encoded, Output, View
 
 
 @dataclass(frozen=True)
-class Prediction:
+class ModelOutput:
     embedding: Float[Tensor, "n d"]
     logits: Float[Tensor, "n c"] | None
     others: dict[str, Tensor]
@@ -95,7 +95,7 @@ class Model(nn.Module):
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 
     @torch.no_grad()
-    def predict(self, batch: Batch, others: Sequence[str] = ()) -> Prediction:
+    def predict(self, batch: Batch, others: Sequence[str] = ()) -> ModelOutput:
         """Embedding and logits of each text, without dropout, and other vectors of it; leaves the mode as it was."""
         training = self.training
         self.eval()
@@ -103,7 +103,7 @@ class Model(nn.Module):
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
         whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
-        prediction = Prediction(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
+        prediction = ModelOutput(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
         self.train(training)
         return prediction
 
@@ -159,7 +159,7 @@ def view_of(cell: Cell) -> Callable[..., View]:
     return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
 
 
-def build(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
+def build_model(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
     model = Model(cell, tokens)
     if speed.of(cell.training.sharding).kernels == "fast":
         onednn.quicken(model)

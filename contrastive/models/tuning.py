@@ -59,7 +59,7 @@ def default_targets(backbone: nn.Module) -> list[str]:
     raise UserError(f"name lora.targets: the linear modules of this encoder are {', '.join(sorted(names))}")
 
 
-def groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, Any]]:
+def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[dict[str, Any]]:
     """Optimizer groups: the head at its own rate, the top block at encoder_lr, and each block below × layer_decay.
 
     Biases and norms do not decay. `shown` marks the group whose rate stands for its kind in metrics.jsonl.

@@ -33,7 +33,7 @@ class Calibration(NamedTuple):
     evaluation: dict[str, float]  # key of an evaluation → seconds a text
 
 
-def place(cell: Cell, speed: Speed, device: str) -> Path:
+def calibration_file(cell: Cell, speed: Speed, device: str) -> Path:
     """Where the calibration of cells like this one is kept, on hardware like this."""
     machine = {"processor": provenance.processor(), "cores": os.cpu_count(), "device": device}
     kernels = speed.of(cell.training.sharding).kernels
@@ -41,7 +41,7 @@ def place(cell: Cell, speed: Speed, device: str) -> Path:
     return cache.place_of("calibration", f"{key}.json")
 
 
-def read(path: Path) -> Calibration | None:
+def read_calibration(path: Path) -> Calibration | None:
     """None where there is none, or an unreadable one."""
     try:
         found = store.read_json(path)
@@ -64,13 +64,15 @@ def calibrate(
     """Time a few steps of each encoder among the cells, in a process an environment, all at a time."""
     alike: dict[Path, list[Cell]] = {}
     for cell in cells:
-        alike.setdefault(place(cell, speed, device), []).append(cell)
+        alike.setdefault(calibration_file(cell, speed, device), []).append(cell)
     for path, those in alike.items():
-        before = read(path)
-        answers = measure(probes(those), evaluation, speed, environments[: len(those)])
+        before = read_calibration(path)
+        answers = time_probes(probes(those), evaluation, speed, environments[: len(those)])
         key, found = evaluation_key(evaluation), [answer["evaluation"] for answer in answers]
         seconds = float(np.median([each["seconds"] / each["texts"] for each in found]))
-        store.write_json(path, fit(answers) | {"evaluation": (before.evaluation if before else {}) | {key: seconds}})
+        store.write_json(
+            path, fit_rates(answers) | {"evaluation": (before.evaluation if before else {}) | {key: seconds}}
+        )
     return list(alike)
 
 
@@ -89,7 +91,7 @@ def smaller(cell: Cell, share: int) -> Cell:
     return cell.model_copy(update={"training": cell.training.model_copy(update=how)})
 
 
-def measure(
+def time_probes(
     cells: Sequence[Cell], evaluation: Evaluation, speed: Speed, environments: Sequence[dict[str, str]]
 ) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as place:
@@ -136,7 +138,7 @@ def together(started: Sequence[subprocess.Popen[str]]) -> list[str]:
     return [process.communicate()[1] for process in started]
 
 
-def fit(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def fit_rates(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The seconds that explain best what was seen, each relative to itself; none is below 0."""
     from scipy.optimize import nnls
 

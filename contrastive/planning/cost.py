@@ -116,7 +116,7 @@ class Batches(NamedTuple):
     length: int  # of its texts
 
 
-def batches(lengths: npt.NDArray[np.integer], size: int, bucket: int, budget: int | None = None) -> Batches:
+def predicted_batches(lengths: npt.NDArray[np.integer], size: int, bucket: int, budget: int | None = None) -> Batches:
     """As contrastive/views/batches.py makes them, but for which texts meet."""
     drawn = lengths[np.random.default_rng(0).permutation(len(lengths))]
     groups = np.split(drawn, range(size * bucket, len(drawn), size * bucket))
@@ -146,7 +146,7 @@ class Texts(NamedTuple):
     known: bool
 
 
-def texts(cell: Cell) -> Texts:
+def lengths_of_texts(cell: Cell) -> Texts:
     """From the prepared tokens; before there are any, every text is taken for as long as it may be."""
     from contrastive.data import tokens
 
@@ -216,7 +216,7 @@ def common(cell: Cell, made: Batches) -> float:
     return cell.training.epochs * cut(cell) * passes(cell)[0] * block
 
 
-def prefix(cell: Cell, known: Texts, split: str) -> float:
+def store_work(cell: Cell, known: Texts, split: str) -> float:
     """GFLOP of the frozen blocks over a split, once for all cells that read them from a store."""
     return cut(cell) * gflop(sizes(cell.encoder), known.splits[split])
 
@@ -264,7 +264,7 @@ class Memory(NamedTuple):
     batch: int
 
 
-def memory(cell: Cell, made: Batches) -> Memory:
+def memory_of_cell(cell: Cell, made: Batches) -> Memory:
     size, tune = sizes(cell.encoder), cell.encoder.tune
     copies = 1 + len({"slow", "twin"} & set(cell.objective.line_of_view().tools))
     everything = copies * (size.of_words() + size.blocks * size.of_block())

@@ -59,7 +59,7 @@ class Fit:
         self._sizes: dict[Hashable, float] = {}
         self._memories: dict[Hashable, tuple[int, int]] = {}
         self._paths: dict[Hashable, Path] = {}
-        self.finished = list(finished(latest))
+        self.finished = list(finished_cells(latest))
         self.ratios: dict[Hashable, float] = {}
         self.memory_ratios: dict[Hashable, float] = {}
         times: dict[Hashable, list[float]] = {}
@@ -102,7 +102,7 @@ class Fit:
     def prefix_seconds(self, cell: Cell, split: str) -> float:
         """Of what a store keeps of a split: once for all cells that read it."""
         rate = (self._ratio(cell) or 1.0) * self.calibration(cell).rates.forward
-        return rate * cost.prefix(cell, self.texts(cell), split)
+        return rate * cost.store_work(cell, self.texts(cell), split)
 
     def evaluation_seconds(self, cell: Cell) -> float | None:
         rate = self._evaluation_rate
@@ -126,7 +126,7 @@ class Fit:
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
         if (key := work_amounts(cell)) not in self._memories:
-            known, found = self.calibration(cell), cost.memory(cell, self.batches(cell))
+            known, found = self.calibration(cell), cost.memory_of_cell(cell, self.batches(cell))
             own = found.own - found.batch + int(known.batch * found.batch)
             self._memories[key] = known.base + found.shared, own
         return self._memories[key]
@@ -147,20 +147,20 @@ class Fit:
     def calibration(self, cell: Cell) -> Calibration:
         path = self._path(cell)
         if path not in self._calibrations:
-            self._calibrations[path] = calibration.read(path)
+            self._calibrations[path] = calibration.read_calibration(path)
         return self._calibrations[path] or NOMINAL
 
     def texts(self, cell: Cell) -> cost.Texts:
         key = token_settings(cell.data, cell.encoder)
         if key not in self._texts:
-            self._texts[key] = cost.texts(cell)
+            self._texts[key] = cost.lengths_of_texts(cell)
         return self._texts[key]
 
     def batches(self, cell: Cell) -> cost.Batches:
         if (key := batch_settings(cell)) not in self._batches:
             training = cell.training
             filled = training.batch_size, training.bucket, training.token_budget
-            self._batches[key] = cost.batches(self.texts(cell).splits["train"], *filled)
+            self._batches[key] = cost.predicted_batches(self.texts(cell).splits["train"], *filled)
         return self._batches[key]
 
     def _ratio(self, cell: Cell) -> float | None:
@@ -180,7 +180,7 @@ class Fit:
     def _path(self, cell: Cell) -> Path:
         key = (*calibration_settings(cell).values(), cell.training.sharding)
         if key not in self._paths:
-            self._paths[key] = calibration.place(cell, self.speed, self.device)
+            self._paths[key] = calibration.calibration_file(cell, self.speed, self.device)
         return self._paths[key]
 
     @cached_property
@@ -206,7 +206,7 @@ def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:
     return max(1, sum(len(texts.splits[split]) for split in evaluation.splits))
 
 
-def finished(latest: int) -> Iterator[Seen]:
+def finished_cells(latest: int) -> Iterator[Seen]:
     """The cells that finished last; a folder that cannot be read tells nothing."""
     runs = store.home() / "runs"
     done = sorted(runs.glob("*/DONE"), key=lambda path: path.stat().st_mtime_ns) if runs.is_dir() else []
@@ -237,7 +237,7 @@ def _evaluation_of(folder: Path) -> tuple[str, float | None]:
     return store.read_json(folder / "scores.json")["key"], attempts[-1]["ended"] - attempts[-1]["began"]
 
 
-def seconds(cells: Iterable[Cell], fit: Fit | None = None) -> float | None:
+def total_seconds(cells: Iterable[Cell], fit: Fit | None = None) -> float | None:
     """Expected seconds of all cells one after another; None when one of them is like none that has finished, and
     nothing was calibrated."""
     fit = fit or Fit()

@@ -24,7 +24,7 @@ def groups(cells: Iterable[Cell], fit: Fit, slots: int, room: int | None) -> lis
         found.setdefault(shared(cell, fit), []).append(cell)
     together = sum(len(group) for group in found.values() if len(group) > 1)
     most = fit.speed.together or min(AT_MOST, max(1, together // slots))
-    parts = [part for group in found.values() for part in split(group, min(most, holds(group, fit, room)))]
+    parts = [part for group in found.values() for part in equal_parts(group, min(most, holds(group, fit, room)))]
     return ordered(parts, fit)
 
 
@@ -44,7 +44,7 @@ def holds(group: list[Cell], fit: Fit, room: int | None) -> int:
     return max(1, int((room - fit.shared(group[0])) // max(1, largest)))
 
 
-def split(cells: list[Cell], most: int) -> list[list[Cell]]:
+def equal_parts(cells: list[Cell], most: int) -> list[list[Cell]]:
     """Parts of nearly the same size."""
     count = math.ceil(len(cells) / most)
     return [cells[len(cells) * part // count : len(cells) * (part + 1) // count] for part in range(count)]
@@ -54,7 +54,7 @@ def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
     """By what those of their data and encoder take together, then by what they take; of what nothing is known first."""
     families: dict[Hashable, list[tuple[float, list[Cell]]]] = {}
     for part in parts:
-        longest = sum(seconds(cell, len(part), fit) for cell in part)
+        longest = sum(rank_seconds(cell, len(part), fit) for cell in part)
         families.setdefault((part[0].data, part[0].encoder.model), []).append((longest, part))
 
     def amount(timed: tuple[float, list[Cell]]) -> float:
@@ -64,7 +64,7 @@ def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
     return [part for family in found for _, part in sorted(family, key=amount, reverse=True)]
 
 
-def seconds(cell: Cell, together: int, fit: Fit) -> float:
+def rank_seconds(cell: Cell, together: int, fit: Fit) -> float:
     """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
     known = fit.seconds(cell, together)
     return UNKNOWN + fit.size(cell, stored=False) if known is None else known

@@ -61,7 +61,7 @@ def main() -> None:
         "memory": [each["memory"] for each in probed],
     }
     if asked["evaluation"] is not None:
-        found["evaluation"] = evaluated(cells[0], Evaluation.model_validate(asked["evaluation"]))
+        found["evaluation"] = seconds_of_evaluation(cells[0], Evaluation.model_validate(asked["evaluation"]))
     store.write_json(answer, found)
 
 
@@ -83,13 +83,13 @@ def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
             if len(times) > 3 and times[-1] - times[0] > PATIENCE:
                 break
         steps.close()
-    made = [batches([lengths[batch] for batch in step]) for _, step in batching.steps(cell, tokens)][: len(times)]
+    made = [probe_batches([lengths[batch] for batch in step]) for _, step in batching.steps(cell, tokens)][: len(times)]
     pairs = zip(made, times[:-1], times[1:], strict=False)  # of the last step it is not told when it ended
     seen = [[list(cost.training_work(cell, one, looks=0.0)), end - start] for one, start, end in pairs]
     return {
         "seen": seen[1:],  # the first looks at each term's gradient
         "cell": times[0] - began,
-        "memory": {"peak": peak.bytes, **cost.memory(cell, max(made, key=lambda one: one.longest))._asdict()},
+        "memory": {"peak": peak.bytes, **cost.memory_of_cell(cell, max(made, key=lambda one: one.longest))._asdict()},
     }
 
 
@@ -98,7 +98,7 @@ def looked(cell: Cell, speed: Speed) -> tuple[list[float], float]:
     tokens = token_store.open(prepare_tokens(cell))
     torch.set_num_threads(cell.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model, texts = models.build(cell, tokens, speed).to(device), tokens.splits["test"]
+    model, texts = models.build_model(cell, tokens, speed).to(device), tokens.splits["test"]
     rows = np.sort(np.random.default_rng(0).permutation(len(texts))[:EMBEDDED])
     embedder, size = Embedder(lambda look: look(model), tokens, device, cell.seed), cost.sizes(cell.encoder)
     embedder.vectors(chosen(texts, rows[: cost.EMBEDDED]), ())  # the first time takes longer
@@ -119,7 +119,7 @@ def chosen(split: TokenSplit, rows: np.ndarray) -> TokenSplit:
     )
 
 
-def batches(lengths: list[np.ndarray]) -> cost.Batches:
+def probe_batches(lengths: list[np.ndarray]) -> cost.Batches:
     """What one step encodes."""
     sizes = [(int(batch.max()), len(batch)) for batch in lengths]
     longest, count = max(sizes)
@@ -128,7 +128,7 @@ def batches(lengths: list[np.ndarray]) -> cost.Batches:
     )
 
 
-def evaluated(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
+def seconds_of_evaluation(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
     """Seconds of measuring made-up vectors of the texts' own classes, further data left out."""
     tokens, here = token_store.open(prepare_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
@@ -138,7 +138,7 @@ def evaluated(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
         np.savez(folder / "embeddings.npz", **arrays)
         np.savez(folder / "predictions.npz")
         began = time.perf_counter()
-        evaluate.evaluate(folder, here, into=folder, threads=worker_threads())
+        evaluate.evaluate_folder(folder, here, into=folder, threads=worker_threads())
         return {"texts": texts, "seconds": time.perf_counter() - began}
 
 

@@ -27,7 +27,7 @@ def as_embedded(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
     return cell.model_copy(update={"training": exact}), speed.model_copy(update={"reuse": "full"})
 
 
-def stores(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[tuple[Cell, Speed, str]]:
+def stores_read(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[tuple[Cell, Speed, str]]:
     """What a cell reads, in training and to embed these splits."""
     if trains_from_store(cell, speed):
         yield cell, speed, "train"

@@ -29,7 +29,7 @@ SPARE = 0.5  # of the free disk: a store that wants more is not made
 WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
-def to_train(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
+def with_frozen_part(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
     """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
     not there."""
     return _with(tokens, ("train",), cell, speed) if frozen_readers.trains_from_store(cell, speed) else tokens
@@ -53,7 +53,7 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
     if not len(split):
         return None
     folder = store_folder(tokens.folder.name, cell, speed) / name
-    if not store.finished(folder) and not room(split, cell.encoder, speed):
+    if not store.finished(folder) and not has_room(split, cell.encoder, speed):
         return None
     return cache.make_once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
 
@@ -72,12 +72,12 @@ def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
     return cache.place_of("prefix", key)
 
 
-def room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
+def has_room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
     store.home().mkdir(parents=True, exist_ok=True)
-    return size(split, encoder, speed) < SPARE * shutil.disk_usage(store.home()).free
+    return bytes_of_store(split, encoder, speed) < SPARE * shutil.disk_usage(store.home()).free
 
 
-def size(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
+def bytes_of_store(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
     """In bytes, with the texts that belong to those of the split."""
     tokens = sum(len(texts.ids) for texts in (split, *split.partners))
     return tokens * locate.shape(encoder)[1] * WIDTH[speed.reuse].itemsize

@@ -25,6 +25,6 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
                 store.remove(rest)
             unfinished.mkdir(parents=True)
             make(unfinished)
-            store.mark(unfinished, "DONE")
+            store.mark_finished(unfinished, "DONE")
             os.replace(unfinished, folder)
     return folder

@@ -61,11 +61,11 @@ class Attempt:
             store.forget(self.run, marker)
             (self.run / "FAILED.json").unlink(missing_ok=True)
             if marker == "TRAINED":
-                store.mark(self.folder, marker)  # from here on, `_complete` ends what a kill interrupts
+                store.mark_finished(self.folder, marker)  # from here on, `_complete` ends what a kill interrupts
                 _complete(self.run)
             else:
                 _move(self.folder, self.run)
-                store.mark(self.run, marker)
+                store.mark_finished(self.run, marker)
         for attempt in (self.run / "attempts").glob("*/resume"):
             shutil.rmtree(attempt, ignore_errors=True)
 
@@ -171,7 +171,7 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
         time.sleep(min(1.0, LEASE / BEATS))
 
 
-def held(run: Path) -> bool:
+def is_held(run: Path) -> bool:
     """Whether somebody works on a cell, as far as one look tells: by the clock of the store, which may jump.
 
     Good enough to say so to people; who wants to take a claim over has to wait.
@@ -190,7 +190,7 @@ def set_back(run: Path) -> str:
     with store.locked(run / ".claim"):
         wrong = {marker: store.damage(run, marker, thorough=True) for marker in ("DONE", "TRAINED")}
         found = [marker for marker, why in wrong.items() if why and os.path.lexists(run / marker)]
-        if not found or held(run):
+        if not found or is_held(run):
             return ""
         for marker in found:
             store.remove(run / marker)

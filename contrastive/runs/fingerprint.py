@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from contrastive.config.base import Settings
-from contrastive.config.registry import entries, module_file, parse
+from contrastive.config.registry import entries, module_file, syntax_tree
 
 # Rooms and modules that describe, name or store a result but do not compute it.
 DESCRIPTIVE_ROOMS = ("contrastive.config.", "contrastive.cells.", "contrastive.runs.")
@@ -85,7 +85,7 @@ def module_digest(module: str, *, registry: bool = False) -> str:
 
     Of a registry, imports and dict literals are left out: its lines count one by one.
     """
-    tree = ast.parse(ast.unparse(parse(module)))
+    tree = ast.parse(ast.unparse(syntax_tree(module)))
     if registry:
         tree.body = [node for node in tree.body if not _is_line_of_registry(node)]
     for node in ast.walk(tree):
@@ -109,7 +109,7 @@ def _is_line_of_registry(node: ast.stmt) -> bool:
 def imports(module: str) -> tuple[str, ...]:
     """Modules that a module imports anywhere in its source, lazily inside functions too."""
     found: list[str] = []
-    for node in ast.walk(parse(module)):
+    for node in ast.walk(syntax_tree(module)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -15,17 +15,17 @@ from contrastive.config.registry import PACKAGE_ROOT
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "scikit-learn")
 
 
-def describe(device: str) -> dict[str, Any]:
+def describe_run(device: str) -> dict[str, Any]:
     return {
         "commit": commit(),
-        "packages": packages(),
+        "packages": package_versions(),
         "hardware": hardware(device),
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
 
 
 @cache
-def packages() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 

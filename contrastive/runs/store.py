@@ -142,7 +142,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def mark(folder: Path, marker: str) -> None:
+def mark_finished(folder: Path, marker: str) -> None:
     """Declare a stage finished: write the digest of all files that it covers."""
     files = {}
     for path in sorted(covered(folder, marker)):

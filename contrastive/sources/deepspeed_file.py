@@ -34,11 +34,11 @@ RECIPE = {
 }
 
 
-def named(training: Training) -> bool:
+def names_file(training: Training) -> bool:
     return training.sharding is not None and training.sharding.startswith(KIND)
 
 
-def settings(sharding: str) -> dict[str, Any]:
+def file_settings(sharding: str) -> dict[str, Any]:
     """What a JSON file says, without what it leaves to others (`auto`); UserError where it is not to be used."""
     try:
         path = paths.given(sharding.removeprefix(KIND)).absolute()
@@ -74,7 +74,7 @@ def _said(value: Any) -> Any:
 
 def sharding_digest(sharding: str) -> str:
     """What the file says, wherever it lies and however it is laid out."""
-    return KIND + fingerprint.key("deepspeed", **settings(sharding))
+    return KIND + fingerprint.key("deepspeed", **file_settings(sharding))
 
 
 def splits_weights(training: Training) -> bool:
@@ -99,10 +99,10 @@ def unshareable(objective: Objective, training: Training) -> str:
 def splitting(training: Training) -> Splitting:
     """How processes split the training state."""
     assert training.sharding is not None, "nothing is split"
-    if not named(training):
+    if not names_file(training):
         return "fsdp"
     stages: dict[int, Splitting] = {1: "zero1", 2: "zero2", 3: "zero3"}
-    return stages[settings(training.sharding)["zero_optimization"]["stage"]]
+    return stages[file_settings(training.sharding)["zero_optimization"]["stage"]]
 
 
 def _instead(ways: Sequence[Splitting]) -> str:

@@ -163,7 +163,7 @@ def shape(encoder: Encoder) -> tuple[int, int]:
     if encoder.model.startswith("scratch:"):
         sizes = scratch_sizes(encoder)
         return sizes["layers"], sizes["hidden"]
-    config = configuration(encoder)
+    config = encoder_configuration(encoder)
     try:
         return int(config["num_hidden_layers"]), int(config["hidden_size"])
     except (KeyError, TypeError, ValueError):
@@ -174,10 +174,12 @@ def shape(encoder: Encoder) -> tuple[int, int]:
 
 def has_convolution(encoder: Encoder) -> bool:
     """Whether a convolution follows the first block, as in DeBERTa-v2's largest ones."""
-    return not encoder.model.startswith("scratch:") and int(configuration(encoder).get("conv_kernel_size", 0)) > 0
+    return (
+        not encoder.model.startswith("scratch:") and int(encoder_configuration(encoder).get("conv_kernel_size", 0)) > 0
+    )
 
 
-def configuration(encoder: Encoder) -> dict[str, Any]:
+def encoder_configuration(encoder: Encoder) -> dict[str, Any]:
     return read_model_json(encoder.model, model_folder(encoder.model) / "config.json")
 
 

@@ -24,13 +24,13 @@ def longest(model: str) -> int | None:
     if folder is None:
         return None
     config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
-    known = [positions(config), whole(tokenizer.get("model_max_length"))]
+    known = [positions(config), whole_number(tokenizer.get("model_max_length"))]
     return min((number for number in known if number is not None and number < UNLIMITED), default=None)
 
 
 def positions(config: dict[str, Any]) -> int | None:
     """Those that the weights have; None of an architecture that knows distances alone, or that is not known here."""
-    count, kind = whole(config.get("max_position_embeddings")), config.get("model_type")
+    count, kind = whole_number(config.get("max_position_embeddings")), config.get("model_type")
     if kind in ("deberta", "deberta-v2"):
         return count if config.get("position_biased_input", True) else None
     if count is None or kind not in FROM_PADDING or config.get("position_embedding_type", "absolute") != "absolute":
@@ -41,12 +41,12 @@ def positions(config: dict[str, Any]) -> int | None:
 
 def folder_here(model: str) -> Path | None:
     try:
-        return cached(model) if model.startswith("hf:") else locate.model_folder(model)
+        return cached_snapshot(model) if model.startswith("hf:") else locate.model_folder(model)
     except UserError:  # said where the model is looked up
         return None
 
 
-def cached(model: str) -> Path | None:
+def cached_snapshot(model: str) -> Path | None:
     """The folder of a hub's model in the local cache."""
     from huggingface_hub import try_to_load_from_cache
 
@@ -63,6 +63,6 @@ def json_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def whole(number: Any) -> int | None:
+def whole_number(number: Any) -> int | None:
     """Of a tokenizer without a limit a float, such as 1e30."""
     return int(number) if isinstance(number, int | float) and number > 0 else None

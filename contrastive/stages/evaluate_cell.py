@@ -25,7 +25,7 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     with claim.attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
         if work is not None:
             torch.set_num_threads(1)
-            evaluate.evaluate(folder, evaluation, into=work.folder, threads=worker_threads())
+            evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=worker_threads())
             work.publish("DONE")
 
 

@@ -72,7 +72,7 @@ def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | N
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     prepared = prepare_tokens(cell)
     wanted = prepare_evaluation(cell, request.evaluation, prepared)
-    tokens = frozen_store.to_train(token_store.open(prepared), cell, request.speed)
+    tokens = frozen_store.with_frozen_part(token_store.open(prepared), cell, request.speed)
     passes = Passes(sharing=request.speed.reuse != "none")
     here = TrainingHere(request, training, folder, tokens, wanted, passes)
     for _ in here.steps():

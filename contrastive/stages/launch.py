@@ -51,7 +51,7 @@ def launch(
     """
     if machines is None:
         return run_processes(folder, checkpoint_every, training, devices, each, None, range(training.processes))
-    address = f"tcp://{machines.host}:{free_port()}"
+    address = f"tcp://{machines.host}:{unused_port()}"
     call = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
     store.write_json(folder / MEETING, call | {"address": address})
     try:
@@ -147,13 +147,13 @@ def processes_of(
             environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
             os.getcwd(),
             folder / f"stderr.{rank}.txt",
-            before=DEEPSPEED if deepspeed_file.named(training) else (),
+            before=DEEPSPEED if deepspeed_file.names_file(training) else (),
         )
         for rank in ranks
     ]
 
 
-def free_port() -> int:
+def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])

@@ -29,13 +29,13 @@ for module in (
     importlib.import_module(module)
 
 
-def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def report_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Nothing of a worker that was born after its flow had ended: what the two shared is gone."""
     if not isinstance(error, FileNotFoundError | EOFError | ConnectionError):
         sys.__excepthook__(kind, error, trace)
 
 
-sys.excepthook = say
+sys.excepthook = report_uncaught
 atexit.register(os._exit, 0)  # whoever waits for the last of a run's processes waits for no tidying up
 gc.collect()
 gc.freeze()  # else a collection writes to memory that all share

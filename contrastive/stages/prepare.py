@@ -14,7 +14,7 @@ from contrastive.sources import locate
 
 def prepare_tokens(cell: Cell) -> Path:
     """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
-    return token_store.prepare(cell.data, cell.encoder, store.home())
+    return token_store.prepare_tokens(cell.data, cell.encoder, store.home())
 
 
 def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:
@@ -25,5 +25,5 @@ def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wa
         locate.check_width(cell.encoder, how)
     for transfer in evaluation.transfer:
         further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
-        transfer_data.check(transfer, further.classes)
+        transfer_data.check_classes(transfer, further.classes)
     return wanted_by(evaluation, prepared.name)

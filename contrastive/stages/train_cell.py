@@ -55,7 +55,7 @@ def training_steps(
         prepared = prepare_tokens(request.cell)
         wanted = prepare_evaluation(request.cell, request.evaluation, prepared)
         with energy.Meter(devices) as meter, memory.Peak() as peak:
-            tokens = frozen_store.to_train(token_store.open(prepared), request.cell, request.speed)
+            tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)
             fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
             for _ in fitted.steps():
                 work.check()
@@ -185,4 +185,4 @@ def write_provenance(folder: Path, document: dict[str, Any], facts: dict[str, An
     """Where the result came from: the machine, the code, the data, and how it was trained."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     read = {"code": document["code"], "data_digest": document["data"]["content"]}
-    store.write_json(folder / "provenance.json", provenance.describe(device) | read | facts)
+    store.write_json(folder / "provenance.json", provenance.describe_run(device) | read | facts)

@@ -100,7 +100,7 @@ def averaged(gradients: Gradients) -> Gradients:
     return over_all
 
 
-def split(whole: nn.Module, blocks: list[nn.Module], device: torch.device, again: bool) -> None:
+def shard_parameters(whole: nn.Module, blocks: list[nn.Module], device: torch.device, again: bool) -> None:
     """Let each process hold a part of the weights (FSDP); `again` frees those of a block after its forward pass."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

@@ -33,7 +33,7 @@ class Audit:
         forgotten = [name for name, p in trained.items() if id(p) not in listed]
         if strangers or forgotten:
             raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
-        if any(registry.losses()[name].facts.supervised for name in weights) and not any(
+        if any(registry.loss_entries()[name].facts.supervised for name in weights) and not any(
             name.startswith("head.") for name in trained
         ):
             raise GradientPathError("the objective has a supervised term, and the head is frozen")

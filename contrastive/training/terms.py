@@ -44,7 +44,7 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
     """The smallest value that each term could have on this batch, where the loss has such a floor."""
     lowest = {}
     for name in objective.terms():
-        if (positives := registry.losses()[name].facts.positives) is not None:
+        if (positives := registry.loss_entries()[name].facts.positives) is not None:
             values = [least(positives, labels, group.mask) for group in output.groups]
             lowest[name] = sum(values[1:], values[0]) / len(values)
     return lowest

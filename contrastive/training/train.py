@@ -72,7 +72,7 @@ class CellTraining:
     ) -> None:
         self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
         self.accelerator = start_accelerator(cell)
-        self.model = models.build(cell, tokens, speed)
+        self.model = models.build_model(cell, tokens, speed)
         self.model.below = passes
         state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
         if state is None:
@@ -183,7 +183,7 @@ def start_accelerator(cell: Cell) -> Accelerator:
     GradientState._reset_state()
     if cell.training.precision == "fp16" and not torch.cuda.is_available():
         raise UserError("precision fp16 needs a GPU, and there is none here: take bf16 or fp32")
-    accelerator = sharding.begin(cell.training)
+    accelerator = sharding.join_processes(cell.training)
     if accelerator.num_processes != cell.training.processes:
         raise UserError(
             f"the cell trains in {cell.training.processes} processes, and {accelerator.num_processes} were started"

@@ -194,10 +194,10 @@ def loaded(cell: Cell, tokens: Tokens, first: int, process: int, device: torch.d
         return batch.pinned()
 
     wanted = (indices for _, batches in islice(steps(cell, tokens), first, None) for indices in batches)
-    yield from map(load, wanted) if gpu is None else ahead(load, wanted)
+    yield from map(load, wanted) if gpu is None else made_ahead(load, wanted)
 
 
-def ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
+def made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
     """What is made of each item, in order; a thread makes the next ones while one is in use, and ends with this."""
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(1, "ahead") as thread:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from contrastive.config.facts import Unsplittable, Variant, ViewFacts
+from contrastive.config.facts import FactsVariant, Unsplittable, ViewFacts
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Encoded, View, as_pairs, unmasked
 
@@ -17,8 +17,8 @@ FACTS = ViewFacts(
     vectors=2,
     changed_passes=2,
     variants=(
-        Variant("change", "position_shuffle", ViewFacts(vectors=2, changed_passes=2, positions=True)),
-        Variant(
+        FactsVariant("change", "position_shuffle", ViewFacts(vectors=2, changed_passes=2, positions=True)),
+        FactsVariant(
             "change",
             "adversarial",
             ViewFacts(

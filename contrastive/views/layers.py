@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch
 
-from contrastive.config.facts import Variant, ViewFacts
+from contrastive.config.facts import FactsVariant, ViewFacts
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.topk_tokens import top_tokens
@@ -14,7 +14,7 @@ FACTS = ViewFacts(
     vectors=2,
     looks_into="layers",
     unread=("k",),
-    variants=(Variant("level", "token", ViewFacts(looks_into="layers", attention=True)),),
+    variants=(FactsVariant("level", "token", ViewFacts(looks_into="layers", attention=True)),),
 )
 
 

@@ -18,7 +18,7 @@ from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import store
 from flows.night import panel as panels
-from flows.nightly import read_settings
+from flows.nightly import read_verdict_settings
 from flows.serve.supervise import CHECKOUT
 from flows.terminal import say
 from reports.nightly.evidence import Evidence, compare
@@ -34,7 +34,7 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
     first, last = commit_of(good), commit_of(bad)
     if first == last or git("merge-base", "--is-ancestor", first, last, check=False).returncode:
         raise UserError(f"GOOD ({good}) has to be an ancestor of BAD ({bad}); are they the wrong way round?")
-    limits = read_settings(settings)
+    limits = read_verdict_settings(settings)
     with store.locked(store.home() / "locks" / "bisect"), worktree(store.home() / "bisect", last) as code:
 
         def measure(commit: str) -> Night:
@@ -44,27 +44,27 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
         metric = metric_of(name, at_first, limits)
         at_good, at_bad = rows(at_first, metric, good), rows(measure(last), metric, bad)
         whole_change = compare(at_good[None], at_bad[None], step_of(at_first.document["texts"], metric))
-        say(f"{short(first)} good, {short(last)} bad: {change_in_words(metric, whole_change)}")
+        say(f"{short_commit(first)} good, {short_commit(last)} bad: {change_in_words(metric, whole_change)}")
         check_ends_differ(metric, whole_change, limits, good, bad)
 
         def judge(commit: str) -> str:
-            return verdict(commit, lambda: rows(measure(commit), metric, commit), metric, at_good, whole_change)
+            return judged(commit, lambda: rows(measure(commit), metric, commit), metric, at_good, whole_change)
 
-        return named(name, first_bad(code, first, last, judge))
+        return resolved_commit(name, first_bad(code, first, last, judge))
 
 
 def check_panel(name: str, panel: Path) -> None:
     """What the experiment file tells already, before anything runs for minutes."""
-    resolved = load.load(panel)
+    resolved = load.load_experiment(panel)
     names = panels.expected(resolved)
     if name not in names:
-        raise UserError(unknown(name, names))
+        raise UserError(unknown_metric(name, names))
     seeds = resolved.experiment.seeds
     if len(seeds) < FEWEST_SEEDS:
         raise UserError(f"{panel} has {len(seeds)} of the three seeds that a comparison needs; add seeds")
 
 
-def unknown(name: str, names: Iterable[str]) -> str:
+def unknown_metric(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, names, 1, 0.4)
     hint = f"; do you mean {near[0]}?" if near else ""
     return f"the panel measures no {name}{hint} It measures {', '.join(sorted(names))}"
@@ -85,14 +85,14 @@ def measured_at(commit: str, code: Path, panel: Path, engine: str, timed: bool) 
     git("checkout", "--quiet", "--force", "--detach", commit, at=code)
     git("clean", "--quiet", "--force", "-dx", at=code)  # what Python has compiled of another commit
     try:
-        document = panels.measure(panel, home, engine, code, timed)
+        document = panels.measure_panel(panel, home, engine, code, timed)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     values = {name: np.array(row, dtype=np.float64) for name, row in document["values"].items()}
     return Night(commit, "", values, document=document)
 
 
-def verdict(
+def judged(
     commit: str, measure: Callable[[], np.ndarray], metric: Metric, at_good: np.ndarray, whole_change: Evidence
 ) -> str:
     """good, bad or skip of a commit: bad where it is nearer to BAD than to GOOD.
@@ -103,10 +103,10 @@ def verdict(
     try:
         change = compare(at_good[None], measure()[None])
     except UserError as error:
-        say(f"{short(commit)} skipped: {str(error).splitlines()[-1]}")
+        say(f"{short_commit(commit)} skipped: {str(error).splitlines()[-1]}")
         return "skip"
     word = "bad" if change.difference / whole_change.difference > 0.5 else "good"
-    say(f"{short(commit)} {word}: {change_in_words(metric, change)}")
+    say(f"{short_commit(commit)} {word}: {change_in_words(metric, change)}")
     return word
 
 
@@ -143,7 +143,7 @@ def worktree(place: Path, commit: str) -> Iterator[Path]:
 def metric_of(name: str, measured: Night, settings: Nightly) -> Metric:
     """A metric with its limits; a score that the settings do not name has those of the first that they do."""
     if name not in measured.values:
-        raise UserError(unknown(name, measured.values))
+        raise UserError(unknown_metric(name, measured.values))
     if name in TIMINGS:
         return Metric(name, TIMINGS[name], settings.speed)
     score = name.partition(AT)[0]
@@ -166,7 +166,7 @@ def change_in_words(metric: Metric, change: Evidence) -> str:
     return f"{metric.name} {difference} {tested}"
 
 
-def named(name: str, commits: list[str]) -> str:
+def resolved_commit(name: str, commits: list[str]) -> str:
     lines = [git("log", "-1", "--format=%h %an %ad %s", "--date=short", commit).stdout.strip() for commit in commits]
     if len(lines) == 1:
         return f"{lines[0]}\nis the first commit with the changed {name}"
@@ -175,7 +175,7 @@ def named(name: str, commits: list[str]) -> str:
     )
 
 
-def short(commit: str) -> str:
+def short_commit(commit: str) -> str:
     return git("log", "-1", "--format=%h %s", commit).stdout.strip()
 
 

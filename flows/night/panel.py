@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 
 from contrastive.cells.grid import Resolved
 from contrastive.errors import UserError
-from contrastive.experiment.check import evaluated
-from contrastive.experiment.load import load as load_panel
+from contrastive.experiment.check import score_names_of
+from contrastive.experiment.load import load_experiment as load_panel
 from contrastive.runs.store import read_json
 from flows.night import stopwatch
 from flows.serve.supervise import CHECKOUT
@@ -34,7 +34,7 @@ Value = float | None
 Cells = TypeVar("Cells")
 
 
-def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: bool = True) -> dict[str, Any]:
+def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: bool = True) -> dict[str, Any]:
     """Scores and timings of a panel, metric → a value a seed; cells that failed have none. The home is a new folder."""
     home.mkdir(parents=True)
     name = load_panel(panel).experiment.name
@@ -45,9 +45,9 @@ def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: 
             f"the panel {panel} could not be run (code {done}): {said[-2000:].strip() or 'it said nothing'}"
         )
     results = load(name, f"sqlite:///{home / 'mlflow.db'}")
-    rows = rows_of(results)
+    rows = rows_by_label(results)
     document: dict[str, Any] = {
-        "values": scores(results, rows) | training(home, rows),
+        "values": panel_scores(results, rows) | training(home, rows),
         "configurations": list(rows),
         "seeds": list(results.grid.experiment.seeds),
         "texts": {score: kind.count for score, kind in sorted(results.kinds.items()) if kind.count},
@@ -57,7 +57,7 @@ def measure(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, timed: 
             if kind.higher_is_better is not None
         },
         "failed": failures(results, rows),
-        "hardware": hardware(results),
+        "hardware": hardware_of_night(results),
     }
     if timed:
         document["values"] |= timings(panel, home, code, next(iter(rows.values())))
@@ -97,7 +97,7 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
     return kept | {"ABLATE_HOME": str(home), "PYTHONPATH": str(code)} | ({"PREFECT_API_URL": server} if server else {})
 
 
-def rows_of(results: Results) -> dict[str, list[str]]:
+def rows_by_label(results: Results) -> dict[str, list[str]]:
     """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
     return labelled((one.title, row.label, row.cells) for one in results.grid.sections for row in one.rows)
 
@@ -119,12 +119,12 @@ def expected(panel: Resolved) -> list[str]:
         f"{vectors}{post}{name}"
         for vectors in ("", *(f"{part}/" for part in evaluation.vectors))
         for post in ("", *(f"{part}/" for part in evaluation.post))
-        for name in evaluated(evaluation)
+        for name in score_names_of(evaluation)
     ]
     return [*scores, *TIMINGS, *(f"{score}{AT}{part}" for score in scores for part in parts)]
 
 
-def scores(results: Results, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:
+def panel_scores(results: Results, rows: Mapping[str, list[str]]) -> dict[str, list[Value]]:
     """Each score that has a direction: over the panel, and of each configuration."""
     columns: dict[str, list[Value]] = {}
     for name, kind in sorted(results.kinds.items()):
@@ -174,7 +174,7 @@ def failures(results: Results, rows: Mapping[str, list[str]]) -> list[str]:
     return failed
 
 
-def hardware(results: Results) -> dict[str, str]:
+def hardware_of_night(results: Results) -> dict[str, str]:
     machines = [vars(run.provenance.hardware) for run in results.cells.values() if run.provenance]
     names = machines[0] if machines else ()
     return {name: ", ".join(sorted({str(machine[name]) for machine in machines})) for name in names}
@@ -197,7 +197,7 @@ def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]
     }
 
 
-def commits(since: str, code: Path = CHECKOUT) -> Iterator[list[str]]:
+def commits_after(since: str, code: Path = CHECKOUT) -> Iterator[list[str]]:
     """Commits after another one: id and subject, the newest first; nothing where Git cannot say."""
     if since:
         command = ["git", "-C", str(code), "log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def seconds(work: Callable[[Path], object]) -> float:
+def seconds_of(work: Callable[[Path], object]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         work(Path(folder))
@@ -24,21 +24,21 @@ def main(panel: str, repeats: int, cells: list[str]) -> dict[str, list[float]]:
     from contrastive.runs import store
     from reports.build import build
 
-    wanted, home = load.load(panel).experiment, store.home()
+    wanted, home = load.load_experiment(panel).experiment, store.home()
     address = f"sqlite:///{home / 'mlflow.db'}"
 
     def evaluation(cell: str) -> Callable[[Path], object]:
-        return lambda into: evaluate.evaluate(home / "runs" / cell, wanted.evaluation, into=into)
+        return lambda into: evaluate.evaluate_folder(home / "runs" / cell, wanted.evaluation, into=into)
 
     def report(into: Path) -> object:
         return build(wanted.name, address, into / "report")
 
     measured = [cells[number % len(cells)] for number in range(repeats)]
     # the first of each imports and compiles what the others find
-    evaluations = [seconds(evaluation(cell)) for cell in [cells[0], *measured]]
+    evaluations = [seconds_of(evaluation(cell)) for cell in [cells[0], *measured]]
     return {
         "evaluation_seconds": evaluations[1:],
-        "report_seconds": [seconds(report) for _ in range(repeats + 1)][1:],
+        "report_seconds": [seconds_of(report) for _ in range(repeats + 1)][1:],
     }
 
 

@@ -16,7 +16,7 @@ from flows.serve import watcher
 @contextmanager
 def none() -> Iterator[None]:
     """SIGTERM ends this process as an exception does, and a watcher what it leaves behind after SIGKILL."""
-    mark = watcher.mark(Path("run"), uuid.uuid4().hex)
+    mark = watcher.service_mark(Path("run"), uuid.uuid4().hex)
     signal.signal(signal.SIGTERM, _end)
     command = [sys.executable, str(Path(watcher.__file__)), mark]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watching:

@@ -38,7 +38,7 @@ class Services:
     def __init__(self, home: Path, environment: dict[str, str]):
         self.home, self.environment, self.all = home, environment, list[Service]()
         (home / "logs").mkdir(parents=True, exist_ok=True)
-        watch = [sys.executable, str(Path(watcher.__file__)), watcher.mark(home)]
+        watch = [sys.executable, str(Path(watcher.__file__)), watcher.service_mark(home)]
         self.watcher = subprocess.Popen(watch, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
     def start(self, name: str, *command: str) -> Service:
@@ -60,7 +60,7 @@ class Services:
 
     def clear(self, service: Service) -> None:
         """End what a service left behind: workers that keep a server's port, flow runs that nobody watches."""
-        left = watcher.marked(watcher.mark(self.home, service.name))
+        left = watcher.marked_processes(watcher.service_mark(self.home, service.name))
         watcher.send_signal(left, [service.process.pid], signal.SIGKILL)
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class Services:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=CHECKOUT,
-                env=self.environment | {watcher.VARIABLE: watcher.mark(self.home, name)},
+                env=self.environment | {watcher.VARIABLE: watcher.service_mark(self.home, name)},
                 start_new_session=True,
                 preexec_fn=default_signals,
             )
@@ -106,7 +106,7 @@ def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
 
 def stop_leftovers(home: Path) -> bool:
     """End what an `ablate up` of this home left that was killed together with its watcher; whether there was any."""
-    return watcher.stop_marked(watcher.mark(home))
+    return watcher.stop_marked(watcher.service_mark(home))
 
 
 def wait_for_service(url: str, service: Service) -> None:

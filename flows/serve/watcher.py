@@ -16,11 +16,11 @@ VARIABLE = "ABLATE_SERVICE"  # HOME//SERVICE, or run//ID, in the environment of 
 GRACE = 8.0
 
 
-def mark(home: Path, service: str = "") -> str:
+def service_mark(home: Path, service: str = "") -> str:
     return f"{home}//{service}"
 
 
-def marked(beginning: str) -> list[int]:
+def marked_processes(beginning: str) -> list[int]:
     """Processes of a service, also those in sessions of their own, as the flow runs of a Prefect worker are.
 
     Read from /proc; where there is none, process groups have to do.
@@ -44,12 +44,12 @@ def send_signal(pids: Sequence[int], groups: Sequence[int], number: int) -> None
 
 def stop_marked(beginning: str, groups: Sequence[int] = ()) -> bool:
     """Ask them to end, and end what has not after a while; whether there was anything."""
-    pids = marked(beginning)
+    pids = marked_processes(beginning)
     send_signal(pids, groups, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
-    while marked(beginning) and time.monotonic() < deadline:
+    while marked_processes(beginning) and time.monotonic() < deadline:
         time.sleep(0.2)
-    send_signal(marked(beginning), groups, signal.SIGKILL)
+    send_signal(marked_processes(beginning), groups, signal.SIGKILL)
     return bool(pids)
 
 

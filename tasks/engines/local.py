@@ -132,11 +132,11 @@ def inline(leave: Path) -> Local:
 
 def local(leave: Path, resources: Resources, threads: int) -> Local:
     """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
-    common, here = {stopping.VARIABLE: str(leave)}, places(resources, threads)
+    common, here = {stopping.VARIABLE: str(leave)}, devices_and_cores(resources, threads)
     warn_of_too_many(len(here.train), threads, count_cores())
     train = [Slot(common | place) for place in here.train]
     evaluate = [Slot(common | place) for place in here.evaluate] if here.on_gpu else train
-    return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, room(here))
+    return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
 
 
 class Places(NamedTuple):
@@ -147,7 +147,7 @@ class Places(NamedTuple):
     on_gpu: bool
 
 
-def places(resources: Resources, threads: int) -> Places:
+def devices_and_cores(resources: Resources, threads: int) -> Places:
     devices, cores = gpus(), count_cores()
     share, on_cores = resources.gpus_per_cell, {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
     if not devices or share == 0:
@@ -178,12 +178,12 @@ def count_cores(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return seen
 
 
-def room(where: Places) -> int | None:
+def bytes_for_slot(where: Places) -> int | None:
     """Bytes that the cells of one slot may have; None where nobody says how much there is."""
-    return int(SPENT * memory(where.on_gpu) / len(where.train)) or None
+    return int(SPENT * machine_memory(where.on_gpu) / len(where.train)) or None
 
 
-def memory(on_gpu: bool) -> int:
+def machine_memory(on_gpu: bool) -> int:
     """Bytes of this machine, or of its GPUs together; 0 where nobody says."""
     if not on_gpu:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

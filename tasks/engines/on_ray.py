@@ -44,7 +44,7 @@ class OnRay(Engine):
         super().__init__(leave)
         self.threads, self.slots = threads, resources.slots
         self.share = resources.gpus_per_cell if any(map(gpus_of, nodes())) else 0.0
-        self.packages = packages()
+        self.packages = needed_packages()
         self.capacity, self.counted = 0, -100.0
 
     def run(
@@ -67,7 +67,7 @@ class OnRay(Engine):
         self, work: Callable[..., Any], assist: Callable[..., Any], processes: int, watch: Watch | None
     ) -> Any:
         """The first node leads, and says where the others meet it; each has as many of the processes as it holds."""
-        shares = split(processes, [how_many(node, self.needs(1)) for node in nodes()])
+        shares = shares_of_nodes(processes, [how_many(node, self.needs(1)) for node in nodes()])
         bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
         group = placement_group([{name: value for name, value in one.items() if value} for one in bundles])
         try:
@@ -208,7 +208,7 @@ def in_worker(
     work: Callable[[], Any],
 ) -> Any:
     """Runs in a worker of Ray, and hands the work on to the warm process there."""
-    if other := other_versions(expected, packages()):
+    if other := other_versions(expected, needed_packages()):
         raise UserError(f"the node {socket.gethostname()} would compute with other packages: {other}")
     if "CUDA_VISIBLE_DEVICES" not in environment:
         environment = environment | {"CUDA_VISIBLE_DEVICES": os.environ["CUDA_VISIBLE_DEVICES"]}
@@ -225,11 +225,11 @@ def in_worker(
 @ray.remote(max_retries=0, num_cpus=0)
 def at_node(leave: str) -> tuple[bool, dict[str, str]]:
     """Whether a node sees the store, and what is installed there."""
-    return os.path.exists(leave), packages()
+    return os.path.exists(leave), needed_packages()
 
 
 @cache
-def packages() -> dict[str, str]:
+def needed_packages() -> dict[str, str]:
     versions = {}
     for name in PACKAGES:
         try:
@@ -251,7 +251,7 @@ def on_node(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
     return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
 
 
-def split(processes: int, rooms: list[int]) -> list[int]:
+def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
     """As few shares as there can be, each of which some node has room for."""
     shares: list[int] = []
     for room in sorted(rooms, reverse=True):

@@ -9,7 +9,7 @@ import pytest
 
 from contrastive.runs import claim, store
 from tasks.record import record_cell
-from tasks.sync import differences
+from tasks.sync import differences_of_run
 from tasks.tracking import find_run, open_tracker
 from tests import recorded
 
@@ -85,5 +85,5 @@ def test_a_database_that_sixteen_others_write_to_gets_every_line(home: Path):
     assert time.monotonic() - began < 60
     assert [writer.wait(60) for writer in writers] == [0] * 16
     run = find_run(client, "small", "ablate.cell", "c0")
-    assert run is not None and run.info.status == "FINISHED" and list(differences(client, run, folder)) == []
+    assert run is not None and run.info.status == "FINISHED" and list(differences_of_run(client, run, folder)) == []
     assert store.finished(folder)

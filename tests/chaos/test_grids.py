@@ -116,7 +116,7 @@ def planned(experiment_file: Path, home: Path) -> dict[str, str]:
     """Section → the id of its last cell."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        plan = plans.make(load.load(experiment_file))
+        plan = plans.make_plan(load.load_experiment(experiment_file))
     return {title: status.id for cell, status in plan.statuses.items() for title in plan.sections[cell]}
 
 

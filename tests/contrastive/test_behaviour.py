@@ -95,7 +95,7 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
         tokens = token_store.open(prepare_tokens(chosen))
         held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
         start_accelerator(chosen)
-        before = model.build(chosen, tokens)
+        before = model.build_model(chosen, tokens)
         folder = tmp_path / str(seed)
         folder.mkdir()
         after = trained_into(folder, chosen, tokens).model

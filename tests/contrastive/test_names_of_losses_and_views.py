@@ -9,7 +9,7 @@ from contrastive.config import registry
 
 CHECKOUT = Path(__file__).parents[2]
 OWN = (CHECKOUT / "contrastive" / "losses", CHECKOUT / "contrastive" / "views")
-NAMES = {*registry.losses(), *registry.views()}
+NAMES = {*registry.loss_entries(), *registry.views()}
 # Names that stand for something else, too; where they do so as a whole string, the file is named below.
 WORDS = {"cls", "cluster", "layers", "pair"}
 POOLING, SPECIAL_TOKEN, BLOCKS, SETTING = "a pooling", "a special token", "how many blocks", "a setting"

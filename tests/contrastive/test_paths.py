@@ -19,7 +19,7 @@ NAMED = {
     "data.test": lambda: data.data_digest(Data(source=f"file:{__file__}", test=f"file:{NOBODY}")),
     "data.validation": lambda: data.data_digest(Data(source=f"file:{__file__}", test=1, validation=NOBODY)),
     "encoder.model and translators": lambda: locate.model_folder(f"file:{NOBODY}"),
-    "training.sharding": lambda: deepspeed_file.settings(f"deepspeed:{NOBODY}"),
+    "training.sharding": lambda: deepspeed_file.file_settings(f"deepspeed:{NOBODY}"),
     "transfer": lambda: transfer_data.transfer_digest(Transfer(name="mine", source=f"file:{NOBODY}", test=1)),
 }
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from contrastive.experiment.load import load
+from contrastive.experiment.load import load_experiment
 from flows.night.bisection import check_ends_differ, first_bad, metric_of, search
 from flows.night.panel import expected
 from reports.nightly.evidence import compare
@@ -121,7 +121,7 @@ def test_what_a_panel_may_measure_covers_its_configurations_vectors_and_timings(
     content["evaluation"] |= {"post": ["whiten"]}
     path.write_text(yaml.safe_dump(content))
     wanted = {"test.accuracy", "whiten/test.macro_f1", "training_seconds", "whiten/test.accuracy @ ce"}
-    assert wanted <= set(expected(load(path)))
+    assert wanted <= set(expected(load_experiment(path)))
 
 
 def test_ends_that_do_not_differ_are_no_search():

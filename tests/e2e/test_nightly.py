@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.nightly import read_settings
+from flows.nightly import read_verdict_settings
 from flows.serve import prefect_setup
 from tests.asked import ask
 from tests.e2e.conftest import caller
@@ -122,11 +122,11 @@ def test_settings_that_are_wrong_are_named(tmp_path):
     path = tmp_path / "verdict.yaml"
     path.write_text("window: 1\nquality: {test.accuracy: {practical: 0, widest: 1}}\nspeed: {practical: 1, widest: 1}")
     with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy.practical"):
-        read_settings(path)
+        read_verdict_settings(path)
     path.write_text("- a list")
     with pytest.raises(UserError, match="no map of settings"):
-        read_settings(path)
-    assert read_settings(CHECKOUT / "configs/nightly/verdict.yaml").window == 10
+        read_verdict_settings(path)
+    assert read_verdict_settings(CHECKOUT / "configs/nightly/verdict.yaml").window == 10
 
 
 def test_the_automation_for_zombies_knows_the_flow():

@@ -71,7 +71,7 @@ def planned(tmp_path: Path, empty_store: Path, server: str, monkeypatch: pytest.
     (home / "texts.csv").write_text("text,label\n" + "".join(f"word {i},{'ab'[i % 2]}\n" for i in range(60)))
     (home / "many.yaml").write_text(FILE)
     with temporary_settings({PREFECT_API_URL: server}):
-        yield plan.make(load.load(home / "many.yaml"))
+        yield plan.make_plan(load.load_experiment(home / "many.yaml"))
 
 
 def run(planned: plan.Plan, engine: Engine) -> list[Any]:

@@ -26,7 +26,7 @@ from contrastive.cells.plan import Plan
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.experiment import load
-from contrastive.planning.calibration import place
+from contrastive.planning.calibration import calibration_file
 from contrastive.runs import store
 from contrastive.stages.prepare import prepare_tokens
 from contrastive.stages.request import Asked
@@ -78,7 +78,7 @@ def save_encoder(folder: Path, prepared: tokens.Tokens) -> None:
 
 
 def planned(path: Path) -> Plan:
-    return plans.make(load.load(path))
+    return plans.make_plan(load.load_experiment(path))
 
 
 def run(path: Path) -> None:
@@ -264,7 +264,7 @@ def make(place: Path) -> dict[str, Any]:
 
 
 def place_of_calibration(plan: Plan) -> Path:
-    return place(next(iter(plan.statuses)), plan.experiment.speed, "cpu")
+    return calibration_file(next(iter(plan.statuses)), plan.experiment.speed, "cpu")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from contrastive.cells.identity import cell_id, identities
 from contrastive.config import registry
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
-from contrastive.experiment.load import ExperimentError, parse
+from contrastive.experiment.load import ExperimentError, parse_experiment
 from contrastive.experiment.yaml_lines import LONGEST_MESSAGE, read_document
 from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
@@ -129,7 +129,7 @@ def check(text: str) -> str:
     """What came of a text: accepted, or refused in words for people; anything else raises."""
     began = time.process_time()
     try:
-        resolved = parse(text, "x.yaml")
+        resolved = parse_experiment(text, "x.yaml")
     except ExperimentError as error:
         assert error.problems
         for problem in error.problems:
@@ -141,7 +141,7 @@ def check(text: str) -> str:
     experiment, cells = resolved.experiment, resolved.cells
     rows = sum(map(count_combinations, experiment.sections)) * len(experiment.seeds)
     assert 0 < len(cells) <= 2 * rows <= 2 * experiment.resources.most_cells
-    again = parse(written(experiment), "x.yaml")
+    again = parse_experiment(written(experiment), "x.yaml")
     assert again == resolved
     return named(cells)
 

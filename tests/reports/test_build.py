@@ -132,7 +132,7 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
         provenance = store.read_json(store.run_folder(name) / "provenance.json")
         provenance["class_counts"] = {split: {"bad": 400, "good": 500} for split in ("train", "test")}
         store.write_json(store.run_folder(name) / "provenance.json", provenance)
-        store.mark(store.run_folder(name), "DONE")
+        store.mark_finished(store.run_folder(name), "DONE")
     text = build("small", record(home, document, names), home / "out").read_text()
     assert "| *TF-IDF, tweets* | 0.6000 |\n| *TF-IDF, reviews* | 0.9000 |" in text and "others" not in text
     assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text
@@ -147,7 +147,7 @@ def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, re
         provenance = store.read_json(store.run_folder(name) / "provenance.json")
         provenance["class_counts"] = {split: {"差评": 20, "好评": 20} for split in ("train", "test")}
         store.write_json(store.run_folder(name) / "provenance.json", provenance)
-        store.mark(store.run_folder(name), "DONE")
+        store.mark_finished(store.run_folder(name), "DONE")
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "colour is the class (class 1 差评, class 2 好评)" in text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
@@ -157,7 +157,7 @@ def test_a_collapse_is_said_above_the_numbers(home: Path):
     names = cells()
     provenance = store.read_json(store.run_folder("c1s1") / "provenance.json") | {"collapsed_since": 40}
     store.write_json(store.run_folder("c1s1") / "provenance.json", provenance)
-    store.mark(store.run_folder("c1s1"), "DONE")
+    store.mark_finished(store.run_folder("c1s1"), "DONE")
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "> **Note** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
     assert text.count("in one direction") == 1
@@ -171,7 +171,7 @@ def rescored(names: list[str], *more: dict[str, Any]) -> None:
         usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
         scores = [*document["scores"], *(usual | score for score in more)]
         store.write_json(folder / "scores.json", document | {"scores": scores})
-        store.mark(folder, "DONE")
+        store.mark_finished(folder, "DONE")
 
 
 def test_the_alarm_of_an_evaluation_is_said_above_the_numbers(home: Path):
@@ -202,7 +202,7 @@ def pictured(cell: str, **changed: Any) -> None:
     with np.load(path) as arrays:
         known = dict(arrays)
     np.savez(path, **(known | changed))
-    store.mark(store.run_folder(cell), "DONE")
+    store.mark_finished(store.run_folder(cell), "DONE")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
 def test_a_damaged_picture_is_said_to_be_one(home: Path):
     names = cells()
     (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
-    store.mark(store.run_folder("c1s0"), "DONE")
+    store.mark_finished(store.run_folder("c1s0"), "DONE")
     page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
     assert "picture.npz cannot be read" in page
 

@@ -25,7 +25,7 @@ def recorded(home: Path) -> str:
         store.write_atomic(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         each = {"test.accuracy": np.arange(40) % 3 > seed, "test.ids": np.arange(40, dtype=np.uint64)}
         np.savez_compressed(folder / "examples.npz", **each)
-        store.mark(folder, "DONE")
+        store.mark_finished(folder, "DONE")
     failed_folder("c1s1", "ce+supcon", 1, "it broke")
     client = tracking.open_tracker(home)
     for name in ("c0s0", "c1s0", "c1s1", "c0s1"):

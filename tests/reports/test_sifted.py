@@ -82,10 +82,10 @@ def test_counts_come_from_the_tokens_to_the_report(home: Path):
         "evaluation": {"transfer": [{"name": "others", "source": f"file:{home}/texts.csv", "train": 20, "test": 20}]},
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))
-    plan = plans.make(load.load(home / "small.yaml"))
+    plan = plans.make_plan(load.load_experiment(home / "small.yaml"))
     assert plans.document(plan, [])["data"] == []  # nothing was prepared yet
     for cell in plan.statuses:
-        prepared = tokens.prepare(cell.data, cell.encoder, home)
+        prepared = tokens.prepare_tokens(cell.data, cell.encoder, home)
         transfer_data.prepare_transfer(plan.experiment.evaluation.transfer[0], prepared, home)
     sync.sync(plan, plans.document(plan, []))
     text = build("small", tracking.tracking_uri(home), home / "out").read_text()

@@ -33,8 +33,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def plan(home: Path) -> Plan:
     """One finished cell that MLflow knows."""
-    planned = load.load(write_experiment(home))
-    made = plans.make(planned)
+    planned = load.load_experiment(write_experiment(home))
+    made = plans.make_plan(planned)
     (status,) = made.statuses.values()
     folder = cell_folder(status.id, "ce", 0, 0.75)
     measured(folder, evaluation_key(planned.experiment.evaluation), 0.75)
@@ -117,7 +117,7 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
     path = store.home() / "mlflow.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        assert database.whole(path)
+        assert database.is_sound(path)
     path.write_bytes(b"")
     assert database.set_aside_if_damaged(store.home()) is None
 
@@ -138,7 +138,7 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
     flip_behind_the_clock(folder_of(plan) / "scores.json")
-    assert plans.make(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
+    assert plans.make_plan(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
     assert [line.partition(": ")[2] for line in mend.set_back(plan)] == ["scores.json was changed"]
     assert not (folder_of(plan) / "DONE").exists()
 
@@ -147,7 +147,7 @@ def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
     made = store.home() / "cache" / "tokens" / "abc"
     made.mkdir(parents=True)
     (made / "ids").write_text("whole")
-    store.mark(made, "DONE")
+    store.mark_finished(made, "DONE")
     assert list(mend.set_back(plan)) == []
     flip_behind_the_clock(made / "ids")
     assert list(mend.set_back(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)

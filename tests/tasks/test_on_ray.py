@@ -21,7 +21,7 @@ from contrastive.stages.launch import Machines
 from contrastive.stages.request import Asked
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
-from tasks.engines.on_ray import OnRay, split
+from tasks.engines.on_ray import OnRay, shares_of_nodes
 from tests.contrastive.stages.launched import MORE, make, run, write_sources
 
 GPUS = "CUDA_VISIBLE_DEVICES"
@@ -246,7 +246,11 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
 
 
 def test_shares_are_such_as_the_nodes_have_room_for():
-    assert split(4, [1, 2, 1]) == [2, 1, 1] and split(9, [8, 0, 8]) == [8, 1] and split(16, [8, 8, 8]) == [8, 8]
+    assert (
+        shares_of_nodes(4, [1, 2, 1]) == [2, 1, 1]
+        and shares_of_nodes(9, [8, 0, 8]) == [8, 1]
+        and shares_of_nodes(16, [8, 8, 8]) == [8, 8]
+    )
 
 
 def test_a_cell_of_two_nodes_has_the_numbers_of_one(

@@ -61,4 +61,4 @@ def test_eight_writers_at_once_make_a_run_a_cell(uri: str, tmp_path: Path, monke
     for run in runs:
         if cell := run.data.tags.get("ablate.cell"):
             monkeypatch.setenv("ABLATE_HOME", str(tmp_path / f"home-{int(cell[1]) % 2}"))
-            assert not list(sync.differences(client, run, tracking.store.run_folder(cell)))
+            assert not list(sync.differences_of_run(client, run, tracking.store.run_folder(cell)))

@@ -28,7 +28,7 @@ def planned(home: Path, *, tsne: bool) -> plans.Plan:
         "evaluation": {"picture_points": 10},
     }
     (home / "small.yaml").write_text(yaml.safe_dump(settings))
-    return plans.make(experiment.load(home / "small.yaml"))
+    return plans.make_plan(experiment.load_experiment(home / "small.yaml"))
 
 
 def recorded(home: Path, plan: plans.Plan) -> dict[int, str]:
@@ -39,7 +39,7 @@ def recorded(home: Path, plan: plans.Plan) -> dict[int, str]:
 def test_the_texts_with_the_smallest_ids_are_kept_and_come_back(home: Path):
     plan = planned(home, tsne=True)
     assert recorded(home, plan) == {}  # nothing was prepared yet
-    folders = {tokens.prepare(cell.data, cell.encoder, home) for cell in plan.statuses}
+    folders = {tokens.prepare_tokens(cell.data, cell.encoder, home) for cell in plan.statuses}
     kept = recorded(home, plan)
     folder = folders.pop()
     smallest = sorted(np.load(folder / "test.digests.npy").tolist())[:10]
@@ -50,7 +50,7 @@ def test_the_texts_with_the_smallest_ids_are_kept_and_come_back(home: Path):
     shutil.rmtree(home / "cache")
     assert recorded(home, plan) == kept  # nobody can tell any more: what is there stays
     for cell in plan.statuses:
-        tokens.prepare(cell.data, cell.encoder, home)
+        tokens.prepare_tokens(cell.data, cell.encoder, home)
     client = tracking.open_tracker(home)
     run = tracking.find_run(client, "small", "ablate.kind", "grid")
     assert run is not None
@@ -61,5 +61,5 @@ def test_the_texts_with_the_smallest_ids_are_kept_and_come_back(home: Path):
 def test_without_pictures_no_text_leaves_the_run_folders(home: Path):
     plan = planned(home, tsne=False)
     for cell in plan.statuses:
-        tokens.prepare(cell.data, cell.encoder, home)
+        tokens.prepare_tokens(cell.data, cell.encoder, home)
     assert recorded(home, plan) == {}

@@ -38,7 +38,7 @@ def test_recording_twice_changes_nothing(home: Path):
     assert steps(client, after, "loss") == steps(client, after, "gradient_norm") == list(range(30))
     assert after.info.status == "FINISHED" and after.data.metrics["test.accuracy"] == 0.75
     assert after.data.tags["ablate.sections"] == "Recipes | Views" and after.data.params["loss"] == "ce"
-    assert list(sync.differences(client, after, folder)) == []
+    assert list(sync.differences_of_run(client, after, folder)) == []
 
 
 def test_a_recording_stopped_in_the_middle_is_completed_in_the_same_run(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -80,7 +80,7 @@ def test_a_curve_trained_again_replaces_the_old_run(home: Path):
     client = tracking.open_tracker(home)
     record.record_cell(client, "small", cell_folder("c0s0", "ce", 0, 0.75), [])
     folder = cell_folder("c0s0", "ce", 1, 0.5, steps=5)
-    assert any("loss curve" in text for text in sync.differences(client, runs(client)[0], folder))
+    assert any("loss curve" in text for text in sync.differences_of_run(client, runs(client)[0], folder))
     record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert steps(client, run, "loss") == list(range(5)) and run.data.metrics["test.accuracy"] == 0.5
@@ -93,7 +93,7 @@ def test_more_points_than_a_call_takes_values_that_are_no_numbers_and_long_setti
     document = store.read_json(folder / "config.json")
     document["cell"]["data"]["source"] = "file:" + "x" * 9000
     store.write_json(folder / "config.json", document)
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert steps(client, run, "loss") == list(range(1101)) and steps(client, run, "gradient_norm") == list(range(1100))
@@ -104,11 +104,11 @@ def test_more_scores_than_a_call_takes(home: Path):
     client, folder = tracking.open_tracker(home), cell_folder("c0s0", "ce", 0, 0.75)
     many = [{"name": f"layer:{i}:cls/test.ari", "value": i, "higher_is_better": True, "count": 9} for i in range(2100)]
     store.write_json(folder / "scores.json", {"version": 2, "key": "k", "scores": many})
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
     assert sum("test.ari" in name for name in run.data.metrics) == 2100 and steps(client, run, "loss") == [*range(30)]
-    assert list(sync.differences(client, run, folder)) == []
+    assert list(sync.differences_of_run(client, run, folder)) == []
 
 
 def test_an_address_with_a_password_is_never_quoted_whole(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -174,14 +174,14 @@ def test_scores_of_an_earlier_evaluation_do_not_stay(name: str, home: Path):
     scores = store.read_json(folder / "scores.json")
     more = {"name": name, "value": 0.1, "higher_is_better": True, "count": 40, "standard_error": None}
     store.write_json(folder / "scores.json", scores | {"scores": [*scores["scores"], more]})
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     record.record_cell(client, "small", folder, [])
     store.write_json(folder / "scores.json", scores)
-    store.mark(folder, "DONE")
-    assert f"MLflow holds {name}" in " ".join(sync.differences(client, runs(client)[0], folder))
+    store.mark_finished(folder, "DONE")
+    assert f"MLflow holds {name}" in " ".join(sync.differences_of_run(client, runs(client)[0], folder))
     record.record_cell(client, "small", folder, [])
     (run,) = runs(client)
-    assert name not in run.data.metrics and not list(sync.differences(client, run, folder))
+    assert name not in run.data.metrics and not list(sync.differences_of_run(client, run, folder))
 
 
 @pytest.mark.parametrize("uri", ["nonsense://there", "postgresqlx://me:hush-hush@there/db", "http://127.0.0.1:1"])
@@ -227,7 +227,7 @@ def measured(folder: Path, key: str, accuracy: float) -> None:
     scores = store.read_json(folder / "scores.json")
     scores["scores"][0]["value"] = accuracy
     store.write_json(folder / "scores.json", scores | {"key": key})
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
 
 
 def test_scores_of_other_settings_are_never_shown_as_those_asked_for(home: Path):
@@ -243,8 +243,8 @@ def test_scores_of_other_settings_are_never_shown_as_those_asked_for(home: Path)
 
 
 def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sync(home: Path):
-    planned = load.load(write_experiment(home))
-    plan = plans.make(planned)
+    planned = load.load_experiment(write_experiment(home))
+    plan = plans.make_plan(planned)
     (status,) = plan.statuses.values()
     own, folder = evaluation_key(planned.experiment.evaluation), cell_folder(status.id, "ce", 0, 0.75)
     client = tracking.open_tracker(home)

@@ -19,12 +19,12 @@ def knn(inputs: Inputs) -> list[Score]:
     vectors = inputs.embeddings.astype(np.float64)
     vectors -= vectors.mean(0)  # a common mean would take the digits of distances
     return [
-        proportion("knn_accuracy", labels[nearest(vectors, fold)] == labels),
-        proportion("knn_cosine_accuracy", labels[nearest(pairs.directions(inputs.embeddings), fold)] == labels),
+        proportion("knn_accuracy", labels[nearest_text(vectors, fold)] == labels),
+        proportion("knn_cosine_accuracy", labels[nearest_text(pairs.unit_rows(inputs.embeddings), fold)] == labels),
     ]
 
 
-def nearest(vectors: Float[np.ndarray, "n d"], fold: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
+def nearest_text(vectors: Float[np.ndarray, "n d"], fold: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
     """The nearest text of another fold; of equally near ones the first."""
 
     def look(rows: slice, apart: Float[np.ndarray, "m n"]) -> Integer[np.ndarray, " m"]:

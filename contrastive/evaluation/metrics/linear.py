@@ -25,7 +25,7 @@ def cross_validated(inputs: Inputs, loss: Loss) -> Bool[np.ndarray, " n"]:
     members = np.ones((len(parts), len(classes)), bool)
     for fold, test in enumerate(parts):
         members[fold, test] = False
-    found = fit(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
+    found = fit_classifiers(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
     right = np.zeros(len(classes), bool)
     for fold, test in enumerate(parts):
         right[test] = found.predict(inputs.embeddings[test], fold) == classes[test]
@@ -54,7 +54,7 @@ class Classifiers:
         return scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(np.int64)
 
 
-def fit(
+def fit_classifiers(
     vectors: Float[np.ndarray, "n d"],
     classes: Integer[np.ndarray, " n"],
     members: Bool[np.ndarray, "r n"],

@@ -32,7 +32,7 @@ def hinge(scores: Any, signs: Any) -> tuple[Any, Any, Any]:
     return gap**2, -2 * signs * gap, np.float32(2) * (gap > 0)
 
 
-def logistic(scores: Any, signs: Any) -> tuple[Any, Any, Any]:
+def logistic_loss(scores: Any, signs: Any) -> tuple[Any, Any, Any]:
     """log(1 + exp(−sign · score))"""
     away = -signs * scores
     wrong = expit(away)
@@ -48,7 +48,7 @@ def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any, Any]:
     return one_hot * (np.log(total) - below), shares - one_hot, shares
 
 
-CURVES = {"hinge": hinge, "logistic": logistic, "softmax": softmax}
+CURVES = {"hinge": hinge, "logistic": logistic_loss, "softmax": softmax}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def over_blocks(
     return parallel.each(lambda some: work(some, euclidean_distances(vectors[some], vectors, squared=True)), rows)
 
 
-def directions(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
+def unit_rows(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
     """Rows of length 1. One of zeros lies along a dimension of its own: its cosine with every other is 0."""
     exact = vectors.astype(np.float64)
     lengths = np.linalg.norm(exact, axis=1, keepdims=True)

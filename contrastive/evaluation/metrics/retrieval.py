@@ -51,5 +51,5 @@ def of_each(
                 hits = np.flatnonzero(row[:wanted] & 1) + 1.0
                 made[:, text] = row[0] & 1, (np.arange(1, len(hits) + 1) / hits).sum() / wanted
 
-    pairs.over_blocks(look, pairs.directions(vectors))
+    pairs.over_blocks(look, pairs.unit_rows(vectors))
     return made

@@ -22,7 +22,9 @@ POSTS = {
 }
 
 
-def fit(name: str, train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:
+def fit_post(
+    name: str, train: Float[np.ndarray, "n d"]
+) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:
     """The post-processing `name` (`whiten`, `whiten:256`, `standardise`, `flow`), fitted on training embeddings."""
     if len(train) < 2:
         raise UserError(f"{name} is fitted on training embeddings; it needs at least 2, and there are {len(train)}")

@@ -40,7 +40,7 @@ def flow(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]]
     spread = math.sqrt(np.square(centred).mean())
     if spread <= COLLAPSED * np.abs(train).max():
         spread = math.inf  # the same for all texts: nothing but rounding is left, and it becomes 0
-    glow = fitted((centred / spread).astype(np.float32))
+    glow = fit_flow((centred / spread).astype(np.float32))
 
     def apply(vectors: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
         return latents(glow, ((vectors - mean) / spread).astype(np.float32))
@@ -48,7 +48,7 @@ def flow(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]]
     return apply
 
 
-def fitted(train: Float[np.ndarray, "n d"], steps: int | None = None) -> Glow:
+def fit_flow(train: Float[np.ndarray, "n d"], steps: int | None = None) -> Glow:
     """The flow after so many steps; left out: all that this number of vectors is worth."""
     import torch
 

@@ -28,14 +28,14 @@ def share(model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USU
         return Whole(model, cell, accelerator, speed)
     if reason := deepspeed_file.unshareable(cell.objective, cell.training):
         raise UserError(reason)
-    return (Zero if deepspeed_file.named(cell.training) else Fsdp)(model, cell, accelerator)
+    return (Zero if deepspeed_file.names_file(cell.training) else Fsdp)(model, cell, accelerator)
 
 
-def begin(training: Training) -> Accelerator:
+def join_processes(training: Training) -> Accelerator:
     """A fresh Accelerator, which has joined the other processes of the cell."""
     on_gpu = torch.cuda.is_available()
     if training.sharding is not None:
         gather.join()
-    if deepspeed_file.named(training):
+    if deepspeed_file.names_file(training):
         return with_deepspeed(training, on_gpu)
     return Accelerator(mixed_precision="no" if training.precision == "fp32" else training.precision, cpu=not on_gpu)

@@ -23,7 +23,7 @@ class Fsdp:
         blocks = [module for name, module in model.named_modules() if tuning.is_block(name)]
         # attention is computed again after its block has computed, so the weights stay until its gradient
         again = not cell.objective.view_facts().attention
-        gather.split(self.around, blocks, accelerator.device, again)
+        gather.shard_parameters(self.around, blocks, accelerator.device, again)
         self.optimizer, self.clip = adamw(model, cell), cell.training.clip
         self.listed, self.device = trained_by(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)

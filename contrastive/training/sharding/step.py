@@ -42,7 +42,7 @@ def looking(model: Model, look: Look) -> Work:
 
 
 def adamw(model: Model, cell: Cell, *, fused: bool = False) -> torch.optim.AdamW:
-    return torch.optim.AdamW(tuning.groups(model, cell.training, cell.encoder.tune), fused=fused or None)
+    return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune), fused=fused or None)
 
 
 def trained_by(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

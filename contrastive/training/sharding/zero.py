@@ -111,7 +111,7 @@ def with_deepspeed(training: Training, on_gpu: bool) -> Accelerator:
     }
     if training.precision != "fp32":
         recipe["torch_autocast"] = {"enabled": True, "dtype": "bfloat16", "lower_precision_safe_modules": []}
-    settings = {"steps_per_print": 2**31} | deepspeed_file.settings(training.sharding) | recipe
+    settings = {"steps_per_print": 2**31} | deepspeed_file.file_settings(training.sharding) | recipe
     accelerator = Accelerator(
         mixed_precision="no",
         deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=settings, zero3_init_flag=False),

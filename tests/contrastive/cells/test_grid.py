@@ -15,7 +15,7 @@ from contrastive.config import registry
 from contrastive.config.cell import Cell, Training, Tune
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.config.objective import Objective
-from contrastive.experiment.load import parse
+from contrastive.experiment.load import parse_experiment
 
 HEAD = """\
 name: grid
@@ -28,7 +28,7 @@ sections:
 
 
 def expanded(sections: str) -> Resolved:
-    return parse(HEAD + sections)
+    return parse_experiment(HEAD + sections)
 
 
 def rows(section: str) -> tuple[Row, ...]:
@@ -114,8 +114,8 @@ def test_values_that_look_alike_are_told_apart():
 def test_translators_are_shown_by_their_names():
     translators = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
     assert (
-        names.short("translators", translators) == "opus-en-de and de-en"
-        and names.short("translators", None) == "default"
+        names.short_value("translators", translators) == "opus-en-de and de-en"
+        and names.short_value("translators", None) == "default"
     )
 
 
@@ -156,7 +156,7 @@ def test_equal_to_the_naive_product():
     refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
     refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
     section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
-    found = parse(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
+    found = parse_experiment(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
     experiment = found.experiment
     naive = {}
     for combination in product(*axes.values()):
@@ -174,7 +174,7 @@ def test_equal_to_the_naive_product():
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
 
 
-@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short("tune", tune))
+@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short_value("tune", tune))
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
     other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
@@ -199,7 +199,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 except ValidationError:
                     continue
                 training = Training(layer_decay=0.5, encoder_lr=0.5)
-                experiment = parse(HEAD + "  - {title: T}").experiment
+                experiment = parse_experiment(HEAD + "  - {title: T}").experiment
                 encoder = experiment.encoder.model_copy(update={"tune": tune})
                 parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
                 cell = Cell.model_construct(**parts, seed=0)

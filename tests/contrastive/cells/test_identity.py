@@ -243,18 +243,24 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "little" / "__init__.py").write_text("")
 
     def digest(**sources: str) -> str:
-        from contrastive.config.registry import parse
+        from contrastive.config.registry import syntax_tree
 
         for name, text in sources.items():
             (tmp_path / "little" / f"{name}.py").write_text(text)
-        for cached in (parse, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
+        for cached in (
+            syntax_tree,
+            module_digest,
+            fingerprint.imports,
+            fingerprint.code_files,
+            fingerprint.code_digest,
+        ):
             cached.cache_clear()
         return fingerprint.code_digest(("little.first",))
 
     yield digest
-    from contrastive.config.registry import parse
+    from contrastive.config.registry import syntax_tree
 
-    for cached in (parse, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
+    for cached in (syntax_tree, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
         cached.cache_clear()
 
 

@@ -47,9 +47,9 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "its reader": (lambda cell: frozen_readers.read_by(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (projections.untrained_output, ENCODER | BEGUN | ARITHMETIC),
     "shared passes": (projections.shared_passes, DATA | ENCODER | TRAINING | {"seed"} | CUT),
-    "calibration": (lambda cell: calibration.place(cell, FULL, "cpu"), BEGUN - {"seed"} | ARITHMETIC),
+    "calibration": (lambda cell: calibration.calibration_file(cell, FULL, "cpu"), BEGUN - {"seed"} | ARITHMETIC),
     "fast calibration": (
-        lambda cell: calibration.place(cell, FAST, "cpu"),
+        lambda cell: calibration.calibration_file(cell, FAST, "cpu"),
         BEGUN - {"seed"} | ARITHMETIC | {"training.sharding"},
     ),
     "work": (
@@ -98,7 +98,8 @@ def test_cells_with_one_key_of_tokens_have_the_same_tokens(source: str, tmp_path
     )
     assert token_key(one) == token_key(other)
     first, second = (
-        tokens.prepare(cell.data, cell.encoder, tmp_path / name) for cell, name in ((one, "one"), (other, "other"))
+        tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name)
+        for cell, name in ((one, "one"), (other, "other"))
     )
     assert contents(first) == contents(second) != {}
 
@@ -121,7 +122,7 @@ def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(
     made = []
     for name, cell in (("one", one), ("other", other)):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / name))
-        prepared = tokens.open(tokens.prepare(cell.data, cell.encoder, tmp_path / name))
+        prepared = tokens.open(tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name))
         folder = frozen_store.make(prepared, "train", cell, FULL)
         assert folder is not None
         made.append(folder)

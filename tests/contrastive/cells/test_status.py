@@ -91,7 +91,7 @@ def test_changed_code_is_named_and_the_older_run_is_known(home: Path, source: st
     older = folder.parent / "older"
     folder.rename(older)
     store.write_json(older / "config.json", config)
-    store.mark(older, "TRAINED")
+    store.mark_finished(older, "TRAINED")
     status = only(make(source))
     assert (status.action, status.why) == ("stale", "code changed: contrastive.training.terms")
     assert status.older == "older"
@@ -145,7 +145,7 @@ def test_a_damaged_run_outside_of_the_grid_stops_no_plan(content: str, home: Pat
 def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
     for path in home.glob("cache/tokens/*/*.offsets.npy"):
         path.write_bytes(b"")
-    assert not cost.texts(make(source)).known
+    assert not cost.lengths_of_texts(make(source)).known
 
 
 def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):

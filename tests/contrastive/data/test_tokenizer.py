@@ -28,7 +28,7 @@ def test_the_tokenizer_of_the_encoder():
 
 @pytest.mark.parametrize("texts", [ENGLISH, CHINESE], ids=["english", "chinese"])
 def test_a_trained_tokenizer_knows_its_texts(texts):
-    fast = tokenizer.train(texts, 200)
+    fast = tokenizer.train_tokenizer(texts, 200)
     assert len(fast) <= 200
     for text in texts[:3]:
         ids = fast(text)["input_ids"]
@@ -39,21 +39,21 @@ def test_a_trained_tokenizer_knows_its_texts(texts):
 
 
 def test_chinese_is_cut_into_characters():
-    fast = tokenizer.train(CHINESE, 200)
+    fast = tokenizer.train_tokenizer(CHINESE, 200)
     assert fast.tokenize("质量好abc") == ["质", "量", "好", "abc"]
 
 
 def test_frequent_words_become_one_piece():
-    assert tokenizer.train(ENGLISH, 200).tokenize("good evening unbelievable")[:2] == ["good", "evening"]
+    assert tokenizer.train_tokenizer(ENGLISH, 200).tokenize("good evening unbelievable")[:2] == ["good", "evening"]
 
 
 def test_a_character_that_training_never_saw_is_unknown():
-    assert tokenizer.train(ENGLISH, 200).tokenize("好 good") == ["[UNK]", "good"]
+    assert tokenizer.train_tokenizer(ENGLISH, 200).tokenize("好 good") == ["[UNK]", "good"]
 
 
 def test_a_small_vocabulary_keeps_the_frequent_characters():
     texts = ["e t a o i n"] * 50 + [chr(0x4E00 + i) for i in range(500)]
-    fast = tokenizer.train(texts, 64)
+    fast = tokenizer.train_tokenizer(texts, 64)
     assert len(fast) <= 64
     assert "[UNK]" not in fast.tokenize("e t a o i n")
 

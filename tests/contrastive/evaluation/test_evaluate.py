@@ -10,7 +10,7 @@ from contrastive.cells.identity import evaluation_key
 from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
-from contrastive.evaluation.evaluate import evaluate
+from contrastive.evaluation.evaluate import evaluate_folder
 from contrastive.evaluation.metrics import METRICS
 
 TEXTS = 60
@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 
 def in_place(folder: Path, evaluation: Evaluation) -> None:
-    evaluate(folder, evaluation, into=folder)
+    evaluate_folder(folder, evaluation, into=folder)
 
 
 def filled(folder, texts: int = TEXTS, size: int = 5, *, head: bool = True, splits=("validation", "test")):
@@ -187,7 +187,7 @@ def test_one_thread_and_two_give_the_same_bytes(tmp_path):
         folder = filled(tmp_path / str(count), 400, 16)
         vectors = np.load(folder / "embeddings.npz")["test"]
         with_training(folder, **{"test/mean": vectors**2, "train/mean": 3 * vectors**2})
-        evaluate(folder, evaluation, into=folder, threads=count)
+        evaluate_folder(folder, evaluation, into=folder, threads=count)
     for file in ("scores.json", "picture.npz", "examples.npz"):
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes()
 

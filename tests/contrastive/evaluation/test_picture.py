@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE, trustworthiness
 
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import parallel
-from contrastive.evaluation.picture import nearest, picture, scaled, tsne, umap
+from contrastive.evaluation.picture import make_picture, nearest_points, scaled, tsne, umap
 
 
 def clouds(texts: int = 90, size: int = 5, apart: float = 9.0):
@@ -31,7 +31,7 @@ def apart(points, labels) -> bool:
 
 def test_it_shows_the_texts_with_the_smallest_ids():
     given = stored()
-    found = picture(given, Evaluation(picture_points=20))
+    found = make_picture(given, Evaluation(picture_points=20))
     assert found["x"].shape == (20, 2) and found["x"].dtype == np.float32 and np.isfinite(found["x"]).all()
     assert sorted(found["ids"]) == sorted(given["test.ids"])[:20]
     label_of = dict(zip(given["test.ids"].tolist(), given["test.labels"].tolist(), strict=True))
@@ -75,14 +75,14 @@ def test_two_threads_draw_what_one_does(many, monkeypatch):
 
 def test_the_nearest_others_by_hand():
     points = np.array([[0.0], [1], [3], [7]], np.float32)
-    indices, away = nearest(points, 2)
+    indices, away = nearest_points(points, 2)
     assert indices.tolist() == [[1, 2], [0, 2], [1, 0], [2, 1]]
     assert away == pytest.approx(np.array([[1, 3], [1, 2], [2, 3], [4, 6]]))
 
 
 @pytest.mark.parametrize("texts", [4, 7, 31])
 def test_few_texts_have_a_picture(texts):
-    assert picture(stored(texts), Evaluation())["x"].shape == (texts, 2)
+    assert make_picture(stored(texts), Evaluation())["x"].shape == (texts, 2)
 
 
 KINDS = ("clouds", "noise", "wide", "line")
@@ -132,7 +132,7 @@ def faithful(draw, vectors) -> float:
 
 def test_texts_equally_far_apart_have_no_picture_and_it_says_why():
     given = stored(40) | {"test": np.eye(40, dtype=np.float32)}
-    found = picture(given, Evaluation())
+    found = make_picture(given, Evaluation())
     assert found["x"].shape == (0, 2) and len(found["ids"]) == 0
     assert "put all 40 texts onto one point" in str(found["reason"])
 
@@ -140,14 +140,14 @@ def test_texts_equally_far_apart_have_no_picture_and_it_says_why():
 def test_embeddings_that_are_no_numbers_have_no_picture():
     given = stored(40)
     given["test"][3, 2] = np.nan
-    found = picture(given, Evaluation(splits=("validation",)))
+    found = make_picture(given, Evaluation(splits=("validation",)))
     assert found["x"].shape == (0, 2) and "not all finite" in str(found["reason"])
 
 
 @pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5), (9, 1)])
 def test_too_few_texts_have_none_and_the_reason_is_kept(texts, size):
     given = stored(texts, 5)
-    found = picture(given | {"test": given["test"][:, :size]}, Evaluation())
+    found = make_picture(given | {"test": given["test"][:, :size]}, Evaluation())
     assert found["x"].shape == (0, 2) and len(found["labels"]) == len(found["ids"]) == 0
     assert f"there are {texts} texts of {size}" in str(found["reason"])
 
@@ -155,7 +155,7 @@ def test_too_few_texts_have_none_and_the_reason_is_kept(texts, size):
 @pytest.mark.parametrize("rounding", [0.0, 1e-7])
 def test_collapsed_embeddings_are_said_to_be_so(rounding):
     noise = rounding * np.random.default_rng(0).normal(size=(60, 5))
-    found = picture(stored() | {"test": (3 + noise).astype(np.float32)}, Evaluation())
+    found = make_picture(stored() | {"test": (3 + noise).astype(np.float32)}, Evaluation())
     assert found["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(found["reason"])
 
 
@@ -169,4 +169,4 @@ def test_umap_keeps_clouds_apart_and_repeats_itself():
     vectors, labels = clouds()
     once, again = umap(scaled(vectors)), umap(scaled(vectors))
     assert (once == again).all() and apart(once, labels)
-    assert str(picture(stored(), Evaluation(picture="umap"))["method"]) == "UMAP"
+    assert str(make_picture(stored(), Evaluation(picture="umap"))["method"]) == "UMAP"

@@ -45,29 +45,29 @@ def test_chinese_words_are_recognised_in_other_sentences(tmp_path):
     held_out = [("真干净", 0), ("真丰富", 0), ("真方便", 0), ("真难吃", 1), ("真偏僻", 1), ("真脏啊", 1)]
     lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in held_out]
     (folder / "texts.test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert reference.measure(folder)["test.accuracy"] == 1.0
+    assert reference.reference_scores(folder)["test.accuracy"] == 1.0
 
 
 def test_random_labels_cannot_be_learnt(tmp_path):
     folder = prepared(tmp_path / "abc", ENGLISH, repeat=40)
     generator = np.random.default_rng(0)
     for split in ("train", "test"):
-        texts, _ = reference.read(folder, split)
+        texts, _ = reference.read_texts(folder, split)
         rows = [{"text": text, "label": int(generator.integers(2))} for text in texts]
         (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert 0.35 < reference.measure(folder)["test.accuracy"] < 0.65
+    assert 0.35 < reference.reference_scores(folder)["test.accuracy"] < 0.65
 
 
 def test_an_empty_split_has_no_score(tmp_path):
-    scores = reference.measure(prepared(tmp_path / "abc", ENGLISH, validation=False))
+    scores = reference.reference_scores(prepared(tmp_path / "abc", ENGLISH, validation=False))
     assert set(scores) == {"test.accuracy", "test.macro_f1"}
 
 
 def test_it_is_computed_once_for_prepared_data(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     first = reference.tfidf(folder, tmp_path)
-    path = reference.cached(folder, tmp_path)
-    assert path.is_relative_to(tmp_path / "cache" / "references") and reference.known(folder, tmp_path) == first
+    path = reference.reference_file(folder, tmp_path)
+    assert path.is_relative_to(tmp_path / "cache" / "references") and reference.known_scores(folder, tmp_path) == first
     for split in ("train", "validation", "test"):
         (folder / f"texts.{split}.jsonl").unlink()
     assert reference.tfidf(folder, tmp_path) == first
@@ -75,7 +75,7 @@ def test_it_is_computed_once_for_prepared_data(tmp_path):
 
 def test_a_line_break_of_unicode_inside_a_text_stays_inside(tmp_path):
     (tmp_path / "texts.test.jsonl").write_text('{"text": "one\u2028two\u0085three", "label": 1}\n', encoding="utf-8")
-    assert reference.read(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
+    assert reference.read_texts(tmp_path, "test") == (["one\u2028two\u0085three"], [1])
 
 
 def test_texts_of_one_character_are_words(tmp_path):
@@ -84,7 +84,7 @@ def test_texts_of_one_character_are_words(tmp_path):
     for split in ("train", "validation", "test"):
         rows = [{"text": text, "label": label} for label, texts in enumerate(phrases) for text in texts]
         (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert reference.measure(folder)["test.accuracy"] == 1.0
+    assert reference.reference_scores(folder)["test.accuracy"] == 1.0
 
 
 def test_without_anything_to_count_there_is_no_reference(tmp_path):
@@ -126,12 +126,12 @@ def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
     first = reference.tfidf(folder, tmp_path)
     for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]:
         harm(path)
-    assert reference.known(folder, tmp_path) == []
+    assert reference.known_scores(folder, tmp_path) == []
     assert reference.tfidf(folder, tmp_path) == first
 
 
 def test_a_file_in_the_place_of_its_folder_is_replaced(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
-    place = reference.cached(folder, tmp_path)
+    place = reference.reference_file(folder, tmp_path)
     store.write_atomic(place, "of somebody")
-    assert reference.tfidf(folder, tmp_path) == reference.known(folder, tmp_path) != []
+    assert reference.tfidf(folder, tmp_path) == reference.known_scores(folder, tmp_path) != []

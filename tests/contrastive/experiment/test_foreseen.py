@@ -12,7 +12,7 @@ from contrastive.cells import plan as plans
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.experiment.foreseen import Foreseen, foresee
-from contrastive.experiment.load import parse
+from contrastive.experiment.load import parse_experiment
 from contrastive.runs import store
 from flows import cli
 from flows.forecast import foreseen
@@ -50,7 +50,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
 
 def told(text: str, **asked: Any) -> Foreseen:
-    return foreseen(plans.make(parse(text)), **asked)
+    return foreseen(plans.make_plan(parse_experiment(text)), **asked)
 
 
 def test_sound_data_says_nothing(text):
@@ -69,12 +69,12 @@ def test_too_few_texts_for_the_folds_are_told(text):
 
 
 def test_what_was_prepared_is_not_read_again(text, tmp_path):
-    plan = plans.make(parse(text("aaaaaaabbb")))
+    plan = plans.make_plan(parse_experiment(text("aaaaaaabbb")))
     (cell,) = plan.statuses
     folder = tmp_path / "home" / "cache" / "tokens" / tokens.token_key(cell.data, cell.encoder)
     folder.mkdir(parents=True)
     store.write_json(folder / "meta.json", {"class_counts": {"test": {"a": 4, "b": 0}}})
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     assert foresee(plan, on_gpu=False).warnings == ("test has 4 texts, all of one class: svm, kmeans will be left out",)
 
 

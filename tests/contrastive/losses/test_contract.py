@@ -21,7 +21,7 @@ every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
 STOPPED = {"byol", "dclw", "moco", "sccl", "swav"}
 OF_ANY_LENGTH = {"bert_ct", "barlow", "vicreg", "byol", "swav", "sccl"}  # dot products or a projector, no cosines
 any_number = pytest.mark.parametrize(
-    "name", [n for n, line in registry.losses().items() if line.first == "views" and line.facts.vectors is None]
+    "name", [n for n, line in registry.loss_entries().items() if line.first == "views" and line.facts.vectors is None]
 )
 chunked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "chunk" in signature(loss)[1]])
 masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in signature(loss)[1]])
@@ -32,13 +32,13 @@ def test_the_shape_in_the_signature_has_as_many_vectors_as_it_says(name):
     called = getattr(LOSSES[name], "forward", LOSSES[name])
     first = next(p for p in inspect.signature(called).parameters.values() if p.name != "self")
     number = first.annotation.dim_str.split()[1:2]
-    said = registry.losses()[name].facts.vectors
+    said = registry.loss_entries()[name].facts.vectors
     assert number == [str(said)] if said else not number or not number[0].isdigit()
 
 
 def count(name: str) -> int:
     """How many views a loss takes: what it says, else two."""
-    return registry.losses()[name].facts.vectors or VIEWS
+    return registry.loss_entries()[name].facts.vectors or VIEWS
 
 
 def values(
@@ -191,14 +191,14 @@ def test_all_masked_is_zero(name):
     assert float(value.detach()) == 0.0 and gradient(value, tensor).abs().max() == 0.0
 
 
-@pytest.mark.parametrize("name", [n for n, line in registry.losses().items() if line.facts.positives is not None])
+@pytest.mark.parametrize("name", [n for n, line in registry.loss_entries().items() if line.facts.positives is not None])
 @pytest.mark.parametrize("seed", range(20))
 def test_no_value_is_below_the_floor(name, seed):
     tensor = values(name, dtype=torch.float64, seed=seed)
     mask = torch.rand(SAMPLES, count(name), generator=torch.Generator().manual_seed(seed)) < 0.8
     labels = torch.randint(0, 3, (SAMPLES,), generator=torch.Generator().manual_seed(seed))
     assert (
-        compute(name, tensor, labels, mask) >= least(registry.losses()[name].facts.positives, labels, mask) - 1e-6
+        compute(name, tensor, labels, mask) >= least(registry.loss_entries()[name].facts.positives, labels, mask) - 1e-6
     )  # a floor is in fp32
 
 

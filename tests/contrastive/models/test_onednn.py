@@ -251,6 +251,6 @@ def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: P
     assert speed_used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
     for training, kind in (({}, onednn.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
         cell = make(source, training=training, loss="moco")
-        model = models.build(cell, token_store.open(prepare_tokens(cell)), FAST)
+        model = models.build_model(cell, token_store.open(prepare_tokens(cell)), FAST)
         found = {type(module) for module in model.modules() if isinstance(module, nn.Linear)}
         assert found == {kind}  # of the slow copy and the head too

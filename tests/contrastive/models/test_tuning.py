@@ -66,7 +66,7 @@ def test_the_rate_falls_from_the_top_block_down_and_biases_and_norms_do_not_deca
     built = model(Tune(), architecture)
     names = {id(parameter): name for name, parameter in built.named_parameters()}
     seen = set()
-    for group in tuning.groups(built, RATES, Tune()):
+    for group in tuning.optimizer_groups(built, RATES, Tune()):
         for parameter in group["params"]:
             name = names[id(parameter)]
             depth = 2 - tuning.block_of(name)
@@ -79,11 +79,11 @@ def test_the_rate_falls_from_the_top_block_down_and_biases_and_norms_do_not_deca
 
 def test_adapters_train_at_one_rate():
     built, how = model(Tune(lora=Lora())), Tune(lora=Lora())
-    assert {group["lr"] for group in tuning.groups(built, RATES, how) if group["name"] == "encoder"} == {1e-3}
+    assert {group["lr"] for group in tuning.optimizer_groups(built, RATES, how) if group["name"] == "encoder"} == {1e-3}
 
 
 def test_the_rates_that_are_shown_are_the_heads_and_the_top_blocks():
-    shown = {g["name"]: g["lr"] for g in tuning.groups(model(Tune()), RATES, Tune()) if g.get("shown")}
+    shown = {g["name"]: g["lr"] for g in tuning.optimizer_groups(model(Tune()), RATES, Tune()) if g.get("shown")}
     assert shown == {"head": 1e-1, "encoder": 1e-3}
 
 

@@ -21,7 +21,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plans.Plan:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = tmp_path / "small.yaml"
     path.write_text(SMOKE.read_text() + "resources: {slots: 1}\n")
-    return plans.make(path)
+    return plans.make_forecast(path)
 
 
 def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
@@ -55,8 +55,8 @@ def test_where_only_evaluation_is_left_its_time_is_unknown_until_a_calibration(
 def test_seconds_of_cores_are_those_of_each_cells_own_threads(tmp_path: Path, small: plans.Plan):
     path = tmp_path / "small.yaml"
     path.write_text(path.read_text().replace("base: {", "base: {threads: 2, "))
-    cells = plans.to_train(plans.make(path))
-    parts, _ = plans.ahead(plans.make(path), [[cell] for cell in cells], Fit())
+    cells = plans.cells_to_train(plans.make_forecast(path))
+    parts, _ = plans.groups_ahead(plans.make_forecast(path), [[cell] for cell in cells], Fit())
     assert [part.threads for part in parts] == [cell.training.threads for cell in cells]
     assert {part.threads for part in parts} == {1, 2}
     assert plans.busy(Part(2.0, 1.0, devices=2, threads=3), on_gpu=False) == 15
@@ -75,7 +75,7 @@ def test_a_calibration_of_another_shape_is_none(name: str, tmp_path: Path):
     whole = {"made": "today", "rates": [1.0] * 5, "boot": 1.0, "base": 1, "batch": 1.0, "evaluation": {"key": 1.0}}
     path = tmp_path / "some.json"
     store.write_json(path, whole)
-    assert calibration.read(path) is not None
+    assert calibration.read_calibration(path) is not None
     for wrong in ("text", None, ["text"] * 5, {"key": []}):
         store.write_json(path, whole | {name: wrong})
-        assert calibration.read(path) is None, wrong
+        assert calibration.read_calibration(path) is None, wrong

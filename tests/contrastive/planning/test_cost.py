@@ -59,7 +59,7 @@ def test_parameters_are_those_of_the_model(model: str, tune: Any):
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     frozen = sum(p.numel() for p in parameters if not p.requires_grad)
     assert cost.trained_parameters(one) == pytest.approx(trained, rel=0.02)
-    found = cost.memory(one, MADE)
+    found = cost.memory_of_cell(one, MADE)
     assert found.shared == pytest.approx(4 * frozen, rel=0.03, abs=100)
     assert found.own - found.batch == pytest.approx(16 * trained, rel=0.02)
 
@@ -67,7 +67,7 @@ def test_parameters_are_those_of_the_model(model: str, tune: Any):
 @pytest.mark.parametrize("bucket", [1, 10])
 def test_batches_are_those_that_training_makes(bucket: int):
     lengths = np.random.default_rng(1).integers(4, 40, 1003)
-    made = cost.batches(lengths, 16, bucket)
+    made = cost.predicted_batches(lengths, 16, bucket)
     real = order(lengths, 16, bucket, seed=5, epoch=2)
     assert made.number == len(real)
     assert made.tokens == pytest.approx(sum(len(batch) * lengths[batch].max() for batch in real), rel=0.02)
@@ -77,7 +77,7 @@ def test_batches_are_those_that_training_makes(bucket: int):
 
 def test_batches_filled_by_tokens_are_as_many():
     lengths = np.random.default_rng(1).integers(4, 40, 1003)
-    made = cost.batches(lengths, 16, 10, 512)
+    made = cost.predicted_batches(lengths, 16, 10, 512)
     real = order(lengths, 16, 10, seed=5, epoch=2, budget=512)
     assert made.number == pytest.approx(len(real), abs=2) and made.longest <= 512
     assert made.tokens == pytest.approx(sum(len(batch) * lengths[batch].max() for batch in real), rel=0.03)
@@ -85,7 +85,7 @@ def test_batches_filled_by_tokens_are_as_many():
 
 def test_time_grows_with_passes_epochs_and_blocks_and_a_store_takes_the_frozen_ones():
     known = cost.Texts({"train": np.full(100, 32), "validation": np.full(10, 32), "test": np.full(40, 32)}, True)
-    made = cost.batches(known.splits["train"], 16, 10)
+    made = cost.predicted_batches(known.splits["train"], 16, 10)
 
     def work(of: Cell) -> cost.Work:
         return cost.work(of, known, made, Evaluation())
@@ -108,6 +108,6 @@ def test_a_hub_encoder_that_is_not_here_is_taken_for_one_of_the_usual_size(monke
 
 
 def test_a_micro_batch_takes_less_memory():
-    made = cost.batches(np.full(100, 32), 16, 10)
-    whole, part = (cost.memory(cell(training={"micro_batch": size}), made) for size in (None, 4))
+    made = cost.predicted_batches(np.full(100, 32), 16, 10)
+    whole, part = (cost.memory_of_cell(cell(training={"micro_batch": size}), made) for size in (None, 4))
     assert part.batch == pytest.approx(whole.batch / 4, rel=0.01) and part.shared == whole.shared

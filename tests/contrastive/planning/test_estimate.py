@@ -41,12 +41,12 @@ def finish(name: str, done: Cell, seconds: float, **known: object) -> None:
 
 def calibrate(like: Cell, **changed: object) -> None:
     content = {"made": "2026-01-01", "rates": RATES, "boot": 5.0, "base": 100, "batch": 2.0, "evaluation": {}} | changed
-    store.write_json(calibration.place(like, Speed(), "cpu"), content)
+    store.write_json(calibration.calibration_file(like, Speed(), "cpu"), content)
 
 
 def test_nothing_is_known_at_first():
-    assert estimate.seconds([cell(100)]) is None
-    assert estimate.seconds([]) == 0
+    assert estimate.total_seconds([cell(100)]) is None
+    assert estimate.total_seconds([]) == 0
     assert Fit().predicted(cell(100)) is None and Fit().basis(cell(100)) == ""
     assert Fit().evaluation_seconds(cell(100)) is None
 
@@ -54,15 +54,15 @@ def test_nothing_is_known_at_first():
 def test_time_grows_with_texts_epochs_and_passes():
     for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
         finish(name, cell(100), seconds)
-    assert estimate.seconds([cell(100)]) == pytest.approx(12)
-    assert estimate.seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
-    assert estimate.seconds([cell(100, loss="rdrop", view="two_stage")]) == pytest.approx(24, rel=0.1)
+    assert estimate.total_seconds([cell(100)]) == pytest.approx(12)
+    assert estimate.total_seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
+    assert estimate.total_seconds([cell(100, loss="rdrop", view="two_stage")]) == pytest.approx(24, rel=0.1)
     assert Fit().basis(cell(100)) == "finished"
 
 
 def test_another_encoder_is_not_comparable():
     finish("one", cell(100), 10)
-    assert estimate.seconds([cell(100), cell(100, model="scratch:deberta-v2")]) is None
+    assert estimate.total_seconds([cell(100), cell(100, model="scratch:deberta-v2")]) is None
 
 
 def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
     finish("odd", cell(100), 10, peak_memory_bytes=None)
     (home / "runs" / "broken" / "config.json").write_text("{")
     store.write_json(home / "runs" / "odd" / "config.json", [])
-    assert estimate.seconds([cell(100)]) == pytest.approx(10)
+    assert estimate.total_seconds([cell(100)]) == pytest.approx(10)
 
 
 def test_cells_alike_are_known_best():
@@ -79,9 +79,9 @@ def test_cells_alike_are_known_best():
     finish("plain", plain, 10.0)
     finish("supcon", supcon, 30.0)
     finish("other", cell(100, epochs=2), 100.0)
-    assert estimate.seconds([supcon]) == pytest.approx(30)
-    assert estimate.seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15, rel=0.2)  # of its objective
-    assert estimate.seconds([cell(100, loss="ce+swav")]) == pytest.approx(30, rel=0.1)  # of its encoder alone
+    assert estimate.total_seconds([supcon]) == pytest.approx(30)
+    assert estimate.total_seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15, rel=0.2)  # of its objective
+    assert estimate.total_seconds([cell(100, loss="ce+swav")]) == pytest.approx(30, rel=0.1)  # of its encoder alone
     assert Fit().seconds(cell(10, model="scratch:deberta-v2")) is None
 
 
@@ -131,7 +131,7 @@ def test_memory_is_of_the_process_the_frozen_weights_and_what_a_cell_has_itself(
     fit = Fit()
     assert fit.memory(one) == fit.shared(one) + fit.own(one)
     assert fit.shared(one) > fit.shared(other) == 100  # nothing is frozen there
-    formula = cost.memory(other, fit.batches(other))
+    formula = cost.memory_of_cell(other, fit.batches(other))
     assert fit.own(other) == formula.own + formula.batch  # a batch takes twice as much as the formula says
     finish("other", other, 10, peak_memory_bytes=3 * fit.memory(other))
     assert Fit().memory(other) == pytest.approx(3 * fit.memory(other), rel=0.01)
@@ -143,7 +143,7 @@ def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     one = cell(100)
     one = one.model_copy(update={"data": one.data.model_copy(update={"source": f"file:{texts}"})})
     assert not Fit().texts(one).known and Fit().batches(one).length == 128
-    tokens.prepare(one.data, one.encoder, home)
+    tokens.prepare_tokens(one.data, one.encoder, home)
     fit = Fit()
     assert fit.texts(one).known and fit.batches(one).length < 10
     assert {name: len(found) for name, found in fit.texts(one).splits.items()} == {
@@ -187,7 +187,7 @@ def test_rates_are_found_again_in_what_probes_saw():
         seen.append([list(work), RATES.seconds(work) * random.normal(1, 0.01)])
     probed = {"peak": 1000, "shared": 300, "own": 400, "batch": 200}
     seen = [[work, took] for work, took in seen if took > 0]
-    found = calibration.fit([{"seen": seen, "cell": 3.0, "boot": 5.0, "base": 100, "memory": [probed]}])
+    found = calibration.fit_rates([{"seen": seen, "cell": 3.0, "boot": 5.0, "base": 100, "memory": [probed]}])
     assert found["rates"] == pytest.approx(list(RATES), rel=0.05)
     assert found["batch"] == pytest.approx((1000 - 100 - 300 - 200) / 200)
 

@@ -80,7 +80,7 @@ def opened(cell: Cell) -> Tokens:
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
     """The loss of each step; without the stages around it."""
     folder.mkdir()
-    tokens = frozen_store.to_train(opened(cell), cell, speed)
+    tokens = frozen_store.with_frozen_part(opened(cell), cell, speed)
     assert (tokens.splits["train"].below is None) == (speed.reuse == "none")
     trained_into(folder, cell, tokens, speed)
     return np.array([json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()])
@@ -125,7 +125,7 @@ def test_every_loss_has_the_curve_of_a_cell_that_computes_its_frozen_blocks(
     """Changed texts are computed: what is stored is of other tokens."""
     cell = cell_of(source, "scratch:bert" if "mlm" in objective["loss"] else bert, **objective)
     expected = curve(cell, NONE, tmp_path / "none")
-    frozen_store.to_train(opened(cell), cell, FULL)
+    frozen_store.with_frozen_part(opened(cell), cell, FULL)
     computed.clear()
     found = curve(cell, FULL, tmp_path / "full")
     assert len(found) == 3
@@ -214,19 +214,21 @@ def test_another_encoder_in_the_same_folder_is_another_store(
 ):
     folder = shutil.copytree(bert.removeprefix("file:"), tmp_path / "bert")
     cell = cell_of(source, f"file:{folder}", loss="ce")
-    before, first = place(cell), frozen_store.to_train(opened(cell), cell, FULL).splits["train"].below
+    before, first = place(cell), frozen_store.with_frozen_part(opened(cell), cell, FULL).splits["train"].below
     assert place(cell_of(source, bert, loss="ce")) == before  # the same, wherever it lies
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)
     torch.nn.init.normal_(model.encoder.layer[0].output.dense.weight)
     model.save_pretrained(folder)
-    second = frozen_store.to_train(opened(cell), cell, FULL).splits["train"].below
+    second = frozen_store.with_frozen_part(opened(cell), cell, FULL).splits["train"].below
     assert place(cell) != before and not np.allclose(first, second, atol=0.1)
 
 
 def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str, home: Path):  # noqa: F811
     cell = cell_of(source, bert, loss="simcse_sup")
-    tokens = frozen_store.to_embed(frozen_store.to_train(opened(cell), cell, FULL), cell, FULL, ("validation", "test"))
-    backbone = models.build(cell, tokens).eval().backbone
+    tokens = frozen_store.to_embed(
+        frozen_store.with_frozen_part(opened(cell), cell, FULL), cell, FULL, ("validation", "test")
+    )
+    backbone = models.build_model(cell, tokens).eval().backbone
     assert len(set(tokens.splits["train"].lengths)) > 3  # so with padding
     assert tokens.splits["validation"].below is None and len(tokens.splits["validation"]) == 0
     for texts in (tokens.splits["train"], *tokens.splits["train"].partners, tokens.splits["test"]):
@@ -240,7 +242,7 @@ def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str
 
 def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, bert: str, home: Path):  # noqa: F811
     cell = cell_of(source, bert, loss="simcse_sup")
-    tokens = frozen_store.to_train(opened(cell), cell, HALF)
+    tokens = frozen_store.with_frozen_part(opened(cell), cell, HALF)
     batch = collate(tokens.splits["train"], np.arange(6), tokens.pad_id, tokens.special_ids)
     assert batch.below is not None and batch.below.dtype == torch.float32
     part = batch[2:4].to("cpu")
@@ -265,7 +267,7 @@ def test_it_is_made_once_for_all_and_by_one_of_those_who_want_it_at_once(
 
     def attach(cell: Cell) -> None:
         ready.wait()
-        found.append(frozen_store.to_train(tokens, cell, FULL))
+        found.append(frozen_store.with_frozen_part(tokens, cell, FULL))
 
     threads = [threading.Thread(target=attach, args=(cell,)) for cell in cells]
     for thread in threads:
@@ -275,14 +277,14 @@ def test_it_is_made_once_for_all_and_by_one_of_those_who_want_it_at_once(
     assert made == ["train.unfinished"] and len(stores()) == 1
     assert np.array_equal(*(tokens.splits["train"].below for tokens in found))
     for cell in (cells[1], cell_of(source, bert, loss="simcse", alpha=0.3, data={})):
-        frozen_store.to_train(opened(cell), cell, FULL)
+        frozen_store.with_frozen_part(opened(cell), cell, FULL)
     assert len(made) == 1
 
 
 @pytest.mark.parametrize("damage", ["short", "missing", "changed", "unfinished"])
 def test_a_damaged_one_is_made_again(damage: str, source: str, bert: str, home: Path):  # noqa: F811
     cell = cell_of(source, bert, loss="ce")
-    expected = np.array(frozen_store.to_train(tokens := opened(cell), cell, FULL).splits["train"].below)
+    expected = np.array(frozen_store.with_frozen_part(tokens := opened(cell), cell, FULL).splits["train"].below)
     path = place(cell) / "train" / "below.npy"
     if damage == "short":
         path.write_bytes(path.read_bytes()[:-100])
@@ -294,7 +296,7 @@ def test_a_damaged_one_is_made_again(damage: str, source: str, bert: str, home: 
         path.write_bytes(content)
     else:  # as one who was killed leaves it
         path.parent.rename(path.parent.with_suffix(".unfinished"))
-    assert np.array_equal(frozen_store.to_train(tokens, cell, FULL).splits["train"].below, expected)
+    assert np.array_equal(frozen_store.with_frozen_part(tokens, cell, FULL).splits["train"].below, expected)
     assert not path.parent.with_suffix(".unfinished").exists()
 
 
@@ -310,10 +312,10 @@ def test_the_room_that_it_takes_is_known_before(
 ):
     """With what belongs to a text: its positive and its negative."""
     cell = cell_of(source, bert, loss="simcse_sup")
-    texts = frozen_store.to_train(tokens := opened(cell), cell, HALF).splits["train"]
+    texts = frozen_store.with_frozen_part(tokens := opened(cell), cell, HALF).splits["train"]
     arrays = [part.below for part in (texts, *texts.partners)]
-    assert sum(array.nbytes for array in arrays) == frozen_store.size(texts, cell.encoder, HALF)
-    needed = frozen_store.size(tokens.splits["train"], cell.encoder, FULL)
+    assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
+    needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
     for free, enough in ((2 * needed, False), (2 * needed + 2, True)):
         small_disk(monkeypatch, free)
         assert (frozen_store.make_store(opened(cell), "train", cell, FULL) is not None) == enough
@@ -329,7 +331,7 @@ def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
     cell = cell_of(source, bert, loss="ce")
     assert told(cell, FULL) == "none" and not stores() and not list(home.glob("cache/prefix/*/*"))
     small_disk(monkeypatch, 10**9)
-    frozen_store.to_train(opened(cell), cell, FULL)
+    frozen_store.with_frozen_part(opened(cell), cell, FULL)
     small_disk(monkeypatch, 0)  # what is there is read all the same
     assert told(cell, FULL) == "full"
 

@@ -125,7 +125,7 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
     found: list[dict[str, Tensor]] = []
     for below in (Passes(sharing=False), passes := Counted()):
         torch.manual_seed(0)
-        model = models.build(cell, tokens).train()
+        model = models.build_model(cell, tokens).train()
         model.below = below
         torch.manual_seed(5)
         encoded = gradcache.encode_in_parts(model, batch, 3)

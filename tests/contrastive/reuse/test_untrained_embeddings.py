@@ -83,7 +83,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
     trained(cell)
     tokens = token_store.open(prepare_tokens(cell))
     train.start_accelerator(cell)
-    model, texts = models.build(cell, tokens).eval(), tokens.splits["train"]
+    model, texts = models.build_model(cell, tokens).eval(), tokens.splits["train"]
     one_by_one = [
         model.predict(train.collate(texts, train.np.array([i]), tokens.pad_id, tokens.special_ids)).embedding
         for i in range(len(texts))
@@ -92,7 +92,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.to_train(token_store.open(prepare_tokens(cell)), cell, speed)
+    tokens = frozen_store.with_frozen_part(token_store.open(prepare_tokens(cell)), cell, speed)
     return untrained_embeddings.embeddings_folder(cell, tokens, speed)
 
 

@@ -190,18 +190,18 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
 
 
 def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
-    assert not claim.held(run)
+    assert not claim.is_held(run)
     with claim.attempt(run, "train", lambda: False):
-        assert claim.held(run)
+        assert claim.is_held(run)
         store.write_json(run / "claim.json", claim._here() | {"number": 1, "host": "elsewhere"})
-        assert claim.held(run), "it beats on another machine"
+        assert claim.is_held(run), "it beats on another machine"
         past = time.time() - 2 * claim.LEASE
         os.utime(run / "claim.json", (past, past))
-        assert not claim.held(run), "it has not beaten for a lease"
+        assert not claim.is_held(run), "it has not beaten for a lease"
     dead = subprocess.Popen(["true"])
     dead.wait()
     store.write_json(run / "claim.json", claim._here() | {"number": 2, "pid": dead.pid})
-    assert not claim.held(run)
+    assert not claim.is_held(run)
 
 
 def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):

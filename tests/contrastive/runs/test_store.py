@@ -20,9 +20,9 @@ def folder(tmp_path: Path) -> Path:
     (folder / "checkpoint").mkdir(parents=True)
     (folder / "checkpoint" / "weights.safetensors").write_bytes(b"weights" * 100)
     (folder / "metrics.jsonl").write_text('{"step": 0}\n')
-    store.mark(folder, "TRAINED")
+    store.mark_finished(folder, "TRAINED")
     (folder / "scores.json").write_text("{}")
-    store.mark(folder, "DONE")
+    store.mark_finished(folder, "DONE")
     return folder
 
 

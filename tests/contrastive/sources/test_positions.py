@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
-from contrastive.experiment.load import ExperimentError, parse
+from contrastive.experiment.load import ExperimentError, parse_experiment
 from contrastive.sources import positions
 
 TINY = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
@@ -34,9 +34,9 @@ def written(folder: Path, **config: object) -> int | None:
 
 def test_a_text_longer_than_the_positions_is_refused_with_its_line(tmp_path):
     model = saved(BertModel(BertConfig(**TINY, max_position_embeddings=40)), tmp_path)
-    parse(FILE.format(model=model, lengths="16, 40"))
+    parse_experiment(FILE.format(model=model, lengths="16, 40"))
     with pytest.raises(ExperimentError, match=r"x:5: sections: data.max_length is 41, and .* takes at most 40 tokens"):
-        parse(FILE.format(model=model, lengths="16, 41"), "x")
+        parse_experiment(FILE.format(model=model, lengths="16, 41"), "x")
 
 
 def test_roberta_counts_from_behind_its_padding(tmp_path):

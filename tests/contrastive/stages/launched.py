@@ -33,7 +33,7 @@ def write_sources(folder: Path) -> tuple[str, str]:
     rows = [f"{text},{'ab'[i % 2]},{text} too" for i, text in enumerate(texts)]
     (folder / "texts.csv").write_text("\n".join(["text,label,same", *rows]) + "\n")
     torch.manual_seed(0)
-    words = tokenizer.train(texts, 300)
+    words = tokenizer.train_tokenizer(texts, 300)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     BertForMaskedLM(BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)).save_pretrained(

@@ -28,7 +28,7 @@ def objective(name: str) -> Objective:
 
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
-    line = registry.losses()[name]
+    line = registry.loss_entries()[name]
     views = line.facts.vectors if line.first == "views" and line.facts.vectors else VIEWS
     generator = torch.Generator().manual_seed(0)
 

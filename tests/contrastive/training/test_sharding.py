@@ -140,7 +140,7 @@ def test_each_shipped_file_says_only_how_the_state_is_shared():
     }
     assert len({deepspeed_file.sharding_digest(KINDS[kind]) for kind in KINDS if kind != "fsdp"}) == 6
     for kind in KINDS.keys() - {"fsdp"}:
-        said = deepspeed_file.settings(KINDS[kind])["zero_optimization"]
+        said = deepspeed_file.file_settings(KINDS[kind])["zero_optimization"]
         assert said["stage"] == int(kind[4]) and ("offload_optimizer" in said) == kind.endswith("_offload")
 
 
@@ -170,14 +170,14 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_to_do(content, said: st
     if content is not None:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UserError, match=said):
-        deepspeed_file.settings(f"deepspeed:{path}")
+        deepspeed_file.file_settings(f"deepspeed:{path}")
 
 
 def test_what_a_file_leaves_to_others_is_left_out(tmp_path: Path):
     auto = {"optimizer": {"type": "auto", "params": {"lr": "auto"}}, "train_batch_size": "auto", **ZERO}
     (tmp_path / "auto.json").write_text(json.dumps(auto))
     (tmp_path / "plain.json").write_text(json.dumps(ZERO, indent=4))
-    assert deepspeed_file.settings(f"deepspeed:{tmp_path / 'auto.json'}") == ZERO
+    assert deepspeed_file.file_settings(f"deepspeed:{tmp_path / 'auto.json'}") == ZERO
     assert deepspeed_file.sharding_digest(f"deepspeed:{tmp_path / 'auto.json'}") == deepspeed_file.sharding_digest(
         f"deepspeed:{tmp_path / 'plain.json'}"
     )

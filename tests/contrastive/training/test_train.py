@@ -191,7 +191,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     shutil.copy(folder / "metrics.jsonl", earlier)
     tokens = token_store.open(prepare_tokens(cell))
     accelerator = train.start_accelerator(cell)
-    built = model.build(cell, tokens)
+    built = model.build_model(cell, tokens)
     shared = sharding.share(built, cell, accelerator)
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
     checkpoint.save_checkpoint(earlier, 3, shared, schedule, accelerator)
@@ -289,7 +289,7 @@ def view_settings(objective: dict) -> tuple[str, ...]:
 def check(cell: Cell, home: Path) -> None:
     tokens = token_store.open(prepare_tokens(cell))
     train.start_accelerator(cell)
-    before = model.build(cell, tokens)
+    before = model.build_model(cell, tokens)
     folder = home / "cell"
     folder.mkdir()
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
@@ -310,7 +310,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     learnt = make(source, loss="simcse+mlm")
     tokens = token_store.open(prepare_tokens(learnt))
     train.start_accelerator(learnt)
-    built = model.build(learnt, tokens)
+    built = model.build_model(learnt, tokens)
     whole = BertForMaskedLM(built.backbone.config)
     whole.bert.load_state_dict(built.backbone.state_dict())
     for name, parts in (("with", whole), ("without", whole.bert)):
@@ -321,7 +321,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     )
     tokens = token_store.open(prepare_tokens(cell))
     train.start_accelerator(cell)
-    before = model.build(cell, tokens)
+    before = model.build_model(cell, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
     (home / "cell").mkdir()
     after = trained_into(home / "cell", cell, tokens).model
@@ -424,7 +424,7 @@ def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
     cell = make(source, **objective)
     tokens = token_store.open(prepare_tokens(cell))
     accelerator = train.start_accelerator(cell)
-    return sharding.Whole(model.build(cell, tokens), cell, accelerator), cell
+    return sharding.Whole(model.build_model(cell, tokens), cell, accelerator), cell
 
 
 def test_the_audit_finds_a_frozen_head(source: str, home: Path):

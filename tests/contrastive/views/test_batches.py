@@ -183,10 +183,10 @@ def test_a_thread_makes_the_next_ones_in_their_order_and_draws_nothing():
         makers.add(threading.current_thread())
         return item * item
 
-    assert list(batches.ahead(make, range(20))) == [item * item for item in range(20)]
+    assert list(batches.made_ahead(make, range(20))) == [item * item for item in range(20)]
     assert len(makers) == 1 and threading.main_thread() not in makers and not ours()
     assert torch.equal(torch.get_rng_state(), random)
-    assert list(batches.ahead(make, [])) == [] and list(batches.ahead(make, [3])) == [9]
+    assert list(batches.made_ahead(make, [])) == [] and list(batches.made_ahead(make, [3])) == [9]
 
 
 def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
@@ -199,7 +199,7 @@ def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
         return item
 
     items = iter(range(100))
-    coming = batches.ahead(make, items)
+    coming = batches.made_ahead(make, items)
     assert next(coming) == 0
     assert third.wait(10) and made == [0, 1, 2] and next(items) == 3  # and nobody asked for 1 and 2
     coming.close()
@@ -209,7 +209,7 @@ def test_batches_made_ahead_are_those_made_when_needed():
     split = MIXED.splits["train"]
     wanted = [batch for _, of_step in batches.steps(cell_of(token_budget=400), MIXED) for batch in of_step]
     make = partial(batches.collate, split, pad_id=0, special_ids=(3,))
-    for one, other in zip(batches.ahead(make, wanted), map(make, wanted), strict=True):
+    for one, other in zip(batches.made_ahead(make, wanted), map(make, wanted), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(tensors(one), tensors(other), strict=True))
 
 
@@ -221,14 +221,14 @@ def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
 
     seen = []
     with pytest.raises(MemoryError, match="of the third"):
-        for made in batches.ahead(make, range(9)):
+        for made in batches.made_ahead(make, range(9)):
             seen.append(made)  # noqa: PERF402
     assert seen == [0, 1, 2] and not ours()
 
 
 def test_a_loop_that_ends_early_leaves_no_thread():
     slow = threading.Event()
-    coming = batches.ahead(lambda item: (slow.wait(0.2), item), range(9))
+    coming = batches.made_ahead(lambda item: (slow.wait(0.2), item), range(9))
     next(coming)
     assert len(ours()) == 1
     coming.close()

@@ -104,7 +104,7 @@ def test_a_dead_service_is_cleared_away_and_started_again(tmp_path, handlers, mo
         assert f"prefect-worker ended with code -9, and is started again; its log is {service.log}" in (
             capsys.readouterr().out
         )
-    assert watcher.marked(watcher.mark(tmp_path)) == []
+    assert watcher.marked_processes(watcher.service_mark(tmp_path)) == []
 
 
 def test_one_that_has_run_for_long_is_started_again_at_once(tmp_path, handlers):

@@ -7,8 +7,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from contrastive.evaluation.metrics import measure
 from contrastive.evaluation.metrics.folds import folds
-from contrastive.evaluation.metrics.knn import nearest
-from contrastive.evaluation.metrics.pairs import directions as made_directions
+from contrastive.evaluation.metrics.knn import nearest_text
+from contrastive.evaluation.metrics.pairs import unit_rows as made_directions
 from contrastive.evaluation.metrics.types import Inputs
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, directions, inputs
 
@@ -27,7 +27,7 @@ def neighbours(given: Inputs) -> tuple[np.ndarray, np.ndarray]:
     for number, (_, test) in enumerate(folds(given)):
         fold[test] = number
     exact = given.embeddings.astype(np.float64)
-    return nearest(exact - exact.mean(0), fold), nearest(made_directions(given.embeddings), fold)
+    return nearest_text(exact - exact.mean(0), fold), nearest_text(made_directions(given.embeddings), fold)
 
 
 def by_a_loop(vectors: np.ndarray, given: Inputs) -> np.ndarray:

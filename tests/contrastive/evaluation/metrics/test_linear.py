@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from contrastive.evaluation import parallel
 from contrastive.evaluation.metrics import newton
-from contrastive.evaluation.metrics.linear import Classifiers, fit
+from contrastive.evaluation.metrics.linear import Classifiers, fit_classifiers
 
 both_losses = pytest.mark.parametrize("loss", ["hinge", "logistic"])
 scaled_or_not = pytest.mark.parametrize("scaled", [True, False])
@@ -22,7 +22,7 @@ scaled_or_not = pytest.mark.parametrize("scaled", [True, False])
 
 def one(vectors, classes, strength: float = 1.0, *, loss: str = "hinge", scaled: bool = False) -> Classifiers:
     members = np.ones((1, len(classes)), bool)
-    return fit(vectors, np.asarray(classes), members, np.array([strength]), loss=loss, scaled=scaled)
+    return fit_classifiers(vectors, np.asarray(classes), members, np.array([strength]), loss=loss, scaled=scaled)
 
 
 def clouds(texts: int, size: int, classes: int, *, apart: float = 1.0, shares=None, seed: int = 0):
@@ -64,7 +64,7 @@ def test_the_logistic_of_two_points_by_hand():
 def test_the_scaler_is_that_of_the_rows_of_a_problem_by_hand():
     """Rows 3 and 7 become −1 and 1; the third, which is not trained on, decides nothing."""
     vectors, members = np.array([[3.0], [7.0], [1000.0]], np.float32), np.array([[True, True, False]])
-    found = fit(vectors, np.array([0, 1, 0]), members, np.ones(1), loss="hinge", scaled=True)
+    found = fit_classifiers(vectors, np.array([0, 1, 0]), members, np.ones(1), loss="hinge", scaled=True)
     assert found.decide(np.array([[9.0]], np.float32), 0) == pytest.approx([0.8 * (9 - 5) / 2], rel=1e-3)
 
 
@@ -110,7 +110,7 @@ def test_it_is_the_pipeline_of_scikit_learn(case, loss):
     (vectors, classes), generator = CASES[case], np.random.default_rng(1)
     members, strengths = generator.random((3, len(classes))) < 0.8, np.array([0.05, 1.0, 1.0])
     members[:, np.unique(classes, return_index=True)[1]] = True
-    found = fit(vectors, classes, members, strengths, loss=loss, scaled=True)
+    found = fit_classifiers(vectors, classes, members, strengths, loss=loss, scaled=True)
     for problem, (rows, strength) in enumerate(zip(members, strengths, strict=True)):
         model = peer(vectors[rows], classes[rows], strength, loss, scaled=True)
         expected = model.decision_function(vectors.astype(np.float64))
@@ -166,7 +166,8 @@ def test_rows_that_are_not_trained_on_decide_nothing(loss, scaled):
     other = vectors.copy()
     other[80:] *= 7
     found = [
-        fit(x, classes, members, np.ones(1), loss=loss, scaled=scaled).decide(vectors, 0) for x in (vectors, other)
+        fit_classifiers(x, classes, members, np.ones(1), loss=loss, scaled=scaled).decide(vectors, 0)
+        for x in (vectors, other)
     ]
     assert found[0] == pytest.approx(found[1], abs=2e-3)
 
@@ -177,7 +178,7 @@ def test_a_row_of_another_size_that_is_not_trained_on(loss):
     vectors, classes = clouds(300, 10, 2)
     vectors[0] *= 1e4
     members = np.arange(300)[None] > 0
-    found = fit(vectors, classes, members, np.ones(1), loss=loss, scaled=True).decide(vectors[1:], 0)
+    found = fit_classifiers(vectors, classes, members, np.ones(1), loss=loss, scaled=True).decide(vectors[1:], 0)
     expected = peer(vectors[1:], classes[1:], 1.0, loss, scaled=True).decision_function(vectors[1:].astype(np.float64))
     assert np.abs(found - expected).max() <= 3e-3 * np.abs(expected).max()
 
@@ -187,10 +188,10 @@ def test_problems_do_not_see_each_other(loss):
     vectors, classes = clouds(150, 6, 3)
     members = np.random.default_rng(0).random((4, 150)) < 0.7
     strengths = np.array([0.01, 1.0, 1.0, 30.0])
-    together = fit(vectors, classes, members, strengths, loss=loss, scaled=True)
+    together = fit_classifiers(vectors, classes, members, strengths, loss=loss, scaled=True)
     for problem in range(4):
         chosen = slice(problem, problem + 1)
-        alone = fit(vectors, classes, members[chosen], strengths[chosen], loss=loss, scaled=True)
+        alone = fit_classifiers(vectors, classes, members[chosen], strengths[chosen], loss=loss, scaled=True)
         assert together.decide(vectors, problem) == pytest.approx(alone.decide(vectors, 0), abs=2e-3)
 
 
@@ -202,7 +203,7 @@ def test_the_same_bits_with_one_thread_and_two(loss, classes):
     found = []
     for count in (1, 2, 2):
         with parallel.threads(count):
-            found.append(fit(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
+            found.append(fit_classifiers(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
     for other in found[1:]:
         assert (other.weights == found[0].weights).all() and (other.intercepts == found[0].intercepts).all()
 

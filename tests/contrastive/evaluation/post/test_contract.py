@@ -7,7 +7,7 @@ from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
-from contrastive.evaluation.post import POSTS, fit
+from contrastive.evaluation.post import POSTS, fit_post
 
 every_post = pytest.mark.parametrize("name", [*POSTS, "whiten:5"])
 
@@ -26,7 +26,7 @@ def test_an_experiment_may_name_it(name):
 
 @every_post
 def test_any_vectors_become_finite_ones_of_one_width(name):
-    apply = fit(name, clouds())
+    apply = fit_post(name, clouds())
     for other in (clouds(7, seed=1), clouds(1, seed=2), clouds(0)):
         made = apply(other)
         assert made.shape == (len(other), 5 if name == "whiten:5" else 12)
@@ -39,7 +39,7 @@ def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
     found = []
     for count in (1, 1, 2):
         with parallel.threads(count):
-            found.append(fit(name, train)(other).tobytes())
+            found.append(fit_post(name, train)(other).tobytes())
     assert found[0] == found[1] == found[2]
 
 
@@ -47,7 +47,7 @@ def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
 def test_vectors_are_left_as_they_were(name):
     train, other = clouds(), clouds(9, seed=1)
     kept = train.copy(), other.copy()
-    fit(name, train)(other)
+    fit_post(name, train)(other)
     assert (train == kept[0]).all() and (other == kept[1]).all()
 
 
@@ -55,7 +55,7 @@ def test_vectors_are_left_as_they_were(name):
 def test_collapsed_embeddings_become_zeros_or_at_least_numbers(name):
     collapsed = np.full((30, 12), 3.3, np.float32)
     collapsed[::2] = np.nextafter(collapsed[::2], 4)  # the rounding of an encoder
-    made = fit(name, collapsed)(collapsed)
+    made = fit_post(name, collapsed)(collapsed)
     assert np.ptp(made, 0).max() == 0 and np.isfinite(made).all()
     assert name == "flow" or (made == 0).all()
 
@@ -65,8 +65,8 @@ def test_what_cannot_be_fitted(name):
     with pytest.raises(
         UserError, match=f"{name} is fitted on training embeddings; it needs at least 2, and there are 1"
     ):
-        fit(name, clouds(1))
+        fit_post(name, clouds(1))
     broken = clouds()
     broken[3, 2], broken[5] = np.nan, np.inf
     with pytest.raises(UserError, match=f"{name}: 2 of 120 training embeddings hold NaN or infinity"):
-        fit(name, broken)
+        fit_post(name, broken)

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import multivariate_normal
 
 from contrastive.errors import UserError
-from contrastive.evaluation.post import fit
+from contrastive.evaluation.post import fit_post
 from contrastive.evaluation.post.flow import flow
 from contrastive.evaluation.post.glow import ActNorm, Coupling, Glow, Mixing
 from tests.contrastive.evaluation.post.test_contract import clouds
@@ -94,7 +94,7 @@ def test_held_out_vectors_become_likelier_the_longer_it_fits():
 
 
 def test_latents_are_nearly_standard_normal():
-    made = fit("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
+    made = fit_post("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
     assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.2)
     assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.3)
 
@@ -115,7 +115,7 @@ def test_the_global_random_state_and_the_threads_are_left_alone():
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        fit("flow", clouds())(clouds(5))
+        fit_post("flow", clouds())(clouds(5))
         assert torch.equal(torch.get_rng_state(), before) and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -123,4 +123,4 @@ def test_the_global_random_state_and_the_threads_are_left_alone():
 
 def test_one_dimension_has_no_halves():
     with pytest.raises(UserError, match="flow couples two halves of the dimensions; the embeddings have 1"):
-        fit("flow", clouds(20, 1))
+        fit_post("flow", clouds(20, 1))

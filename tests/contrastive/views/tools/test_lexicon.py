@@ -164,7 +164,7 @@ def test_a_trained_tokenizer_of_prepared_tokens(tmp_path):
     file.write_text("\n".join(["text,label", *(f"{text} {i},{i % 2}" for i, text in enumerate(texts))]))
     data = Data(source=f"file:{file}", test=8, validation=4, max_length=4)
     scratch = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=150))
-    folder = tokens.prepare(data, scratch, tmp_path / "home")
+    folder = tokens.prepare_tokens(data, scratch, tmp_path / "home")
     lexicon = Lexicon(folder / "tokenizer", 512)
     fast = AutoTokenizer.from_pretrained(folder / "tokenizer")
     assert fast.backend_tokenizer.truncation["max_length"] == 4
@@ -191,6 +191,6 @@ def test_a_vocabulary_of_another_language_is_refused(known: int, tmp_path):
 def test_vocabularies_trained_on_shipped_texts(package: str, size: int, fits: bool, tmp_path):
     """A small one of English tweets is taken, a large one of Chinese reviews is not."""
     rows = datasets.DATASETS[package](locate.package_folder(package))
-    tokenizer.train(rows.texts[::20], size).save_pretrained(tmp_path)
+    tokenizer.train_tokenizer(rows.texts[::20], size).save_pretrained(tmp_path)
     with nullcontext() if fits else pytest.raises(UserError, match="which knows English alone"):
         Lexicon(tmp_path, 512)

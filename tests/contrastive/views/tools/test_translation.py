@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.data.tokenizer import train
+from contrastive.data.tokenizer import train_tokenizer
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.views.batches import Batch
@@ -143,7 +143,7 @@ def silenced(name: str, folder: Path) -> str:
 
 def prepared(folder: Path) -> Tokens:
     """The tokenizer of a scratch encoder as `prepare` leaves it."""
-    tokenizer = train([" ".join(ENGLISH), "你好 吗", "unfinely"], 300)
+    tokenizer = train_tokenizer([" ".join(ENGLISH), "你好 吗", "unfinely"], 300)
     tokenizer.save_pretrained(folder)
     special = tuple(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}))
     return Tokens(("a",), tokenizer.pad_token_id, tokenizer.mask_token_id, special, len(tokenizer), {}, folder)
