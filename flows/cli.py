@@ -135,10 +135,11 @@ def audit(
         bool, typer.Option("--mend", help="set back what is damaged, to be run again, and bring MLflow up to the rest")
     ] = False,
 ) -> None:
-    """Prove that the run folders are whole and that MLflow agrees with them."""
+    """Prove that the run folders are whole, that MLflow agrees with them, and the report with its numbers."""
     from contrastive.runs.store import home
     from flows.forecast import make_forecast
     from tasks.mend import damaged_cache, mend_tracking, set_back
+    from tasks.render import audit_report
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
@@ -148,7 +149,7 @@ def audit(
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())
-    problems = [*(why for _, why in damaged_cache()), *differences(planned)]
+    problems = [*(why for _, why in damaged_cache()), *differences(planned), *audit_report(planned.experiment)]
     for line in problems:
         say(line)
     if problems:
@@ -156,7 +157,7 @@ def audit(
             "`ablate run` does the rest" if mend else "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
         )
         fail(f"{len(problems)} differences; {done}", 1)
-    say("run folders are whole, and MLflow agrees with them")
+    say("run folders are whole, MLflow agrees with them, and the report with its numbers")
 
 
 SHIPPED = Path(__file__).parent.parent / "configs"

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
+FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}  # the report as each reads it
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.build import publish
+from reports.build import ContradictoryReport, publish
+from reports.claims import contradictions
 from reports.load import load
 from reports.mlflow_runs import NotFetched
 from tasks.database import file_of, is_sound
@@ -32,7 +34,7 @@ def render(experiment: str) -> Path:
 
 def build_report(experiment: str) -> Path:
     """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
-    output = store.home() / "reports" / "output" / experiment
+    output = report_folder(experiment)
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
@@ -45,11 +47,34 @@ def build_report(experiment: str) -> Path:
         return publish(results, output)
 
 
+def report_folder(experiment: str) -> Path:
+    return store.home() / "reports" / "output" / experiment
+
+
+def audit_report(experiment: Experiment) -> list[str]:
+    """What the report of an experiment says and the numbers beside it do not, by whomever it was edited; nothing where
+    there is no report yet."""
+    folder = report_folder(experiment.name)
+    if not folder.exists():
+        return []
+    author = [experiment.description, *(section.note for section in experiment.sections)]
+    try:
+        return [f"{folder}/{problem}" for problem in contradictions(folder, author)]
+    except Exception as error:  # an edit may leave anything behind
+        return [f"{folder} cannot be read against its numbers: {type(error).__name__}: {error}"]
+
+
 @contextmanager
 def in_own_words(experiment: str) -> Iterator[None]:
     """Errors of building, told as such; files that MLflow did not give are not among them."""
     try:
         yield
+    except ContradictoryReport as error:
+        raise ReportFailed(
+            f"the report of {experiment} says what its numbers do not, and is not kept; one of before stays:\n{error}\n"
+            "This is a fault of the code that builds reports: MLflow and the run folders hold all results, and "
+            "`ablate report` builds it once this is mended"
+        ) from None
     except (UserError, NotFetched):
         raise
     except Exception as error:

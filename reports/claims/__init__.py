@@ -2,10 +2,33 @@
 
 Reads the Markdown as a reader does. What must stand there is made again from the tidy frames beside it, and nothing
 else may: no line of another form. The frames are held against each other: means, half-widths, differences, Holm's
-correction and verdicts are computed anew from `results.csv`.
+correction and verdicts are computed anew from `results.csv`. Each report is checked before it takes the place of the
+last one, and `ablate audit` checks it where it lies.
 """
 
-from reports.claims.document import check
-from reports.claims.numbers import Numbers
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
-__all__ = ["Numbers", "check"]
+from reports.bilingual import FILES, Language
+from reports.claims.document import Document
+from reports.claims.frames import frames
+from reports.claims.numbers import Numbers
+from reports.claims.prose import prose
+
+__all__ = ["Numbers", "check", "contradictions", "prose"]
+
+
+def contradictions(folder: Path, author: Collection[str] = ()) -> list[str]:
+    """What the report in a folder says and the numbers beside it do not; empty where it is sound. `author`: texts of
+    the experiment file, which may stand where such texts do."""
+    texts = {language: (folder / name).read_text(encoding="utf-8") for language, name in FILES.items()}
+    return check(texts, Numbers.read(folder), author)
+
+
+def check(texts: Mapping[Language, str], numbers: Numbers, author: Collection[str] = ()) -> list[str]:
+    """The same of texts, each as `README.md, line 12: …`."""
+    problems = [f"comparisons.csv: {problem}" for problem in frames(numbers)]
+    for language, text in texts.items():
+        document = Document(text, numbers, language, author)
+        problems += [problem.located(FILES[language], document.lines) for problem in document.problems()]
+    return problems

@@ -1,22 +1,21 @@
 """A report line by line: each is of a form that a report has, and says what its numbers say."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import combinations
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
 from contrastive.config.cell import Data
 from reports.bilingual import Language
-from reports.build import how_to_read
-from reports.claims.frames import blocked, frames
-from reports.claims.numbers import Numbers
+from reports.claims.contradiction import Contradiction, exactly
+from reports.claims.frames import blocked
+from reports.claims.numbers import Numbers, Section
 from reports.claims.prose import prose, worded
-from reports.claims.tables import captions, tables
-from reports.findings import findings, tested
+from reports.claims.tables import captions, class_counts, table_blocks, tables
 from reports.markdown import PAGE, heading, number, plain
+from reports.reading import how_to_read
 
 TEMPLATE = Path(__file__).parents[1] / "templates" / "report.md.j2"
 LITERAL = re.compile(r'\{\{ say\("((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"\) \}\}')
@@ -44,18 +43,15 @@ SUMMARY = re.compile(r"<details><summary>(.*)</summary>")
 CONCLUSIONS, OVERVIEW, NOTHING = "What can be concluded", "The whole grid", "Nothing was compared."
 
 
-def check(text: str, numbers: Numbers, language: Language = "en") -> list[str]:
-    """What a report says and its numbers do not; empty where it is sound."""
-    return [*frames(numbers), *Document(text, numbers, language).problems()]
-
-
 class Document:
     """The parts of a report: what stands above its first heading, and what stands below each."""
 
-    def __init__(self, text: str, numbers: Numbers, language: Language):
+    def __init__(self, text: str, numbers: Numbers, language: Language, author: Collection[str] = ()):
         self.numbers, self.language, self.fixed = numbers, language, fixed(language)
+        self.author = {plain(text) for text in author}
+        self.lines = text.split("\n")
         parts: list[list[str]] = [[]]
-        for line in text.split("\n"):
+        for line in self.lines:
             if line.startswith("## "):
                 parts.append([])
             parts[-1].append(line)
@@ -64,172 +60,182 @@ class Document:
         if self.parts:
             self.parts[-1] = self.parts[-1][:below]
         frame = numbers.comparisons
-        values = [heading(value) for value in frame["value"].unique()]
-        named = [*frame["label"].unique(), *numbers.titles]
-        self.names = [plain(one) for one in named] + values
+        values, named = list(frame["value"].unique()), [*frame["label"].unique(), *numbers.titles]
+        self.names = [*map(plain, named), *map(heading, values)]
         # as a picture names them
-        self.names += [PAGE.text(one) for one in named] + [heading(value, PAGE) for value in frame["value"].unique()]
+        self.names += [*map(PAGE.text, named), *(heading(value, PAGE) for value in values)]
 
     def word(self, english: str) -> str:
         """A fixed text of the template in the language of this report."""
-        return {found[0]: found[1] for found in literals()}[english] if self.language == "zh" else english
+        return dict(literals())[english] if self.language == "zh" else english
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Contradiction]:
         titles = [self.word(CONCLUSIONS), *map(plain, self.numbers.titles)]
-        found = [part[0].removeprefix("## ") for part in self.parts]
-        if found not in (titles, [*titles, self.word(OVERVIEW)]):
-            yield f"the sections are {found}, not {titles}"
+        headings = [part[0].removeprefix("## ") for part in self.parts]
+        if headings not in (titles, [*titles, self.word(OVERVIEW)]):
+            changed = [title for title in headings if title not in titles] or headings
+            yield Contradiction(f"the sections are {headings}, not {titles}", f"## {changed[0]}" if changed else "")
             return
         yield from self.above()
-        yield from self.concluded(self.parts[0][1:])
-        for title, part in zip(self.numbers.titles, self.parts[1:], strict=False):
-            yield from self.section(title, part[1:])
-        yield from (one for part in self.parts[len(titles) :] for one in self.others(part[1:], figures=True))
+        yield from self.concluded(self.parts[0])
+        for section, part in zip(self.numbers.sections.values(), self.parts[1:], strict=False):
+            yield from self.section(section, part)
+        for part in self.parts[len(titles) :]:
+            yield from self.others(part[1:], figures=True)
         yield from self.others(self.footer, footers=True)
 
-    def above(self) -> Iterator[str]:
+    def above(self) -> Iterator[Contradiction]:
         """The name, what the author says of it, guards, and how the numbers are to be read."""
         name, *rest = self.head
         if not re.fullmatch(r"# [\w.\\-]+", name):
-            yield from prose(name, name.removeprefix("# "))
+            yield from self.authored(name, name.removeprefix("# "))
         errors = [line for line in rest if ERROR[self.language].fullmatch(line)]
         lines = [line for line in rest if line and line not in self.fixed and line not in errors]
-        setting = next((place for place, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
-        seeds = self.numbers.results["seed"].nunique()
-        true = [line.in_language(self.language) for line in how_to_read(seeds)]
-        yield from exactly(true, lines[setting + 1 :], "how to read it")
+        setting = next((number for number, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
+        how = [line.in_language(self.language) for line in how_to_read(self.numbers.results["seed"].nunique())]
+        yield from exactly(how, lines[setting + 1 :], lines[setting] if setting < len(lines) else name)
         guards = [line for line in lines[:setting] if line.startswith(NOTE[self.language])]
         yield from self.others(guards)
-        said = [line for line in lines[:setting] if line not in guards]
-        yield from (problem for line in said for problem in prose(line, line))
-        for line in said[1:] + [line for line in said[:1] if line.startswith(("|", "#", "- ", ">", "!"))]:
-            yield f"a line of no known form: {line}"
-        yield from self.standard_errors(errors)
+        description = [line for line in lines[:setting] if line not in guards]
+        for line in description:
+            yield from self.authored(line, line)
+        for line in description[1:] + [line for line in description[:1] if line.startswith(("|", "#", "- ", ">", "!"))]:
+            yield Contradiction(f"a line of no known form: {line}", line)
+        yield from standard_errors(errors, self.numbers.results, self.language)
 
-    def standard_errors(self, lines: list[str]) -> Iterator[str]:
-        """What chance alone makes of one accuracy: of its mean and the number of texts, of each data set."""
-        known = self.numbers.results
-        known = known[(known["score"] == "test.accuracy") & ~known["variant"].fillna("").astype(bool)]
-        axes = data_axes(known)
-        parts = [part for count in range(1, len(axes) + 1) for part in combinations(axes, count)]
-        groups = [known, *(group for part in parts for _, group in known.groupby(list(part), dropna=False))]
-        may = {one for group in groups for one in errors(group)}
-        for line in lines:
-            found = ERROR[self.language].fullmatch(line)
-            if found and not {(found["count"], found["size"]), ("", found["size"])} & may:
-                yield f"the standard error is one of {sorted(may)}: {line}"
-            if found and not axes and found["data"] is not None:
-                yield f"there is one data set: {line}"
-        if not axes and len(lines) > 1:
-            yield f"the standard error is told {len(lines)} times"
+    def authored(self, line: str, text: str) -> Iterator[Contradiction]:
+        """What the experiment file says may stand there; what else stands in its place claims nothing."""
+        if text not in self.author:
+            yield from (Contradiction(problem, line) for problem in prose(text))
 
-    def concluded(self, lines: list[str]) -> Iterator[str]:
+    def concluded(self, part: list[str]) -> Iterator[Contradiction]:
         """Exactly the sentences that the statistics make."""
-        colon, language = ": " if self.language == "en" else "：", self.language
+        colon, (title, *lines) = ": " if self.language == "en" else "：", part
         true = [
-            f"- {plain(title)}{colon}{sentence.in_language(language)}"
-            for title in self.numbers.titles
-            for sentence in findings(self.numbers.of(title), self.numbers.effects_of(title))
+            f"- {plain(section.title)}{colon}{sentence.in_language(self.language)}"
+            for section in self.numbers.sections.values()
+            for sentence in section.findings
         ] or [f"- {self.word(NOTHING)}"]
-        yield from exactly(true, [line for line in lines if line.startswith("- ")], "conclusions")
+        yield from exactly(true, [line for line in lines if line.startswith("- ")], title)
         rest = [line for line in lines if not line.startswith("- ")]
-        yield from tables(None, rest, self.numbers, language)
+        for block in table_blocks(rest):
+            yield from class_counts(block)
         yield from self.others([line for line in rest if not line.startswith("|")])
 
-    def section(self, title: str, lines: list[str]) -> Iterator[str]:
-        compared = self.numbers.of(title)
+    def section(self, section: Section, part: list[str]) -> Iterator[Contradiction]:
+        title, *lines = part
         guarded = any(line.startswith(NOTE[self.language]) for line in lines)
-        yield from tables(title, lines, self.numbers, self.language)
-        yield from ranked(title, self.numbers, guarded)
-        forbidden, others = blocked(self.numbers, title)
+        yield from tables(section, title, lines, self.language)
+        for problem in ranked(section, self.numbers, guarded):
+            yield Contradiction(problem, title)
+        forbidden, others = blocked(section)
         if forbidden and (others or not guarded):
-            yield f"{title}: {forbidden} comparisons are not made, and nothing forbids them"
-        how = [f"*{line.in_language(self.language)}*" for line in tested(compared)]
-        cells = self.numbers.results[self.numbers.results["section"] == title].drop_duplicates(["row", "cell"])
-        runs = [
-            f"- {plain(of.iloc[0]['label'])}: {', '.join(of['cell'])}" for _, of in cells.groupby("row", sort=False)
-        ]
-        yield from exactly(runs, [line for line in lines if line.startswith("- ")], title)
-        said = [line for line in lines if line.startswith("*")]
-        notes = [line for line in said if OF_AUTHOR[self.language].fullmatch(line)]
-        footers = [line for line in said if FOOTERS.fullmatch(line)]
-        yield from exactly(how, [line for line in said if line not in notes and line not in footers], title)
-        for line in notes:
-            found = OF_AUTHOR[self.language].fullmatch(line)
-            yield from prose(line, found[1] if found else line)
-        if len(notes) > 1:
-            yield f"{title}: {len(notes)} notes, of one author"
-        mine = captions(compared, self.language)
-        rest = [line for line in lines if line not in how and line not in runs and line not in notes]
-        plain_lines = []
-        for line in rest:
+            yield Contradiction(f"{forbidden} comparisons are not made, and nothing forbids them", title)
+        yield from exactly(section.runs, [line for line in lines if line.startswith("- ")], title)
+        yield from self.emphasised(section, title, [line for line in lines if line.startswith("*")])
+        yield from self.others(self.plain_lines(section, lines), figures=True, footers=True)
+
+    def emphasised(self, section: Section, title: str, lines: list[str]) -> Iterator[Contradiction]:
+        """How it was tested, exactly; the author's note, which claims nothing; footers."""
+        notes = {line: note[1] for line in lines if (note := OF_AUTHOR[self.language].fullmatch(line))}
+        rest = [line for line in lines if line not in notes and not FOOTERS.fullmatch(line)]
+        yield from exactly([f"*{line.in_language(self.language)}*" for line in section.tested], rest, title)
+        for line, text in notes.items():
+            yield from self.authored(line, text)
+        for line in list(notes)[1:]:
+            yield Contradiction("a section has one note of its author", line)
+
+    def plain_lines(self, section: Section, lines: list[str]) -> Iterator[str]:
+        """What is neither part of a table nor its caption, no run, and no line that `emphasised` looks at."""
+        own = captions(section, self.language)
+        for line in lines:
             folded = SUMMARY.fullmatch(line)
             caption = folded[1] if folded else line
-            if not (line.startswith("|") or line == "</details>" or any(re.fullmatch(one, caption) for one in mine)):
-                plain_lines.append(line)
-        yield from self.others(plain_lines, figures=True, footers=True)
+            if line.startswith(("|", "- ")) or (line.startswith("*") and not FOOTERS.fullmatch(line)):
+                continue
+            if line != "</details>" and not any(re.fullmatch(pattern, caption) for pattern in own):
+                yield line
 
-    def others(self, lines: Iterable[str], figures: bool = False, footers: bool = False) -> Iterator[str]:
+    def others(self, lines: Iterable[str], figures: bool = False, footers: bool = False) -> Iterator[Contradiction]:
         """Guards, pictures, footers and what the template says in each report; anything else is nobody's."""
         for line in lines:
-            note = NOTE[self.language]
-            if not line or line in self.fixed:
-                continue
-            if line.startswith(note):
-                yield from worded(line, line.removeprefix(note), self.names)
-            elif figures and LEFT_OUT.fullmatch(line):
-                continue
-            elif figures and (found := FIGURE.fullmatch(line)):
-                yield from worded(line, found["alt"], self.names)
-            elif footers and (found := FOOTERS.fullmatch(line)):
-                yield from worded(line, found[1], self.names)
+            text = self.own_words(line, figures, footers)
+            if text is None:
+                yield Contradiction(f"a line of no known form: {line}", line)
             else:
-                yield f"a line of no known form: {line}"
+                yield from (Contradiction(problem, line) for problem in worded(text, self.names))
+
+    def own_words(self, line: str, figures: bool, footers: bool) -> str | None:
+        """What a line says beside its form; nothing where its form says all; None where it has no known form."""
+        if not line or line in self.fixed or (figures and LEFT_OUT.fullmatch(line)):
+            return ""
+        if line.startswith(NOTE[self.language]):
+            return line.removeprefix(NOTE[self.language])
+        if figures and (figure := FIGURE.fullmatch(line)):
+            return figure["alt"]
+        footer = FOOTERS.fullmatch(line) if footers else None
+        return footer[1] if footer else None
 
 
-def exactly(true: list[str], said: list[str], where: str) -> Iterator[str]:
-    """Nothing missing, nothing added."""
-    yield from (f"{where}: not said, and true: {line}" for line in (Counter(true) - Counter(said)))
-    yield from (f"{where}: said, and not true: {line}" for line in (Counter(said) - Counter(true)))
+def standard_errors(lines: list[str], results: pd.DataFrame, language: Language) -> Iterator[Contradiction]:
+    """What chance alone makes of one accuracy: of the mean of all, where there is one data set; of several, each of
+    which is named, within what single rows leave possible, for the numbers do not say which row is on which data."""
+    accuracies = results[(results["score"] == "test.accuracy") & ~results["variant"].fillna("").astype(bool)]
+    counts = {int(count) for count in accuracies["count"].dropna() if count}
+    for line in dict.fromkeys(lines):
+        error = ERROR[language].fullmatch(line)
+        if error is None:
+            continue
+        alone = error["data"] is None
+        if lines.count(line) > 1 or (alone and len(lines) > 1):
+            yield Contradiction(f"the standard error is told {len(lines)} times", line)
+        means = accuracies["value"] if alone else accuracies.groupby(["section", "row"])["value"].mean()
+        lowest, highest = (means.mean(), means.mean()) if alone else (means.min(), means.max())
+        may = [size_range(lowest, highest, count) for count in counts if count == int(error["count"])]
+        if not any(low <= error["size"] <= high for low, high in may):
+            yield Contradiction(f"the numbers say a standard error of {may}, on {sorted(counts)} texts: {line}", line)
 
 
-def ranked(title: str, numbers: Numbers, guarded: bool) -> Iterator[str]:
+def size_range(lowest: float, highest: float, count: int) -> tuple[str, str]:
+    """The standard errors of an accuracy between two on so many texts: it is the largest at a half."""
+    lowest, highest = max(0.0, lowest), min(1.0, highest)  # a wrong score may lie outside
+    sizes = [(mean * (1 - mean) / count) ** 0.5 for mean in (lowest, highest, min(max(0.5, lowest), highest))]
+    return number(min(sizes)), number(max(sizes))
+
+
+def ranked(section: Section, numbers: Numbers, guarded: bool) -> Iterator[str]:
     """Where something is bold, so is the best; where nothing is, something forbids it."""
-    frame = numbers.of(title).frame
+    frame = section.compared.frame
     frame = frame[frame["tested"]]
-    seeds = [set(numbers.seeds.get((title, *pair), {})) for pair in zip(frame["label"], frame["value"], strict=True)]
+    pairs = zip(frame["label"], frame["value"], strict=True)
+    seeds = [set(numbers.seeds.get((section.title, *pair), {})) for pair in pairs]
     one_data = not data_axes(numbers.results)
-    may = bool(seeds) and len(seeds[0]) > 1 and all(one == seeds[0] for one in seeds)
+    may = bool(seeds) and len(seeds[0]) > 1 and all(each == seeds[0] for each in seeds)
     several = frame["label"].nunique() > 1
     if not frame["bold"].any() and may and several and one_data and not guarded:
-        yield f"{title}: nothing is bold, and nothing forbids it"
+        yield "nothing is bold, and nothing forbids it"
     if frame["bold"].any() and not may:
-        yield f"{title}: bold over unequal seeds or one"
+        yield "bold over unequal seeds or one"
     for value, lines in frame.groupby("value", sort=False):
         if frame["bold"].any() and one_data and several:
             order = lines["mean"].to_numpy(float) * (1 if bool(lines["higher"].iloc[0]) else -1)
             if not lines["bold"].iloc[int(order.argmax())]:
-                yield f"{title}: the best in {value} is not bold"
+                yield f"the best in {value} is not bold"
 
 
-def data_axes(known: pd.DataFrame) -> list[str]:
-    axes = (str(name) for name in known if str(name).startswith("axis."))
+def data_axes(frame: pd.DataFrame) -> list[str]:
+    axes = (str(name) for name in frame if str(name).startswith("axis."))
     return [axis for axis in axes if axis.removeprefix("axis.") in Data.model_fields]
 
 
-def errors(known: pd.DataFrame) -> set[tuple[str, str]]:
-    values = known["value"].dropna()
-    counts = {int(one) for one in known["count"].dropna()}
-    mean = float(values.mean()) if len(values) else float("nan")
-    return {(str(count), number((mean * (1 - mean) / count) ** 0.5)) for count in counts if count}
-
-
+@cache
 def literals() -> list[tuple[str, str]]:
     return [(en, zh) for en, zh in LITERAL.findall(TEMPLATE.read_text(encoding="utf-8"))]
 
 
+@cache
 def fixed(language: Language) -> set[str]:
     """The lines that the template says in any report, whatever its numbers."""
     of_language = 1 if language == "en" else 2
-    lines = [LITERAL.sub(lambda found: found[of_language], line) for line in TEMPLATE.read_text("utf-8").splitlines()]
+    lines = [LITERAL.sub(lambda words: words[of_language], line) for line in TEMPLATE.read_text("utf-8").splitlines()]
     return {line for line in lines if "{{" not in line and "{%" not in line} - {"---"} | {"</details>"}

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from reports.claims.numbers import Numbers, Seeds
+from reports.claims.numbers import Numbers, Section, Seeds
 from reports.markdown import number, probability, signed
 from reports.statistics import ALPHA, holm, summarise
 from reports.tables import VERDICTS
@@ -24,10 +23,9 @@ def frames(numbers: Numbers) -> Iterator[str]:
         own = numbers.seeds.get((line["section"], line["label"], line["value"]), {})
         yield from measured(name, line, own)
         yield from against(name, line, own, numbers.seeds)
-    for section in numbers.titles:
-        known = numbers.comparisons[numbers.comparisons["section"] == section]
-        yield from whole(section, known, numbers)
-        yield from corrected(section, known)
+    for section in numbers.sections.values():
+        yield from whole(section)
+        yield from corrected(section)
 
 
 def measured(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:
@@ -54,14 +52,14 @@ def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds
     theirs = seeds.get((line["section"], line["against"], line["value"]), {})
     both = sorted(own.keys() & theirs.keys())
     true = sum(own[seed] - theirs[seed] for seed in both) / len(both) if both else math.nan
-    if not np.isclose(true, line["difference"], rtol=0, atol=1e-6, equal_nan=True):
+    if not (abs(true - line["difference"]) <= 1e-6 or (math.isnan(true) and math.isnan(line["difference"]))):
         yield f"{name}: the difference is {signed(true)}, not {signed(line['difference'])}"
     if line["common"] != len(both):
         yield f"{name}: {len(both)} seeds are common, not {line['common']:.0f}"
     yield from decided(name, line, true, len(both))
     yield from counted(name, line, [own[seed] - theirs[seed] for seed in both])
     if math.isfinite(line["improvement"]) and both:
-        ours, others = (np.array([one[seed] for seed in both]) for one in (own, theirs))
+        ours, others = (np.array([values[seed] for seed in both]) for values in (own, theirs))
         apart = (ours[:, None] - others[None, :]) * (1 if line["higher"] else -1)
         chance = float(((apart > 0) + 0.5 * (apart == 0)).mean())
         if abs(chance - line["improvement"]) > 1e-6:
@@ -93,31 +91,31 @@ def counted(name: str, line: dict[Any, Any], differences: list[float]) -> Iterat
     if not isinstance(line["only_ours"], str) or not line["only_ours"]:
         return
     ours, theirs = json.loads(line["only_ours"]), json.loads(line["only_theirs"])
-    signs = [int(np.sign(round(one, 9))) for one in differences]
+    signs = [int(np.sign(round(difference, 9))) for difference in differences]
     if [int(np.sign(a - b)) for a, b in zip(ours, theirs, strict=False)] != signs:
         yield f"{name}: the counts of texts do not agree with the differences"
 
 
-def whole(section: str, known: pd.DataFrame, numbers: Numbers) -> Iterator[str]:
+def whole(section: Section) -> Iterator[str]:
     """Each configuration of the results is compared, in each score of its section."""
-    labels = set(numbers.results.loc[numbers.results["section"] == section, "label"])
-    for label in sorted(labels - set(known["label"])):
-        yield f"{section}: {label} is not among the comparisons"
-    pairs = set(zip(known["label"], known["value"], strict=True))
-    if len(pairs) != len(set(known["label"])) * len(set(known["value"])):
-        yield f"{section}: a configuration has no line in a score"
+    compared = section.compared.frame
+    for label in sorted(set(section.results["label"]) - set(compared["label"])):
+        yield f"{section.title}: {label} is not among the comparisons"
+    pairs = set(zip(compared["label"], compared["value"], strict=True))
+    if len(pairs) != len(set(compared["label"])) * len(set(compared["value"])):
+        yield f"{section.title}: a configuration has no line in a score"
 
 
-def corrected(section: str, known: pd.DataFrame) -> Iterator[str]:
+def corrected(section: Section) -> Iterator[str]:
     """Holm's correction over the section."""
-    true = holm(known["p"].to_numpy(float))
-    if not np.allclose(true, known["p_holm"].to_numpy(float), rtol=1e-6, atol=1e-12, equal_nan=True):
-        yield f"{section}: p (Holm) is not Holm's correction of p"
+    p, p_holm = (section.compared.frame[name].to_numpy(float) for name in ("p", "p_holm"))
+    if not np.allclose(holm(p), p_holm, rtol=1e-6, atol=1e-12, equal_nan=True):
+        yield f"{section.title}: p (Holm) is not Holm's correction of p"
 
 
-def blocked(numbers: Numbers, section: str) -> tuple[int, int]:
+def blocked(section: Section) -> tuple[int, int]:
     """Comparisons of a section that only a guard can forbid, for both have all seeds; and all that were made."""
-    known, seeds = numbers.comparisons, numbers.results.loc[numbers.results["section"] == section, "seed"].nunique()
-    known = known[(known["section"] == section) & known["verdict"].isin(list(VERDICTS))]
-    forbidden = known[known["verdict"] == FORBIDDEN]
-    return int((forbidden["common"] == seeds).sum()), int((known["verdict"] != FORBIDDEN).sum())
+    frame, seeds = section.compared.frame, section.results["seed"].nunique()
+    compared = frame[frame["verdict"].isin(list(VERDICTS))]
+    forbidden = compared[compared["verdict"] == FORBIDDEN]
+    return int((forbidden["common"] == seeds).sum()), int((compared["verdict"] != FORBIDDEN).sum())

@@ -29,22 +29,22 @@ RESULT = re.compile(
 )
 
 
-def prose(line: str, said: str) -> Iterator[str]:
-    """Of the author: neither markup, nor a comparison, nor a result."""
-    yield from worded(line, said, ())
-    if found := RESULT.search(said):
-        yield f"`{found[0]}` is said without a statistic: {line}"
+def prose(text: str) -> Iterator[str]:
+    """Of the author: neither markup, nor a comparison, nor a result. Says what is wrong with it."""
+    yield from worded(text, ())
+    if result := RESULT.search(text):
+        yield f"`{result[0]}` is said without a statistic: {text}"
 
 
-def worded(line: str, said: str, names: Iterable[str]) -> Iterator[str]:
+def worded(text: str, names: Iterable[str]) -> Iterator[str]:
     """Of the report itself: it may name configurations, sections and scores that sound like a comparison."""
-    if found := MARKS.search(said) or HTML.search(said):
-        yield f"`{found[0]}` is markup of nobody: {line}"
-    if not COMPARING.search(said):
+    if markup := MARKS.search(text) or HTML.search(text):
+        yield f"`{markup[0]}` is markup of nobody: {text}"
+    if not COMPARING.search(text):
         return
-    bare = OWN.sub("", said)
+    rest = OWN.sub("", text)
     for name in sorted(set(names), key=len, reverse=True):
         if name.strip() and COMPARING.search(name):
-            bare = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", bare)
-    if found := COMPARING.search(bare):
-        yield f"`{found[0]}` is said without a statistic: {line}"
+            rest = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", rest)
+    if comparison := COMPARING.search(rest):
+        yield f"`{comparison[0]}` is said without a statistic: {text}"

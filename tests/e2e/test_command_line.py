@@ -96,6 +96,37 @@ def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Pat
     assert again.pop(page) and report.pop(page) and again == report
 
 
+def test_a_report_that_was_edited_is_found_and_written_again(home: Path, ablate_in: Ablate):
+    path = home / "reports" / "output" / "smoke" / "README.md"
+    text = path.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith("| ce (baseline) | "))
+    path.write_text(text.replace(line, line.replace("0.", "0.9", 1)), encoding="utf-8")
+    audited = ablate_in(home, "audit", SMOKE)
+    assert audited.returncode == 1
+    assert f"README.md, line {text.splitlines().index(line) + 1}: the numbers say `{line}`" in audited.stdout
+    assert ablate_in(home, "report", SMOKE).returncode == 0
+    assert path.read_text(encoding="utf-8") == text and ablate_in(home, "audit", SMOKE).returncode == 0
+
+
+def test_a_spoiled_template_fails_the_report_and_leaves_the_last_one(home: Path, ablate_in: Ablate, tmp_path: Path):
+    code, before = copied_code(tmp_path), report_of(home)
+    template = code / "reports" / "templates" / "report.md.j2"
+    sentence = "{{ sentence | words }}"
+    assert sentence in template.read_text()
+    template.write_text(template.read_text().replace(sentence, '{{ sentence | words | replace("no ", "a ") }}'))
+    done = ablate_in(home, "report", SMOKE, code=code)
+    assert done.returncode == 2 and "says what its numbers do not" in done.stderr
+    assert "README.md, line " in done.stderr and report_of(home) == before
+
+
+def copied_code(tmp_path: Path) -> Path:
+    for package in ("contrastive", "flows", "reports", "tasks"):
+        shutil.copytree(
+            SMOKE.parents[2] / package, tmp_path / "code" / package, ignore=shutil.ignore_patterns("output")
+        )
+    return tmp_path / "code"
+
+
 def test_a_truncated_file_is_found_and_recomputed(home: Path, ablate_in: Ablate):
     victim = next(home.glob("runs/*/embeddings.npz"))
     whole = victim.read_bytes()
@@ -148,10 +179,8 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
 
 
 def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, ablate_in: Ablate, tmp_path: Path):
-    code = tmp_path / "code"
-    for package in ("contrastive", "flows", "reports", "tasks"):
-        shutil.copytree(SMOKE.parents[2] / package, code / package, ignore=shutil.ignore_patterns("output"))
-    source = code / "contrastive" / "step.py"
+    code = copied_code(tmp_path)
+    source = code / "contrastive" / "training" / "terms.py"
     source.write_text(source.read_text() + "\n# a comment decides nothing\n")
     assert json.loads(ablate_in(home, "plan", SMOKE, "--json", code=code).stdout)["counts"] == {"reuse": 8}
     source.write_text(source.read_text() + "\nNEW = 1\n")

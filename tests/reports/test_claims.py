@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from contrastive.runs.recorded import Reference
-from reports.bilingual import LANGUAGES
+from reports.bilingual import FILES, LANGUAGES
 from reports.build import write
-from reports.claims import Numbers, check
+from reports.claims import Numbers, check, contradictions
 from reports.claims.frames import frames
 from tests.reports.made import made, put
 
@@ -21,7 +21,6 @@ VALUES = {
     "bad": [one - 0.1 + noise for one, noise in zip(CE, (0.002, 0, -0.002, 0.001, 0), strict=True)],
     "same": [0.702, 0.705, 0.693, 0.7, 0.699],
 }
-FILES = {"en": "README.md", "zh": "README.zh.md"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def problems(folder: Path, language: str, change: tuple[str, str] | None = None)
     if change is not None:
         assert re.search(change[0], text), f"{change[0]} is nowhere in\n{text}"
         text = re.sub(change[0], change[1], text, count=1)
-    return check(text, Numbers.read(folder), language)
+    return check({language: text}, Numbers.read(folder))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -138,11 +137,11 @@ def test_frames_that_contradict_each_other_are_found(folder: Path):
     text = (folder / "README.md").read_text(encoding="utf-8")
     changed = numbers.comparisons.copy()
     changed.loc[changed["label"] == "same", ["verdict"]] = "better"
-    found = check(text, Numbers(numbers.results, changed, numbers.effects))
+    found = check({"en": text}, Numbers(numbers.results, changed, numbers.effects))
     assert any("better at p" in problem for problem in found)
     changed = numbers.results.copy()
     changed.loc[(changed["label"] == "good") & (changed["seed"] == 0), "value"] += 0.05
-    found = check(text, Numbers(changed, numbers.comparisons, numbers.effects))
+    found = check({"en": text}, Numbers(changed, numbers.comparisons, numbers.effects))
     assert any("the mean is" in problem for problem in found) and any("the difference is" in one for one in found)
 
 
@@ -178,9 +177,7 @@ def reported(
     put(part.show.table, **table or {})
     (tmp_path / "report").mkdir()
     write(results, tmp_path / "report")
-    numbers = Numbers.read(tmp_path / "report")
-    texts = {language: (tmp_path / "report" / name).read_text(encoding="utf-8") for language, name in FILES.items()}
-    return [problem for language, text in texts.items() for problem in check(text, numbers, language)]
+    return contradictions(tmp_path / "report")
 
 
 GOOD, BAD = VALUES["good"], VALUES["bad"]
@@ -204,6 +201,14 @@ SOUND: dict[str, dict[str, Any]] = {
         "values": {"ce": CE, "x": GOOD, "y": BAD},
         "data": {"ce": "a", "x": "a", "y": "b"},
         "axes": {"ce": {"source": "a"}, "x": {"source": "a"}, "y": {"source": "b"}},
+    },
+    "data sets, and one seed": {
+        "values": {"ce tweets": CE[:1], "ce reviews": GOOD[:1], "new tweets": BAD[:1], "new reviews": GOOD[1:2]},
+        "data": {label: label.split()[1] for label in ("ce tweets", "ce reviews", "new tweets", "new reviews")},
+        "axes": {
+            label: dict(zip(("loss", "source"), label.split(), strict=True))
+            for label in ("ce tweets", "ce reviews", "new tweets", "new reviews")
+        },
     },
     "a pivot": {
         "values": {"ce": CE, "good": GOOD, "bad": BAD, "same": VALUES["same"]},
@@ -253,7 +258,7 @@ def test_so_is_a_comparison_that_does_not_follow(folder: Path, change: tuple[str
     changed.loc[(changed["label"] == label) & (changed["value"] == "test.accuracy"), column] = value
     assert list(frames(Numbers(numbers.results, changed, numbers.effects))) or column == "bold"
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert check(text, Numbers(numbers.results, changed, numbers.effects))
+    assert check({"en": text}, Numbers(numbers.results, changed, numbers.effects))
 
 
 def test_a_configuration_left_out_of_the_frames_is_found(folder: Path):

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.bilingual import Language
-from reports.claims import Numbers, check
+from reports.claims import contradictions
 
 OUTPUT = Path(__file__).parents[2] / "reports" / "output"
 COMMITTED = sorted(path.parent.name for path in OUTPUT.glob("*/comparisons.csv"))
@@ -17,11 +16,9 @@ def test_the_quickstart_is_committed():
     assert "quickstart" in COMMITTED
 
 
-@pytest.mark.parametrize(("name", "language"), [("README.md", "en"), ("README.zh.md", "zh")])
 @pytest.mark.parametrize("report", COMMITTED)
-def test_a_committed_report_makes_no_false_claim(report: str, name: str, language: Language):
-    text = (OUTPUT / report / name).read_text(encoding="utf-8")
-    assert check(text, Numbers.read(OUTPUT / report), language) == []
+def test_a_committed_report_makes_no_false_claim(report: str):
+    assert contradictions(OUTPUT / report) == []
 
 
 @pytest.mark.parametrize("report", COMMITTED)

@@ -1,0 +1,97 @@
+"""A report that contradicts its numbers does not take the place of a sound one; one that was edited is found out."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from contrastive.config.experiment import Experiment
+from reports import compare
+from reports.statistics import Summary, summarise
+from tasks import record, tracking
+from tasks.render import ReportFailed, audit_report, build_report, report_folder
+from tests.recorded import SETTINGS, cell_folder, grid
+
+EXPERIMENT = Experiment(name="small", seeds=(0, 1), sections=[{"title": "Recipes"}], **SETTINGS)
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    """A sound report."""
+    recorded(home)
+    build_report("small")
+    return report_folder("small")
+
+
+def recorded(home: Path, description: str = "") -> None:
+    client, document = tracking.open_tracker(home), grid()
+    for row, label in enumerate(("ce", "ce+supcon")):
+        for seed in (0, 1):
+            record.record_cell(client, "small", cell_folder(f"c{row}s{seed}", label, seed, 0.7 + 0.1 * row), [])
+    document["experiment"]["description"] = description
+    record.record_grid(client, "small", document)
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+
+
+def falsified(values: Sequence[float]) -> Summary | None:
+    """Every mean a little too high."""
+    summary = summarise(values)
+    return None if summary is None else dataclasses.replace(summary, mean=summary.mean + 0.01)
+
+
+def test_a_wrong_number_is_an_error_and_the_last_report_stays(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    before = content(folder.parent)
+    monkeypatch.setattr(compare, "summarise", falsified)
+    with pytest.raises(ReportFailed) as raised:
+        build_report("small")
+    assert "comparisons.csv: Recipes, ce, test.accuracy: the mean is 0.7000, not 0.7100" in str(raised.value)
+    assert "MLflow and the run folders hold all results" in str(raised.value)
+    assert content(folder.parent) == before
+
+
+def test_what_the_author_claims_is_a_warning(home: Path, caplog: pytest.LogCaptureFixture):
+    recorded(home, "SupCon is better than [all].")
+    assert "SupCon is better than" in build_report("small").read_text()
+    assert "The experiment file claims what no statistic says: `better`" in caplog.text
+    described = EXPERIMENT.model_copy(update={"description": "SupCon is better than [all]."})
+    assert audit_report(described) == []
+    assert "README.md, line 5: `better` is said without a statistic" in audit_report(EXPERIMENT)[0]
+
+
+def test_a_sound_report_and_none_pass_an_audit(folder: Path, tmp_path: Path):
+    assert audit_report(EXPERIMENT) == []
+    assert audit_report(EXPERIMENT.model_copy(update={"name": "other"})) == []
+
+
+EDITS = {
+    "a mean": ("| ce (baseline) | **0.7000**", "| ce (baseline) | **0.7900**"),
+    "a conclusion": ("tied with the best are", "far ahead are"),
+    "a new line": ("\n---\n", "\nSupCon wins.\n---\n"),
+    "a cell": ("- ce: c0s0, c0s1", "- ce: c0s0"),
+    "a compared difference": ("| +0.1000", "| +0.2000"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_the_line_that_was_edited_is_named(edit: tuple[str, str], folder: Path):
+    path = folder / "README.md"
+    text = path.read_text(encoding="utf-8")
+    assert edit[0] in text
+    path.write_text(text.replace(*edit, 1), encoding="utf-8")
+    number = text[: text.index(edit[0])].count("\n") + 1 + edit[0].startswith("\n")
+    named = [re.search(r"README.md, line (\d+): ", problem) for problem in audit_report(EXPERIMENT)]
+    assert {int(line[1]) for line in named if line} == {number} and all(named)
+
+
+@pytest.mark.parametrize("name", ["README.zh.md", "results.csv", "comparisons.csv", "effects.csv"])
+def test_a_file_that_is_gone_or_nonsense_is_named(name: str, folder: Path):
+    (folder / name).write_text("nonsense\n1,2,3\n")
+    assert audit_report(EXPERIMENT)
+    (folder / name).unlink()
+    (problem,) = audit_report(EXPERIMENT)
+    assert name in problem and "cannot be read" in problem
