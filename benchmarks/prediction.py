@@ -48,7 +48,7 @@ def main(path: Path) -> None:
     cells = {status.id: status.cell for status in planned.to_do}
     fit = plans.fitted_estimate(planned.experiment, plans.at(planned))
     expected = {name: fit.predicted(cell) for name, cell in cells.items()}
-    print(f"calibrated in {took:.0f} s\n" + "\n".join(plans.lines(found)))
+    print(f"calibrated in {took:.0f} s\n" + "\n".join(plans.prediction_lines(found)))
     subprocess.run([sys.executable, "-c", "from flows.cli import main; main()", "run", str(path)], check=True)
     print("\n| cell | predicted, s | measured, s | ratio |\n|---|---|---|---|")
     ratios, times = [], []

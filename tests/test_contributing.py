@@ -50,7 +50,7 @@ new, old = cell(loss="ce+alignment", view="first_last"), cell(loss="ce+alignment
 made = cost.Batches(10, 1000, 100_000, 100, 10)
 work, usual = (cost.training_work(each, made, looks=0.0) for each in (new, old))
 assert cost.passes(new) == (2, 0) and work.trained == 2 * usual.trained and work.forward == 2 * usual.forward
-assert cost.memory(new, made).batch == 2 * cost.memory(old, made).batch
+assert cost.memory_of_cell(new, made).batch == 2 * cost.memory_of_cell(old, made).batch
 assert encoder_shape.cut(old) == 1 and encoder_shape.cut(new) == 0
 assert deepspeed_file.unshareable(new.objective, Training(sharding="fsdp")) == ""
 assert "compares 4 views of a text, as span give; first_last does not" in refusal(loss="declutr", view="first_last")

@@ -44,7 +44,7 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
 def test_the_schema_is_current():
     kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
     assert kept == schema.schema_text(), (
-        "write it again: python -c 'from contrastive.experiment import schema; print(schema.text(), end=\"\")'"
+        "write it again: python -c 'from contrastive.experiment import schema; print(schema.schema_text(), end=\"\")'"
     )
 
 

@@ -248,10 +248,10 @@ def test_four_times_the_cells_take_four_times_as_long():
         for most in (26, 101)
     ]
     code = (
-        "import sys, time; from contrastive.experiment.load import parse\n"
+        "import sys, time; from contrastive.experiment.load import parse_experiment\n"
         "for _ in range(3):\n"
         "    for text in sys.argv[1:]:\n"
-        "        start = time.process_time(); cells = parse(text).cells\n"
+        "        start = time.process_time(); cells = parse_experiment(text).cells\n"
         "        print(len(cells), time.process_time() - start)"
     )
     command = [sys.executable, "-c", code, *(HEAD.replace("[3, 1]", "[0]") + section for section in sections)]

@@ -123,7 +123,7 @@ def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(
     for name, cell in (("one", one), ("other", other)):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / name))
         prepared = tokens.open(tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name))
-        folder = frozen_store.make(prepared, "train", cell, FULL)
+        folder = frozen_store.make_store(prepared, "train", cell, FULL)
         assert folder is not None
         made.append(folder)
     assert made[0].relative_to(tmp_path / "one") == made[1].relative_to(tmp_path / "other")

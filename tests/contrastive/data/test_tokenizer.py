@@ -63,7 +63,7 @@ def test_training_again_in_another_process_gives_the_same_tokenizer():
         "import hashlib, random; from contrastive.data import tokenizer;"
         "words = [''.join(random.Random(i).choices('etaoinshrdlu’é1', k=1 + i % 9)) for i in range(3000)];"
         "texts = [' '.join(words[i:i + 9]) + chr(0x4e00 + i) for i in range(2990)];"
-        "print(hashlib.sha256(tokenizer.train(texts, 600).backend_tokenizer.to_str().encode()).hexdigest())"
+        "print(hashlib.sha256(tokenizer.train_tokenizer(texts, 600).backend_tokenizer.to_str().encode()).hexdigest())"
     )
     found = {
         subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout

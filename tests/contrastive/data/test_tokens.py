@@ -92,7 +92,7 @@ def test_two_processes_prepare_once(reviews, home):
         "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
         "tokens._tokenise = slowly\n"
         "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
-        "print('ready', flush=True); sys.stdin.readline(); tokens.prepare(data, encoder, Path(sys.argv[3]))"
+        "print('ready', flush=True); sys.stdin.readline(); tokens.prepare_tokens(data, encoder, Path(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, reviews.model_dump_json(), SCRATCH.model_dump_json(), str(home)]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -9,11 +9,11 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 from contrastive import data as datasets
-from contrastive.cells import identity
 from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.config.evaluation import Transfer
 from contrastive.data import tokens, transfer_data
 from contrastive.errors import UserError
+from contrastive.runs import fingerprint
 from contrastive.sources import locate
 
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
@@ -235,5 +235,5 @@ def test_f1_of_more_than_two_classes_is_refused():
 
 
 def test_the_code_that_makes_further_data_is_in_its_digest():
-    files = identity.code_files(("contrastive.data.transfer_data",))
+    files = fingerprint.code_files(("contrastive.data.transfer_data",))
     assert {"contrastive.data.transfer_data", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

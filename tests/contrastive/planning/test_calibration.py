@@ -27,7 +27,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plans.Plan:
 def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     before = plans.predict(small)
     assert before.wall_seconds is None and not before.lengths_known
-    assert any("--calibrate" in line for line in plans.lines(before))
+    assert any("--calibrate" in line for line in plans.prediction_lines(before))
     plans.calibrate(small)
     after = plans.predict(small)
     assert after.wall_seconds is not None and after.device_seconds is not None
@@ -46,7 +46,9 @@ def test_where_only_evaluation_is_left_its_time_is_unknown_until_a_calibration(
     small: plans.Plan, monkeypatch: pytest.MonkeyPatch
 ):
     left = replace(small, statuses={cell: replace(s, action="evaluate") for cell, s in small.statuses.items()})
-    assert plans.predict(left).wall_seconds is None and plans.lines(plans.predict(left))[0].startswith("time: unknown")
+    assert plans.predict(left).wall_seconds is None and plans.prediction_lines(plans.predict(left))[0].startswith(
+        "time: unknown"
+    )
     plans.calibrate(left)
     after = plans.predict(left)
     assert after.wall_seconds is not None and after.wall_seconds > 0 and after.evaluation_known

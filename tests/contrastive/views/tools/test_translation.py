@@ -24,7 +24,7 @@ TEXTS = ["good", "bad rainy sad", "happy quick fine sunny", "slow dark poor bad 
 def forgotten():
     """Nothing translated and nothing loaded so far."""
     translation._remembered.clear()
-    load.cache_clear()
+    load_translator.cache_clear()
 
 
 @pytest.fixture
