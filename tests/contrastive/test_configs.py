@@ -75,7 +75,7 @@ def test_an_editor_can_complete_every_setting():
     assert list(definitions["Settings"]["properties"]) == list(definitions["Axes"]["properties"]) == list(SETTINGS)
     losses = definitions["Objective"]["properties"]["loss"]["anyOf"][0]["enum"]
     assert {"ce", "rdrop", "ce+supcon"} <= set(losses) and not {"ce+ce", "ce+rdrop"} & set(losses)
-    assert "test.nmi" in definitions["Table"]["properties"]["values"]["items"]["anyOf"][0]["enum"]
+    assert "test.nmi" in definitions["ShownTable"]["properties"]["values"]["items"]["anyOf"][0]["enum"]
 
 
 def test_quickstart_has_what_a_first_run_should_show():
