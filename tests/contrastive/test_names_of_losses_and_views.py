@@ -16,14 +16,13 @@ POOLING, SPECIAL_TOKEN, BLOCKS, SETTING = "a pooling", "a special token", "how m
 MEANT = {
     ("contrastive/config/cell.py", "cls"): POOLING,
     ("contrastive/models/encoder.py", "cls"): POOLING,
-    ("contrastive/reuse/frozen_readers.py", "cls"): POOLING,
     ("contrastive/data/tokenizer.py", "cls"): SPECIAL_TOKEN,
     ("contrastive/models/encoder.py", "layers"): BLOCKS,
     ("contrastive/planning/cost.py", "layers"): BLOCKS,
     ("contrastive/sources/locate.py", "layers"): BLOCKS,
     ("contrastive/config/facts.py", "layers"): SETTING,
     ("contrastive/config/objective.py", "layers"): SETTING,
-    ("contrastive/experiment/load.py", "layers"): SETTING,
+    ("contrastive/experiment/check_cells.py", "layers"): SETTING,
 }
 
 
