@@ -249,6 +249,7 @@ def combinations() -> list[dict]:
 OBJECTIVES = [
     *({"loss": loss} for loss in ("ce", "rdrop", "mlm", "ce+mlm", "simcse+mlm", "rdrop+mlm", "ce+supcon+mlm")),
     *({"loss": f"ce+{loss}"} for loss in LOSSES if loss not in ("ce", "rdrop", "mlm")),
+    {"loss": "rdrop+byol"},  # two predictions and slow vectors, both of one view
     {"loss": "declutr+mlm"},
     {"loss": "clear+mlm"},
     {"loss": "ce+simcse", "view": "pair"},
