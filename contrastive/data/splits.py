@@ -85,11 +85,9 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
         for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
     }
     partners = _partners(pool)
-    kept = [
-        text
-        for text in order[test + validation :]
-        if not held_out & {without_white_space(p) for p in partners[without_white_space(text)]}
-    ]
+    left = order[test + validation :]
+    beside = {text: {without_white_space(p) for p in partners[without_white_space(text)]} for text in left}
+    kept = [text for text in left if not held_out & beside[text]]
     if removed := len(order) - test - validation - len(kept):
         sifted["source"] = replace(sifted["source"], partner_held_out=removed)
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")

@@ -13,6 +13,7 @@ from reports.bilingual import Words
 from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
 from reports.load import Results
 from reports.markdown import symbol
+from reports.rows import rows_of, shown_values
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
@@ -27,7 +28,7 @@ def draw(section: RecordedSection, comparisons: Any, results: Results, path: Pat
         return None
     frame = comparisons.frame
     known = frame[frame["value"].isin(table.values) & frame["mean"].notna()]
-    rows = placed(section, known)
+    rows = placed(section, known, results)
     axes = directions(section, rows)
     if known.empty or axes is None:
         return None
@@ -43,13 +44,10 @@ def draw(section: RecordedSection, comparisons: Any, results: Results, path: Pat
         return save(drawn, path.with_name(f"{path.name}-heat.svg"), caption(panels, axes))
 
 
-def placed(section: RecordedSection, known: pd.DataFrame) -> pd.DataFrame:
-    """The frame with each row's axes; where vectors of several kinds are measured, which kind is one more axis."""
-    kinds = len(set(known["variant"])) > 1
-    axes: list[Any] = [
-        dict(section.rows[row].axes) | ({"embedding": variant.rstrip("/") or "as trained"} if kinds else {})
-        for row, variant in zip(known["row"], known["variant"], strict=True)
-    ]
+def placed(section: RecordedSection, known: pd.DataFrame, results: Results) -> pd.DataFrame:
+    """The frame with the axes of each row that the section shows; which kind of vectors it has may be one of them."""
+    shown = rows_of(section, shown_values(section, results), results)
+    axes: list[Any] = [shown[number].axes for number in known["row"]]
     return known.assign(axes=pd.Series(axes, index=known.index, dtype=object))
 
 

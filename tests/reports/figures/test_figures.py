@@ -17,6 +17,7 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.figures import costs, curves, heat, search
+from reports.rows import rows_of
 from reports.statistics import expected_best
 from tests.reports.figures import sample
 from tests.reports.made import put
@@ -165,6 +166,20 @@ def test_each_cell_of_a_heat_map_says_its_mean_and_half_width(canvases: list[Any
     heat.draw(section, compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
     assert said == {f"{line.mean:.4f}\n± {line.half_width:.4f}" for line in compared.frame.itertuples(index=False)}
+
+
+def test_a_heat_map_has_the_axes_of_each_row_and_kind_of_vectors():
+    section = sample.pivot()
+    results = sample.results(section)
+    evaluation = results.grid.experiment.evaluation.model_copy(update={"post": ("whiten",)})
+    experiment = results.grid.experiment.model_copy(update={"evaluation": evaluation})
+    scores = results.scores.assign(**{"whiten/test.accuracy": results.scores["test.accuracy"] / 2})
+    results = replace(results, grid=replace(results.grid, experiment=experiment), scores=scores)
+    shown = rows_of(section, ["test.accuracy"], results)
+    known = pd.DataFrame({"row": range(len(shown))})
+    axes = heat.placed(section, known, results)["axes"].tolist()
+    kinds = ("as trained", "whiten")
+    assert axes == [row.axes | {"embedding": kind} for row in section.rows for kind in kinds]
 
 
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
