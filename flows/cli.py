@@ -149,7 +149,7 @@ def audit(
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())
-    problems = [*(why for _, why in damaged_cache()), *differences(planned), *audit_report(planned.experiment)]
+    problems = [*(why for _, why in damaged_cache()), *differences(planned), *audit_report(planned.experiment.name)]
     for line in problems:
         say(line)
     if problems:

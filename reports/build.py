@@ -46,7 +46,7 @@ def publish(results: Results, output: Path) -> Path:
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
         write(results, fresh)
-        check(fresh, authored(results))
+        check(fresh, results)
         fresh.chmod(0o755)
         put(fresh, output)
     finally:
@@ -74,11 +74,11 @@ def write(results: Results, folder: Path) -> None:
     page.write(results, [section.on_page for section in sections], folder, notes, read, below)
 
 
-def check(folder: Path, author: list[str]) -> None:
+def check(folder: Path, results: Results) -> None:
     """A contradiction to the numbers is an error; what the experiment file claims by itself, a warning."""
-    for claim in (claim for text in author for claim in prose(plain(text))):
+    for claim in (claim for text in authored(results) for claim in prose(plain(text))):
         logger.warning("The experiment file claims what no statistic says: %s", claim)
-    if problems := contradictions(folder, author):
+    if problems := contradictions(folder, quoted(results)):
         more = [f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         raise ContradictoryReport("\n".join(problems[:SHOWN] + more))
 
@@ -87,6 +87,12 @@ def authored(results: Results) -> list[str]:
     """The texts of the experiment file that a report repeats."""
     texts = [results.grid.experiment.description, *(section.note for section in results.grid.sections)]
     return [text for text in texts if text]
+
+
+def quoted(results: Results) -> list[str]:
+    """What a report repeats as it is: these texts, errors of cells, and why scores of a cell are left out."""
+    errors = [run.error for run in results.cells.values() if run.error]
+    return [*authored(results), *errors, *(why for notes in results.notes.values() for why in notes.values())]
 
 
 def put(fresh: Path, output: Path) -> None:

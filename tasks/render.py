@@ -8,10 +8,9 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.build import ContradictoryReport, publish
+from reports.build import ContradictoryReport, publish, quoted
 from reports.claims import contradictions
 from reports.load import load
 from reports.mlflow_runs import NotFetched
@@ -51,15 +50,15 @@ def report_folder(experiment: str) -> Path:
     return store.home() / "reports" / "output" / experiment
 
 
-def audit_report(experiment: Experiment) -> list[str]:
+def audit_report(experiment: str) -> list[str]:
     """What the report of an experiment says and the numbers beside it do not, by whomever it was edited; nothing where
     there is no report yet."""
-    folder = report_folder(experiment.name)
+    folder = report_folder(experiment)
     if not folder.exists():
         return []
-    author = [experiment.description, *(section.note for section in experiment.sections)]
     try:
-        return [f"{folder}/{problem}" for problem in contradictions(folder, author)]
+        results = load(experiment, tracking_uri(store.home()))
+        return [f"{folder}/{problem}" for problem in contradictions(folder, quoted(results))]
     except Exception as error:  # an edit may leave anything behind
         return [f"{folder} cannot be read against its numbers: {type(error).__name__}: {error}"]
 

@@ -81,7 +81,7 @@ def check_ends_differ(metric: Metric, change: Evidence, settings: Nightly, good:
 
 
 def measured_at(commit: str, code: Path, panel: Path, engine: str, timed: bool) -> Night:
-    home = code.with_name("home")
+    home = code.with_name(commit)  # MLflow keeps a database open by its name, also one that is gone
     git("checkout", "--quiet", "--force", "--detach", commit, at=code)
     git("clean", "--quiet", "--force", "-dx", at=code)  # what Python has compiled of another commit
     try:

@@ -18,17 +18,17 @@ from reports.claims.prose import prose
 __all__ = ["Numbers", "check", "contradictions", "prose"]
 
 
-def contradictions(folder: Path, author: Collection[str] = ()) -> list[str]:
-    """What the report in a folder says and the numbers beside it do not; empty where it is sound. `author`: texts of
-    the experiment file, which may stand where such texts do."""
+def contradictions(folder: Path, quoted: Collection[str] = ()) -> list[str]:
+    """What the report in a folder says and the numbers beside it do not; empty where it is sound. `quoted`: texts of
+    the experiment file and errors of cells, which may say what they like."""
     texts = {language: (folder / name).read_text(encoding="utf-8") for language, name in FILES.items()}
-    return check(texts, Numbers.read(folder), author)
+    return check(texts, Numbers.read(folder), quoted)
 
 
-def check(texts: Mapping[Language, str], numbers: Numbers, author: Collection[str] = ()) -> list[str]:
+def check(texts: Mapping[Language, str], numbers: Numbers, quoted: Collection[str] = ()) -> list[str]:
     """The same of texts, each as `README.md, line 12: …`."""
     problems = [f"comparisons.csv: {problem}" for problem in frames(numbers)]
     for language, text in texts.items():
-        document = Document(text, numbers, language, author)
+        document = Document(text, numbers, language, quoted)
         problems += [problem.located(FILES[language], document.lines) for problem in document.problems()]
     return problems

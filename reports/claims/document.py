@@ -46,9 +46,9 @@ CONCLUSIONS, OVERVIEW, NOTHING = "What can be concluded", "The whole grid", "Not
 class Document:
     """The parts of a report: what stands above its first heading, and what stands below each."""
 
-    def __init__(self, text: str, numbers: Numbers, language: Language, author: Collection[str] = ()):
+    def __init__(self, text: str, numbers: Numbers, language: Language, quoted: Collection[str] = ()):
         self.numbers, self.language, self.fixed = numbers, language, fixed(language)
-        self.author = {plain(text) for text in author}
+        self.quoted = {plain(text) for text in quoted}
         self.lines = text.split("\n")
         parts: list[list[str]] = [[]]
         for line in self.lines:
@@ -61,7 +61,7 @@ class Document:
             self.parts[-1] = self.parts[-1][:below]
         frame = numbers.comparisons
         values, named = list(frame["value"].unique()), [*frame["label"].unique(), *numbers.titles]
-        self.names = [*map(plain, named), *map(heading, values)]
+        self.names = [*map(plain, named), *map(heading, values), *self.quoted]
         # as a picture names them
         self.names += [*map(PAGE.text, named), *(heading(value, PAGE) for value in values)]
 
@@ -105,7 +105,7 @@ class Document:
 
     def authored(self, line: str, text: str) -> Iterator[Contradiction]:
         """What the experiment file says may stand there; what else stands in its place claims nothing."""
-        if text not in self.author:
+        if text not in self.quoted:
             yield from (Contradiction(problem, line) for problem in prose(text))
 
     def concluded(self, part: list[str]) -> Iterator[Contradiction]:

@@ -62,12 +62,16 @@ def caller(settings: dict[str, str], line: Preloaded | None = None) -> Ablate:
     everywhere = kept(settings)
 
     def call(
-        home: Path, *arguments: object, code: Path | None = None, cwd: Path | None = None
+        home: Path,
+        *arguments: object,
+        code: Path | None = None,
+        cwd: Path | None = None,
+        largest_file: int | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """`code`: a folder with a copy of the project to run instead of this one."""
+        """`code`: a folder with a copy of the project to run instead of this one. `largest_file`: in bytes."""
         words, environment = [str(word) for word in arguments], everywhere | {"ABLATE_HOME": str(home)}
         if line is not None and code is None:
-            done = line.run(words, environment, cwd or Path.cwd())
+            done = line.run(words, environment, cwd or Path.cwd(), largest_file)
         else:
             other = {} if code is None else {"PYTHONPATH": str(code)}
             done = subprocess.run(

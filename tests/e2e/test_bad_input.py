@@ -1,7 +1,6 @@
 """Bad input: a clear error, no traceback (`ablate_in` looks), and nothing lost."""
 
 import os
-import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -126,13 +125,10 @@ def test_a_home_that_cannot_be_written_to(ablate_in: Ablate, tmp_path: Path):
 def test_a_full_disk_loses_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):
     """No file may grow beyond 8 MiB, and a new cell's weights need more: what a write to a full disk looks like."""
 
-    def little_room() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 2**20, 8 * 2**20))
-
     before = {path: path.read_bytes() for path in home.glob("runs/*/DONE")}
     large = ("axes: {loss: [ce, ce+supcon]}", "axes: {scratch: [{layers: 2, hidden: 384, heads: 2, vocabulary: 400}]}")
     path = written(tmp_path / "large.yaml", large, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(home, "run", path, preexec_fn=little_room)
+    done = ablate_in(home, "run", path, largest_file=8 * 2**20)
     assert done.returncode == 1 and "the disk is full" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
     assert ablate_in(home, "run", path).returncode == 0

@@ -164,7 +164,7 @@ def cell(settings: dict[str, str]) -> str:
 @pytest.mark.e2e
 def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, printed):
     assert finished == "COMPLETED"
-    assert "run folders are whole, and MLflow agrees with them\n" in printed, printed
+    assert "run folders are whole, MLflow agrees with them, and the report with its numbers\n" in printed, printed
     with psycopg2.connect(f"postgresql://{postgres}/mlflow") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT t.value, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'ablate.cell'")
         assert cursor.fetchall() == [(cell(settings), "FINISHED")]

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from contrastive.config.experiment import Experiment
 from reports import compare
 from reports.statistics import Summary, summarise
 from tasks import record, tracking
 from tasks.render import ReportFailed, audit_report, build_report, report_folder
-from tests.recorded import SETTINGS, cell_folder, grid
-
-EXPERIMENT = Experiment(name="small", seeds=(0, 1), sections=[{"title": "Recipes"}], **SETTINGS)
+from tests.recorded import cell_folder, grid
 
 
 @pytest.fixture
@@ -58,14 +55,14 @@ def test_what_the_author_claims_is_a_warning(home: Path, caplog: pytest.LogCaptu
     recorded(home, "SupCon is better than [all].")
     assert "SupCon is better than" in build_report("small").read_text()
     assert "The experiment file claims what no statistic says: `better`" in caplog.text
-    described = EXPERIMENT.model_copy(update={"description": "SupCon is better than [all]."})
-    assert audit_report(described) == []
-    assert "README.md, line 5: `better` is said without a statistic" in audit_report(EXPERIMENT)[0]
+    assert audit_report("small") == []
+    record.record_grid(tracking.open_tracker(home), "small", grid())  # the author has taken it back
+    assert "README.md, line 5: `better` is said without a statistic" in audit_report("small")[0]
 
 
 def test_a_sound_report_and_none_pass_an_audit(folder: Path, tmp_path: Path):
-    assert audit_report(EXPERIMENT) == []
-    assert audit_report(EXPERIMENT.model_copy(update={"name": "other"})) == []
+    assert audit_report("small") == []
+    assert audit_report("other") == []
 
 
 EDITS = {
@@ -84,14 +81,14 @@ def test_the_line_that_was_edited_is_named(edit: tuple[str, str], folder: Path):
     assert edit[0] in text
     path.write_text(text.replace(*edit, 1), encoding="utf-8")
     number = text[: text.index(edit[0])].count("\n") + 1 + edit[0].startswith("\n")
-    named = [re.search(r"README.md, line (\d+): ", problem) for problem in audit_report(EXPERIMENT)]
+    named = [re.search(r"README.md, line (\d+): ", problem) for problem in audit_report("small")]
     assert {int(line[1]) for line in named if line} == {number} and all(named)
 
 
 @pytest.mark.parametrize("name", ["README.zh.md", "results.csv", "comparisons.csv", "effects.csv"])
 def test_a_file_that_is_gone_or_nonsense_is_named(name: str, folder: Path):
     (folder / name).write_text("nonsense\n1,2,3\n")
-    assert audit_report(EXPERIMENT)
+    assert audit_report("small")
     (folder / name).unlink()
-    (problem,) = audit_report(EXPERIMENT)
+    (problem,) = audit_report("small")
     assert name in problem and "cannot be read" in problem
