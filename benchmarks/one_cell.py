@@ -23,10 +23,10 @@ def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
 
 
 def prepare(file: str) -> None:
-    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 
     experiment, cells = read(file)
-    prepare_evaluation(cells[0], experiment.evaluation, prepare_tokens(cells[0]))
+    prepare_evaluation(cells[0], experiment.evaluation, prepare_cell_tokens(cells[0]))
 
 
 def run(file: str, number: int) -> float:
@@ -46,10 +46,10 @@ def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
     from contrastive.data import tokens
     from contrastive.reuse import frozen_store
-    from contrastive.stages.prepare import prepare_tokens
+    from contrastive.stages.prepare import prepare_cell_tokens
 
     experiment, cells = read(file)
-    prepared = tokens.open(prepare_tokens(cells[0]))
+    prepared = tokens.open(prepare_cell_tokens(cells[0]))
     for reader, speed, name in frozen_readers.stores_read(cells[0], experiment.speed, SPLITS):
         if name == split:
             frozen_store.make_store(prepared, name, reader, speed)

@@ -43,7 +43,7 @@ def main(path: Path) -> None:
 
     planned = plans.make_forecast(path)
     began = time.perf_counter()
-    plans.calibrate(planned)
+    plans.time_encoders(planned)
     took, found = time.perf_counter() - began, plans.predict(planned)
     cells = {status.id: status.cell for status in planned.to_do}
     fit = plans.fitted_estimate(planned.experiment, plans.at(planned))

@@ -41,7 +41,7 @@ def plan(
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
     from flows.forecast import as_dict, foreseen, make_forecast, print_forecast
-    from flows.forecast import calibrate as measure
+    from flows.forecast import time_encoders as measure
 
     planned = make_forecast(experiment)
     if calibrate:
@@ -138,14 +138,14 @@ def audit(
     """Prove that the run folders are whole, that MLflow agrees with them, and the report with its numbers."""
     from contrastive.runs.store import home
     from flows.forecast import make_forecast
-    from tasks.mend import damaged_cache, mend_tracking, set_back
+    from tasks.mend import damaged_cache, mend_tracking, set_back_damage
     from tasks.render import audit_report
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
     planned = make_forecast(experiment)
     if mend:
-        for line in set_back(planned):
+        for line in set_back_damage(planned):
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())

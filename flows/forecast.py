@@ -73,7 +73,7 @@ def cells_to_train(plan: Plan) -> list[Cell]:
     return [status.cell for status in plan.to_do if status.action != "evaluate"]
 
 
-def calibrate(plan: Plan) -> None:
+def time_encoders(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():

@@ -53,7 +53,7 @@ def nightly(
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
         tracked.record_night(document)
-        said = tracked.write_report()
+        said = tracked.report_night()
     create_markdown_artifact(key="nightly", markdown=said.path.read_text(encoding="utf-8"))
     webhook.post(webhook_content(said))
     if said.failing:
@@ -78,7 +78,7 @@ def read_verdict_settings(path: Path) -> Nightly:
 
 
 @task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)
-def measure_panel(panel: Path, engine: str, number: int) -> dict[str, Any]:
+def run_panel(panel: Path, engine: str, number: int) -> dict[str, Any]:
     """The whole panel in a home of its own, so that nothing can be reused."""
     return panels.measure_panel(panel, night_folder() / f"run-{number}", engine)
 
@@ -87,7 +87,7 @@ def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]
     """Everything that is kept of a night. What it makes suspect of the quality, a second run has to confirm."""
     earlier = tracked.past()
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    first = measure_panel(panel, engine, 1)
+    first = run_panel(panel, engine, 1)
     surroundings = first["hardware"] | panels.panel_environment(panel, engine, settings.baseline)
     document = {
         "version": 1,
@@ -104,7 +104,7 @@ def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]
         "runs": [{"values": first["values"], "failed": first["failed"]}],
     }
     if suspects([*earlier, history.night(document)]):
-        second = measure_panel(panel, engine, 2)
+        second = run_panel(panel, engine, 2)
         document["runs"].append({"values": second["values"], "failed": second["failed"]})
     return document
 

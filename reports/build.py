@@ -45,8 +45,8 @@ def publish(results: Results, output: Path) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
-        write(results, fresh)
-        check(fresh, results)
+        write_report(results, fresh)
+        check_report(fresh, results)
         fresh.chmod(0o755)
         put(fresh, output)
     finally:
@@ -54,7 +54,7 @@ def publish(results: Results, output: Path) -> Path:
     return output / "README.md"
 
 
-def write(results: Results, folder: Path) -> None:
+def write_report(results: Results, folder: Path) -> None:
     """Everything that a report consists of."""
     titles = results.grid.sections
     sections = [describe(one, name, results, folder) for one, name in zip(titles, file_names(titles), strict=True)]
@@ -62,19 +62,19 @@ def write(results: Results, folder: Path) -> None:
     notes = [guard.words for guard in general(results)]
     below = footer_lines(footer(results))
     for language, name in FILES.items():
-        text = render(results, sections, overview, notes, reading(results), below, language)
+        text = render_markdown(results, sections, overview, notes, reading(results), below, language)
         (folder / name).write_text(text, encoding="utf-8")
-    export.write(export.tidy(results), folder)
+    export.write_tables(export.tidy(results), folder)
     for name, frames in {
         "comparisons": [s.comparisons for s in sections],
         "effects": [s.effects for s in sections],
     }.items():
         pd.concat(frames, ignore_index=True).to_csv(folder / f"{name}.csv", index=False)
     read = [*reading(results, PAGE), *sifted.sentences(results)]
-    page.write(results, [section.on_page for section in sections], folder, notes, read, below)
+    page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
 
 
-def check(folder: Path, results: Results) -> None:
+def check_report(folder: Path, results: Results) -> None:
     """A contradiction to the numbers is an error; what the experiment file claims by itself, a warning."""
     for claim in (claim for text in authored(results) for claim in prose(plain(text))):
         logger.warning("The experiment file claims what no statistic says: %s", claim)
@@ -112,7 +112,7 @@ def put(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def render(
+def render_markdown(
     results: Results,
     sections: list[SectionReport],
     overview: list[figures.Figure | figures.LeftOut],
@@ -137,7 +137,7 @@ def render(
         sections=sections,
         overview=overview,
         reading=above,
-        class_counts=[*class_counts(results), *sifted.tables(results)],
+        class_counts=[*class_counts(results), *sifted.sifted_tables(results)],
         footer=below,
     )
 

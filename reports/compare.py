@@ -16,7 +16,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports.load import Results
 from reports.pairs_of_rows import RowPairs, every_pair, tied_lines
 from reports.rows import ShownRow, rows_of, shown_values
-from reports.seed_values import SeedValues, applies, direction, measure, scores
+from reports.seed_values import SeedValues, applies, direction, seed_scores, seed_values_of_row
 from reports.statistics import Difference, holm, improvement, mcnemar, paired, smallest_p, summarise
 from reports.verdicts import smallest_differences, verdict
 
@@ -57,13 +57,15 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     family = section.show.table.family or values
     rows = rows_of(section, values, results)
     frame = pd.DataFrame(
-        [describe(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
+        [line_of_row(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
     )
     tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
     known = {
         (i, value): measured
         for i, row in enumerate(rows)
-        for value, measured in measure(row, [one for one in tested if applies(row, one, results)], results).items()
+        for value, measured in seed_values_of_row(
+            row, [one for one in tested if applies(row, one, results)], results
+        ).items()
     }
     complete = bool(may_rank and may_compare and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row.cells) for row in rows), default=0)
@@ -75,8 +77,8 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked, known)
 
 
-def describe(i: int, row: ShownRow, value: str, in_family: bool, results: Results) -> Line:
-    numbers = scores(row, value, results)
+def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Results) -> Line:
+    numbers = seed_scores(row, value, results)
     summary = summarise(numbers.tolist())
     higher = direction(value, results)
     return {

@@ -20,10 +20,10 @@ def tidy(results: Results) -> pd.DataFrame:
     `row` counts within its section from 0. Each axis is a column `axis.NAME`, empty for rows that do not read it.
     """
     shown = pd.DataFrame(places(results))
-    frame = shown.merge(scores(results), on="cell", how="left", sort=False)
+    frame = shown.merge(scores_frame(results), on="cell", how="left", sort=False)
     axes = sorted(name for name in shown.columns if name.startswith("axis."))
     for axis in axes:
-        frame[axis] = plain(frame[axis])
+        frame[axis] = plain_column(frame[axis])
     frame = frame.astype({"count": "Int64", "higher_is_better": "boolean"})
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
 
@@ -49,7 +49,7 @@ def places(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def scores(results: Results) -> pd.DataFrame:
+def scores_frame(results: Results) -> pd.DataFrame:
     """The scores as MLflow holds them, which tables show, with what scores.json says of each."""
     names = [name for name in results.scores.columns if SCORE.match(name)]
     held = results.scores[names].rename_axis("cell").reset_index()
@@ -59,7 +59,7 @@ def scores(results: Results) -> pd.DataFrame:
     return found.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
 
 
-def plain(values: pd.Series) -> pd.Series:
+def plain_column(values: pd.Series) -> pd.Series:
     """Numbers where all are; texts else: a column has one type."""
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().equals(values.notna()):
@@ -67,7 +67,7 @@ def plain(values: pd.Series) -> pd.Series:
     return values.map(str, na_action="ignore")
 
 
-def write(frame: pd.DataFrame, folder: Path) -> None:
+def write_tables(frame: pd.DataFrame, folder: Path) -> None:
     """Both files, byte for byte the same from the same results, also of a store of MLflow that was made again."""
     table = pyarrow.Table.from_pandas(frame.drop(columns=PASSING), preserve_index=False)
     table = table.replace_schema_metadata(None)  # which tells versions

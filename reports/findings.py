@@ -18,17 +18,22 @@ from reports.statistics import ALPHA, POWER
 def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Markup = MARKDOWN) -> list[Words]:
     """Of one section: what differs from its baseline, what could not be shown, which are tied, which axes matter."""
     values = list(dict.fromkeys(comparisons.frame["value"]))
-    single = [sentence for value in values for sentence in differences(comparisons, value, to)]
+    single = [sentence for value in values for sentence in difference_sentences(comparisons, value, to)]
     return [
         *(single if len(single) <= MOST else ()),
-        *(sentence for kind in COUNTED if len(single) > MOST for sentence in counts(comparisons, values, kind, to)),
+        *(
+            sentence
+            for kind in COUNTED
+            if len(single) > MOST
+            for sentence in count_sentences(comparisons, values, kind, to)
+        ),
         *(sentence for value in values for sentence in axes(effects.get(value), value, to)),
-        *(sentence for kind in OPEN for sentence in counts(comparisons, values, kind, to)),
+        *(sentence for kind in OPEN for sentence in count_sentences(comparisons, values, kind, to)),
         *ties(comparisons, to),
     ]
 
 
-def differences(comparisons: Comparisons, value: str, to: Markup) -> Iterator[Words]:
+def difference_sentences(comparisons: Comparisons, value: str, to: Markup) -> Iterator[Words]:
     name, count = heading(value, to), comparisons.hypotheses
     for line in comparisons.lines.get(value, []):
         if line["verdict"] not in ("better", "worse"):
@@ -81,7 +86,7 @@ def reason(line: dict[Any, Any]) -> str:
     return "one seed" if line["common"] < 2 else "no spread"
 
 
-def counts(comparisons: Comparisons, values: list[str], kind: str, to: Markup) -> Iterator[Words]:
+def count_sentences(comparisons: Comparisons, values: list[str], kind: str, to: Markup) -> Iterator[Words]:
     """One sentence of all scores, with what would have been found where there was a test."""
     english, chinese = [], []
     for value in values:

@@ -187,11 +187,11 @@ def load(experiment: str, uri: str) -> Results:
         grid,
         {cell: cell_run(artifacts, cell, run) for cell, run in chosen.items()},
         wide({cell: run.metrics for cell, run in chosen.items()}),
-        curves(client, grid, chosen),
+        grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {one.name: Kind(one.higher_is_better, one.count) for known in files.values() for one in known.scores},
         {cell: {one.name: one.unit for one in known.scores} for cell, known in files.items()},
-        measured({cell: known.scores for cell, known in files.items()}),
+        measured_frame({cell: known.scores for cell, known in files.items()}),
         excerpts(artifacts, recorded),
         found.experiment_id,
         uri,
@@ -238,7 +238,7 @@ def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(metrics, orient="index", dtype=float).sort_index(axis=1)
 
 
-def measured(scores: dict[str, list[Score]]) -> pd.DataFrame:
+def measured_frame(scores: dict[str, list[Score]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             (cell, one.name, one.value, one.higher_is_better, one.count, one.unit, one.standard_error)
@@ -254,11 +254,11 @@ def finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) > LARGEST, np.copysign(LARGEST, values), values)
 
 
-def curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:
+def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:
     """Curves of the sections that show them."""
     rows = [row for section in grid.sections if section.show.curves for row in section.rows]
     shown = {chosen[cell].run_id: cell for cell in sorted({c for row in rows for c in row.cells}) if cell in chosen}
-    points = mlflow_runs.curves(client, [chosen[cell] for cell in shown.values()])
+    points = mlflow_runs.read_curves(client, [chosen[cell] for cell in shown.values()])
     points.insert(0, "cell", points.pop("run_id").map(shown))
     return points.sort_values(["cell", "key", "step"], ignore_index=True)
 

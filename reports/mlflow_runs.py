@@ -55,7 +55,7 @@ def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
             return runs
 
 
-def curves(client: MlflowClient, runs: list[Held]) -> pd.DataFrame:
+def read_curves(client: MlflowClient, runs: list[Held]) -> pd.DataFrame:
     """The points of the curves of these runs; of a step that was measured twice, the later."""
     frame = pd.DataFrame(points(client, runs), columns=POINTS)
     return frame.drop_duplicates(POINTS[:3], keep="last").sort_values(POINTS[:3], ignore_index=True)

@@ -9,7 +9,7 @@ from reports.compare import GENERATOR, Comparisons
 from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, heading, number, symbol
 from reports.rows import ShownRow, rows_of, shown_values
-from reports.seed_values import scores
+from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
 from reports.tables import Entry, Table, same
 
@@ -32,7 +32,7 @@ def across(section: RecordedSection, compared: Comparisons, results: Results, to
 def one_value(value: str, groups: dict[str, list[ShownRow]], sets: int, results: Results, to: Markup) -> Table | None:
     body = []
     for label, group in groups.items():
-        known = {row.data: scores(row, value, results) for row in group}
+        known = {row.data: seed_scores(row, value, results) for row in group}
         if not all(np.isfinite(one).all() for one in known.values()):
             return None
         middle, low, high = interquartile_mean(known, seed=GENERATOR)

@@ -33,7 +33,7 @@ class Footer:
 
 
 def footer(results: Results, section: RecordedSection | None = None) -> Footer:
-    cells = list(results.cells) if section is None else list(of_section(section, results))
+    cells = list(results.cells) if section is None else list(section_cells(section, results))
     known = [p for cell in cells if (p := results.cells[cell].provenance)]
     machines = [p.hardware for p in known]
     report = results.grid.experiment.report
@@ -50,11 +50,11 @@ def footer(results: Results, section: RecordedSection | None = None) -> Footer:
         ways(known),
         report.price_per_hour,
         report.currency,
-        cost(report.price_per_hour, known),
+        money(report.price_per_hour, known),
     )
 
 
-def of_section(section: RecordedSection, results: Results) -> dict[str, None]:
+def section_cells(section: RecordedSection, results: Results) -> dict[str, None]:
     return {cell: None for row in section.rows for cell in row.cells if cell in results.cells}
 
 
@@ -70,7 +70,7 @@ def energy(known: Sequence[Provenance]) -> dict[str, float]:
     return {kind: sum(t[kind] for t in told) / HOUR for kind in ("cpu", "gpu") if told and all(kind in t for t in told)}
 
 
-def cost(price: float | None, known: Sequence[Provenance]) -> float | None:
+def money(price: float | None, known: Sequence[Provenance]) -> float | None:
     """At the price of an hour of a GPU; of a machine, for cells that had none."""
     return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in known) / HOUR
 

@@ -10,7 +10,7 @@ from reports.compare import Comparisons
 from reports.load import Results
 from reports.markdown import symbol
 from reports.rows import ShownRow, rows_of, shown_values
-from reports.seed_values import scores
+from reports.seed_values import seed_scores
 from reports.statistics import effects, holm, interaction_of_texts, levels
 
 
@@ -30,7 +30,7 @@ def explained(section: RecordedSection, compared: Comparisons, results: Results)
         known = [compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured]
         whole = len(known) == len(rows) and all(one is not None for one in known)
         noise = interaction_of_texts(np.stack(known)) if whole else 0.0
-        frame = effects(tidy(rows, factors, value, results), factors, value, from_texts=noise)
+        frame = effects(tidy_values(rows, factors, value, results), factors, value, from_texts=noise)
         if len(frame):
             found[value] = frame.assign(
                 shown=[" × ".join(map(symbol, str(one).split(" × "))) for one in frame["effect"]]
@@ -61,17 +61,17 @@ def level_means(section: RecordedSection, found: dict[str, pd.DataFrame], result
     means = {}
     for value, frame in found.items():
         factors = [one for one in frame["effect"] if " × " not in one]
-        known = tidy(rows, factors, value, results)
+        known = tidy_values(rows, factors, value, results)
         parts = [levels(known, factors, factor, value).assign(axis=symbol(factor)) for factor in factors]
         means[value] = pd.concat(parts, ignore_index=True)
     return means
 
 
-def tidy(rows: list[ShownRow], factors: list[str], value: str, results: Results) -> pd.DataFrame:
+def tidy_values(rows: list[ShownRow], factors: list[str], value: str, results: Results) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {name: str(row.axes[name]) for name in factors} | {"seed": seed, value: score}
             for row in rows
-            for seed, score in zip(row.seeds, scores(row, value, results), strict=True)
+            for seed, score in zip(row.seeds, seed_scores(row, value, results), strict=True)
         ]
     )

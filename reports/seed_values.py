@@ -13,7 +13,7 @@ from reports.rows import ShownRow
 COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
 
 
-def scores(row: ShownRow, value: str, results: Results) -> Float[np.ndarray, " s"]:
+def seed_scores(row: ShownRow, value: str, results: Results) -> Float[np.ndarray, " s"]:
     """Of each seed; nan where there is none."""
     known = results.by_score.get(f"{row.variant}{value}", {})
     return np.array([known.get(cell, math.nan) for cell in row.cells], dtype=float)
@@ -50,13 +50,13 @@ class SeedValues:
         return SeedValues(seeds, self.numbers[places], each, texts, self.higher, self.count)
 
 
-def measure(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
+def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
     """Each value of a row, with what each text adds where the value is the mean of that."""
     names = [f"{row.variant}{value}" for value in values]
     stored = [results.examples(cell, names) for cell in row.cells]
     found = {}
     for value, name in zip(values, names, strict=True):
-        numbers, higher = scores(row, value, results), direction(value, results)
+        numbers, higher = seed_scores(row, value, results), direction(value, results)
         each = [arrays.get(name) for arrays, _ in stored]
         texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
         known = [one for one in each if one is not None]
@@ -65,11 +65,11 @@ def measure(row: ShownRow, values: list[str], results: Results) -> dict[str, See
         if together is not None and np.allclose(together.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
             found[value] = SeedValues(row.seeds, numbers, together, tuple(one or 0 for one in texts), higher)
         else:
-            found[value] = SeedValues(row.seeds, numbers, higher=higher, count=counted(value, results))
+            found[value] = SeedValues(row.seeds, numbers, higher=higher, count=text_count(value, results))
     return found
 
 
-def counted(value: str, results: Results) -> int | None:
+def text_count(value: str, results: Results) -> int | None:
     """On how many texts a score rests that counts texts: two seeds may then agree by luck."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and value.endswith(COUNTING) else None

@@ -29,17 +29,17 @@ def named(data: DataCounts) -> Words:
     return Words(f" of {name}", f"（{name}）") if name else Words("", "")
 
 
-def dropped(counts: dict[str, int]) -> int:
+def rows_dropped(counts: dict[str, int]) -> int:
     return sum(counts[reason] for reason in REASONS)
 
 
-def tables(results: Results) -> list[Words]:
+def sifted_tables(results: Results) -> list[Words]:
     """A table for each data set, a line for what it was read from; its numbers add up to all rows."""
     found = []
     for data in known(results):
         of = named(data)
         lines = [
-            [part, *(str(counts[reason]) for reason in REASONS), str(counts["rows"] - dropped(counts)),
+            [part, *(str(counts[reason]) for reason in REASONS), str(counts["rows"] - rows_dropped(counts)),
              str(counts["rows"])]
             for part, counts in data.sifted.items()
         ]  # fmt: skip
@@ -51,10 +51,10 @@ def tables(results: Results) -> list[Words]:
 
 def sentences(results: Results) -> list[Words]:
     """The same in a sentence for each source, for the page."""
-    return [sentence(part, of, counts) for part, of, counts in parts(results)]
+    return [sentence(part, of, counts) for part, of, counts in sifted_parts(results)]
 
 
-def parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
+def sifted_parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
     for data in known(results):
         for part, counts in data.sifted.items():
             yield part, named(data), counts
@@ -65,7 +65,7 @@ def sentence(part: str, of: Words, counts: dict[str, int]) -> Words:
     why = {reason: counts[name] for name, reason in REASONS.items() if counts[name]}
     english = ", ".join(f"{count} {reason.en}" for reason, count in why.items())
     chinese = "、".join(f"{reason.zh} {count}" for reason, count in why.items())
-    count = dropped(counts)
+    count = rows_dropped(counts)
     return Words(
         f"Of {counts['rows']} rows ({part}{of.en}), {count} were dropped{f': {english}' if english else ''}.",
         f"{part}{of.zh}的 {counts['rows']} 行中有 {count} 行被删除{f'：{chinese}' if chinese else ''}。",

@@ -85,12 +85,12 @@ def list_table(
         ]
         for row in rows
     ]
-    for name, scores in references(section, results).items():
+    for name, scores in section_references(section, results).items():
         if any(value in scores for value in values):
             body.append(
                 [
                     Entry(same(f"{to.italic}{to.text(name)}{to.italic}")),
-                    *(reference(scores.get(value)) for value in values),
+                    *(reference_entry(scores.get(value)) for value in values),
                 ]
             )
     return Table(None, [Words("Configuration", "配置"), *(same(heading(value, to)) for value in values)], body)
@@ -101,7 +101,7 @@ def pivot_table(
 ) -> Table:
     table = section.show.table
     across = str(table.columns)
-    down = table.rows or next(name for name in axis_names(section) if name != across)
+    down = table.rows or next(name for name in row_axes(section) if name != across)
     inside = [row for row in rows if across in row.axes and down in row.axes]
     outside = [row for row in rows if row not in inside]
     columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
@@ -119,8 +119,8 @@ def pivot_table(
         [label(row.label, row.baseline, to), *[entry(known[row.number, value], to)] * len(columns)] for row in outside
     ]
     body += [
-        [reference_label(name, to), *[reference(scores[value])] * len(columns)]
-        for name, scores in references(section, results).items()
+        [reference_label(name, to), *[reference_entry(scores[value])] * len(columns)]
+        for name, scores in section_references(section, results).items()
         if value in scores
     ]
     corner = same(f"{to.text(symbol(down))} \\ {to.text(symbol(across))}")
@@ -146,7 +146,7 @@ def further(row: ShownRow, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
     return ", ".join(f"{to.text(symbol(name))}={to.text(value)}" for name, value in rest.items()) + ": "
 
 
-def references(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
+def section_references(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
     """What the section's data is measured against, named with its data where there are several: name → scores."""
     here = {row.data for row in section.rows}
     return {
@@ -170,7 +170,7 @@ def reference_label(name: str, to: Markup) -> Entry:
     return Entry(same(f"{to.italic}{to.text(name)}{to.italic}"))
 
 
-def reference(score: float | None) -> Entry:
+def reference_entry(score: float | None) -> Entry:
     return Entry(same(MISSING if score is None else number(score)), score)
 
 
@@ -197,9 +197,9 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
             Entry(same(to.text(line["label"]))),
             *([] if one_value else [Entry(same(heading(line["value"], to)))]),
             Entry(VERDICTS[line["verdict"]]),
-            difference(line),
+            difference_entry(line),
             p_value(line["p_holm"]),
-            improvement(line),
+            improvement_entry(line),
             Entry(same(discordant(line))),
         ]
         for line in lines
@@ -209,7 +209,7 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
     return Table(caption, head, body, folded=len(lines) > LONGEST)
 
 
-def difference(line: dict[Any, Any]) -> Entry:
+def difference_entry(line: dict[Any, Any]) -> Entry:
     if not math.isfinite(line["difference"]):
         return Entry(same(MISSING))
     half = line["difference_half_width"]
@@ -229,7 +229,7 @@ def discordant(line: dict[Any, Any]) -> str:
     return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs)
 
 
-def improvement(line: dict[Any, Any]) -> Entry:
+def improvement_entry(line: dict[Any, Any]) -> Entry:
     if not math.isfinite(line["improvement"]):
         return Entry(same(MISSING))
     return Entry(same(f"{line['improvement']:.2f}"), line["improvement"])
@@ -274,7 +274,7 @@ def levels_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Tabl
     return Table(caption, head, body, folded=True)
 
 
-def axis_names(section: RecordedSection) -> list[str]:
+def row_axes(section: RecordedSection) -> list[str]:
     return unique(name for row in section.rows for name in row.axes)
 
 

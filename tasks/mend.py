@@ -15,7 +15,7 @@ from tasks.sync import differences_of_run, sync
 from tasks.tracking import TrackingFailed, all_of_cells, open_tracker, remove_runs
 
 
-def set_back(plan: Plan) -> Iterator[str]:
+def set_back_damage(plan: Plan) -> Iterator[str]:
     """Take its marker from each stage, and from each folder of the cache, whose files are not the ones it left."""
     for marker, why in damaged_cache():
         store.remove(marker)

@@ -41,7 +41,7 @@ def record_night(document: dict[str, Any]) -> None:
         client.set_terminated(run, "FINISHED")
 
 
-def write_report() -> page.Said:
+def report_night() -> page.Said:
     """Write the report of the nights from MLflow, below the home."""
     with in_words():
-        return page.write(tracking_uri(store.home()), store.home() / "reports" / "output" / "nightly")
+        return page.write_nightly(tracking_uri(store.home()), store.home() / "reports" / "output" / "nightly")

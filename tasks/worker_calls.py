@@ -12,9 +12,9 @@ from contrastive.stages.request import Asked
 
 
 def prepare(cell: Cell) -> Path:
-    from contrastive.stages.prepare import prepare_tokens
+    from contrastive.stages.prepare import prepare_cell_tokens
 
-    return prepare_tokens(cell)
+    return prepare_cell_tokens(cell)
 
 
 def reference(tokens: Path) -> None:

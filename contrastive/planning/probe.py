@@ -30,7 +30,7 @@ from contrastive.reuse.passes import Passes
 from contrastive.runs import store
 from contrastive.stages import memory
 from contrastive.stages.evaluate_cell import worker_threads
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training import train
 from contrastive.views import batches as batching
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
     """Steps of one cell on a few of its texts, and the embedding of some: work and seconds of each."""
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     split = tokens.splits["train"]
     some = np.sort(np.random.default_rng(0).permutation(len(split))[: STEPS * cell.training.batch_size])
     tokens = replace(tokens, splits=tokens.splits | {"train": chosen(split, some)})
@@ -95,7 +95,7 @@ def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
 
 def looked(cell: Cell, speed: Speed) -> tuple[list[float], float]:
     """The embedding of some texts: its work and its seconds."""
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     torch.set_num_threads(cell.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, texts = models.build_model(cell, tokens, speed).to(device), tokens.splits["test"]
@@ -130,7 +130,7 @@ def probe_batches(lengths: list[np.ndarray]) -> cost.Batches:
 
 def seconds_of_evaluation(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
     """Seconds of measuring made-up vectors of the texts' own classes, further data left out."""
-    tokens, here = token_store.open(prepare_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
+    tokens, here = token_store.open(prepare_cell_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
     texts = sum(len(arrays[f"{split}.labels"]) for split in here.splits)
     with tempfile.TemporaryDirectory() as place:

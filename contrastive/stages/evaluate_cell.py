@@ -15,7 +15,7 @@ from contrastive.evaluation.embed import Embedder, embed, restore
 from contrastive.evaluation.needs import cell_of, lacking
 from contrastive.reuse import frozen_store
 from contrastive.runs import claim, store
-from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
@@ -35,7 +35,7 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         if work is None:
             return
         cell = cell_of(folder)
-        prepared = prepare_tokens(cell)
+        prepared = prepare_cell_tokens(cell)
         wanted = prepare_evaluation(cell, evaluation, prepared)
         for path in store.covered(folder, "TRAINED"):
             copy = work.folder / path.relative_to(folder)

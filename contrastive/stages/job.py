@@ -66,11 +66,11 @@ def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | N
     from contrastive.reuse import frozen_store
     from contrastive.reuse.passes import Passes
     from contrastive.stages.in_process import TrainingHere
-    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
-    prepared = prepare_tokens(cell)
+    prepared = prepare_cell_tokens(cell)
     wanted = prepare_evaluation(cell, request.evaluation, prepared)
     tokens = frozen_store.with_frozen_part(token_store.open(prepared), cell, request.speed)
     passes = Passes(sharing=request.speed.reuse != "none")

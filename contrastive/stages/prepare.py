@@ -12,7 +12,7 @@ from contrastive.runs import store
 from contrastive.sources import locate
 
 
-def prepare_tokens(cell: Cell) -> Path:
+def prepare_cell_tokens(cell: Cell) -> Path:
     """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
     return token_store.prepare_tokens(cell.data, cell.encoder, store.home())
 

@@ -24,7 +24,7 @@ from contrastive.stages import energy, memory
 from contrastive.stages.failures import failure_kind
 from contrastive.stages.in_process import TrainingHere
 from contrastive.stages.launch import Machines, launch
-from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 from contrastive.stages.request import Asked
 from contrastive.stages.stopwatch import Stopwatch
 from contrastive.training.collapse import collapsed_since
@@ -52,7 +52,7 @@ def training_steps(
         watch = Stopwatch()
         hand_over_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
-        prepared = prepare_tokens(request.cell)
+        prepared = prepare_cell_tokens(request.cell)
         wanted = prepare_evaluation(request.cell, request.evaluation, prepared)
         with energy.Meter(devices) as meter, memory.Peak() as peak:
             tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)

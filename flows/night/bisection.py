@@ -21,8 +21,8 @@ from flows.night import panel as panels
 from flows.nightly import read_verdict_settings
 from flows.serve.supervise import CHECKOUT
 from flows.terminal import say
-from reports.nightly.evidence import Evidence, compare
-from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, Night, step_of, whole
+from reports.nightly.evidence import Evidence, compare_nights
+from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, Night, complete_values, step_of
 from reports.nightly.settings import TIMINGS, Limits, Nightly
 
 BAD = "refs/bisect/bad"
@@ -43,7 +43,7 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
         at_first = measure(first)
         metric = metric_of(name, at_first, limits)
         at_good, at_bad = rows(at_first, metric, good), rows(measure(last), metric, bad)
-        whole_change = compare(at_good[None], at_bad[None], step_of(at_first.document["texts"], metric))
+        whole_change = compare_nights(at_good[None], at_bad[None], step_of(at_first.document["texts"], metric))
         say(f"{short_commit(first)} good, {short_commit(last)} bad: {change_in_words(metric, whole_change)}")
         check_ends_differ(metric, whole_change, limits, good, bad)
 
@@ -101,7 +101,7 @@ def judged(
     far more often towards good than halfway between the two.
     """
     try:
-        change = compare(at_good[None], measure()[None])
+        change = compare_nights(at_good[None], measure()[None])
     except UserError as error:
         say(f"{short_commit(commit)} skipped: {str(error).splitlines()[-1]}")
         return "skip"
@@ -152,7 +152,7 @@ def metric_of(name: str, measured: Night, settings: Nightly) -> Metric:
 
 
 def rows(measured: Night, metric: Metric, commit: str) -> np.ndarray:
-    values = whole(measured.values, metric)
+    values = complete_values(measured.values, metric)
     if values is None:
         raise UserError(f"at {commit} the panel measured no {metric.name} of every seed")
     return metric.scaled(values)

@@ -22,10 +22,10 @@ def contradictions(folder: Path, quoted: Collection[str] = ()) -> list[str]:
     """What the report in a folder says and the numbers beside it do not; empty where it is sound. `quoted`: texts of
     the experiment file and errors of cells, which may say what they like."""
     texts = {language: (folder / name).read_text(encoding="utf-8") for language, name in FILES.items()}
-    return check(texts, Numbers.read(folder), quoted)
+    return check_texts(texts, Numbers.read(folder), quoted)
 
 
-def check(texts: Mapping[Language, str], numbers: Numbers, quoted: Collection[str] = ()) -> list[str]:
+def check_texts(texts: Mapping[Language, str], numbers: Numbers, quoted: Collection[str] = ()) -> list[str]:
     """The same of texts, each as `README.md, line 12: …`."""
     problems = [f"comparisons.csv: {problem}" for problem in frames(numbers)]
     for language, text in texts.items():

@@ -11,9 +11,9 @@ from contrastive.config.cell import Data
 from reports.bilingual import Language
 from reports.claims.contradiction import Contradiction, exactly
 from reports.claims.frames import blocked
-from reports.claims.numbers import Numbers, Section
+from reports.claims.numbers import Numbers, SectionNumbers
 from reports.claims.prose import prose, worded
-from reports.claims.tables import captions, class_counts, table_blocks, tables
+from reports.claims.tables import captions, check_class_counts, check_tables, table_blocks
 from reports.markdown import PAGE, heading, number, plain
 from reports.reading import how_to_read
 
@@ -101,7 +101,7 @@ class Document:
             yield from self.authored(line, line)
         for line in description[1:] + [line for line in description[:1] if line.startswith(("|", "#", "- ", ">", "!"))]:
             yield Contradiction(f"a line of no known form: {line}", line)
-        yield from standard_errors(errors, self.numbers.results, self.language)
+        yield from check_standard_errors(errors, self.numbers.results, self.language)
 
     def authored(self, line: str, text: str) -> Iterator[Contradiction]:
         """What the experiment file says may stand there; what else stands in its place claims nothing."""
@@ -119,13 +119,13 @@ class Document:
         yield from exactly(true, [line for line in lines if line.startswith("- ")], title)
         rest = [line for line in lines if not line.startswith("- ")]
         for block in table_blocks(rest):
-            yield from class_counts(block)
+            yield from check_class_counts(block)
         yield from self.others([line for line in rest if not line.startswith("|")])
 
-    def section(self, section: Section, part: list[str]) -> Iterator[Contradiction]:
+    def section(self, section: SectionNumbers, part: list[str]) -> Iterator[Contradiction]:
         title, *lines = part
         guarded = any(line.startswith(NOTE[self.language]) for line in lines)
-        yield from tables(section, title, lines, self.language)
+        yield from check_tables(section, title, lines, self.language)
         for problem in ranked(section, self.numbers, guarded):
             yield Contradiction(problem, title)
         forbidden, others = blocked(section)
@@ -135,7 +135,7 @@ class Document:
         yield from self.emphasised(section, title, [line for line in lines if line.startswith("*")])
         yield from self.others(self.plain_lines(section, lines), figures=True, footers=True)
 
-    def emphasised(self, section: Section, title: str, lines: list[str]) -> Iterator[Contradiction]:
+    def emphasised(self, section: SectionNumbers, title: str, lines: list[str]) -> Iterator[Contradiction]:
         """How it was tested, exactly; the author's note, which claims nothing; footers."""
         notes = {line: note[1] for line in lines if (note := OF_AUTHOR[self.language].fullmatch(line))}
         rest = [line for line in lines if line not in notes and not FOOTERS.fullmatch(line)]
@@ -145,7 +145,7 @@ class Document:
         for line in list(notes)[1:]:
             yield Contradiction("a section has one note of its author", line)
 
-    def plain_lines(self, section: Section, lines: list[str]) -> Iterator[str]:
+    def plain_lines(self, section: SectionNumbers, lines: list[str]) -> Iterator[str]:
         """What is neither part of a table nor its caption, no run, and no line that `emphasised` looks at."""
         own = captions(section, self.language)
         for line in lines:
@@ -177,7 +177,7 @@ class Document:
         return footer[1] if footer else None
 
 
-def standard_errors(lines: list[str], results: pd.DataFrame, language: Language) -> Iterator[Contradiction]:
+def check_standard_errors(lines: list[str], results: pd.DataFrame, language: Language) -> Iterator[Contradiction]:
     """What chance alone makes of one accuracy: of the mean of all, where there is one data set; of several, each of
     which is named, within what single rows leave possible, for the numbers do not say which row is on which data."""
     accuracies = results[(results["score"] == "test.accuracy") & ~results["variant"].fillna("").astype(bool)]
@@ -203,7 +203,7 @@ def size_range(lowest: float, highest: float, count: int) -> tuple[str, str]:
     return number(min(sizes)), number(max(sizes))
 
 
-def ranked(section: Section, numbers: Numbers, guarded: bool) -> Iterator[str]:
+def ranked(section: SectionNumbers, numbers: Numbers, guarded: bool) -> Iterator[str]:
     """Where something is bold, so is the best; where nothing is, something forbids it."""
     frame = section.compared.frame
     frame = frame[frame["tested"]]

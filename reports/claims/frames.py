@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reports.claims.numbers import Numbers, Section, Seeds
+from reports.claims.numbers import Numbers, SectionNumbers, Seeds
 from reports.markdown import number, probability, signed
 from reports.statistics import ALPHA, holm, summarise
 from reports.tables import VERDICTS
@@ -21,14 +21,14 @@ def frames(numbers: Numbers) -> Iterator[str]:
     for line in numbers.comparisons.to_dict("records"):
         name = f"{line['section']}, {line['label']}, {line['value']}"
         own = numbers.seeds.get((line["section"], line["label"], line["value"]), {})
-        yield from measured(name, line, own)
+        yield from check_mean(name, line, own)
         yield from against(name, line, own, numbers.seeds)
     for section in numbers.sections.values():
-        yield from whole(section)
-        yield from corrected(section)
+        yield from check_whole(section)
+        yield from check_correction(section)
 
 
-def measured(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:
+def check_mean(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:
     summary = summarise(list(own.values()))
     if summary is None:
         if math.isfinite(line["mean"]):
@@ -57,7 +57,7 @@ def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds
     if line["common"] != len(both):
         yield f"{name}: {len(both)} seeds are common, not {line['common']:.0f}"
     yield from decided(name, line, true, len(both))
-    yield from counted(name, line, [own[seed] - theirs[seed] for seed in both])
+    yield from check_text_counts(name, line, [own[seed] - theirs[seed] for seed in both])
     if math.isfinite(line["improvement"]) and both:
         ours, others = (np.array([values[seed] for seed in both]) for values in (own, theirs))
         apart = (ours[:, None] - others[None, :]) * (1 if line["higher"] else -1)
@@ -86,7 +86,7 @@ def decided(name: str, line: dict[Any, Any], true: float, seeds: int) -> Iterato
         yield f"{name}: {said} by {seeds} seed"
 
 
-def counted(name: str, line: dict[Any, Any], differences: list[float]) -> Iterator[str]:
+def check_text_counts(name: str, line: dict[Any, Any], differences: list[float]) -> Iterator[str]:
     """Of each seed, the texts that only one of the two has right: the one with more of them is ahead there."""
     if not isinstance(line["only_ours"], str) or not line["only_ours"]:
         return
@@ -96,7 +96,7 @@ def counted(name: str, line: dict[Any, Any], differences: list[float]) -> Iterat
         yield f"{name}: the counts of texts do not agree with the differences"
 
 
-def whole(section: Section) -> Iterator[str]:
+def check_whole(section: SectionNumbers) -> Iterator[str]:
     """Each configuration of the results is compared, in each score of its section."""
     compared = section.compared.frame
     for label in sorted(set(section.results["label"]) - set(compared["label"])):
@@ -106,14 +106,14 @@ def whole(section: Section) -> Iterator[str]:
         yield f"{section.title}: a configuration has no line in a score"
 
 
-def corrected(section: Section) -> Iterator[str]:
+def check_correction(section: SectionNumbers) -> Iterator[str]:
     """Holm's correction over the section."""
     p, p_holm = (section.compared.frame[name].to_numpy(float) for name in ("p", "p_holm"))
     if not np.allclose(holm(p), p_holm, rtol=1e-6, atol=1e-12, equal_nan=True):
         yield f"{section.title}: p (Holm) is not Holm's correction of p"
 
 
-def blocked(section: Section) -> tuple[int, int]:
+def blocked(section: SectionNumbers) -> tuple[int, int]:
     """Comparisons of a section that only a guard can forbid, for both have all seeds; and all that were made."""
     frame, seeds = section.compared.frame, section.results["seed"].nunique()
     compared = frame[frame["verdict"].isin(list(VERDICTS))]

@@ -22,7 +22,7 @@ Seeds = dict[tuple[str, str, str], dict[int, float]]
 
 
 @dataclass(frozen=True)
-class Section:
+class SectionNumbers:
     """What one section may say, made of its numbers again and in no language yet."""
 
     title: str
@@ -91,12 +91,12 @@ class Numbers:
         return values
 
     @cached_property
-    def sections(self) -> dict[str, Section]:
+    def sections(self) -> dict[str, SectionNumbers]:
         results, compared, effects = (
             dict(iter(frame.groupby("section"))) for frame in (self.results, self.comparisons, self.effects)
         )
         return {
-            title: Section(
+            title: SectionNumbers(
                 title,
                 results[title],
                 compared_again(compared.get(title, self.comparisons[:0]).copy(), results[title]),

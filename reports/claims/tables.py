@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.bilingual import Language
 from reports.claims.contradiction import Contradiction, exactly
-from reports.claims.numbers import Section
+from reports.claims.numbers import SectionNumbers
 from reports.claims.prose import COMPARING
 from reports.markdown import MISSING, heading, number
 from reports.tables import entry, label, levels_table
@@ -26,7 +26,7 @@ Printed = tuple[str, str, bool]  # mean, half-width, and whether it is bold
 
 
 @dataclass(frozen=True)
-class Row:
+class TableLine:
     """A line of a table, and its fields."""
 
     line: str
@@ -37,16 +37,16 @@ class Row:
         return bool(re.fullmatch(r"\*(?!\*).*(?<!\\)\*", self.fields[0]))
 
 
-def table_blocks(lines: list[str]) -> list[list[Row]]:
+def table_blocks(lines: list[str]) -> list[list[TableLine]]:
     """The tables among some lines."""
     blocks = re.findall(r"(?:^\|.*\n?)+", "\n".join(lines), flags=re.MULTILINE)
     return [
-        [Row(line, [text.strip() for text in re.split(r"(?<!\\)\|", line)[1:-1]]) for line in block.splitlines()]
+        [TableLine(line, [text.strip() for text in re.split(r"(?<!\\)\|", line)[1:-1]]) for line in block.splitlines()]
         for block in blocks
     ]
 
 
-def tables(section: Section, title: str, lines: list[str], language: Language) -> Iterator[Contradiction]:
+def check_tables(section: SectionNumbers, title: str, lines: list[str], language: Language) -> Iterator[Contradiction]:
     """Those of a section, which stand below its title. Scores are missing only where no line is wrong."""
     missing = [table.markdown(language).splitlines() for table in section.tables]
     right = {printed_of(line) for line in section.lines if math.isfinite(line["mean"])}
@@ -64,13 +64,15 @@ def tables(section: Section, title: str, lines: list[str], language: Language) -
         yield from (Contradiction(f"{as_text(*score)} is missing in the tables", title) for score in right - printed)
 
 
-def scores_table(rows: list[Row], section: Section, right: set[Printed], language: Language) -> Iterator[Contradiction]:
+def scores_table(
+    rows: list[TableLine], section: SectionNumbers, right: set[Printed], language: Language
+) -> Iterator[Contradiction]:
     """A list of configurations, a pivot, or means: by its head."""
     head, width = rows[0], len(rows[0].fields)
     if len(rows) < 2 or not width or any(len(row.fields) != width for row in rows):
         yield Contradiction(f"this is no table: {head.line}", head.line)
     elif head.fields[0] in LISTED:
-        yield from listed(rows, section, language)
+        yield from check_list(rows, section, language)
     elif " \\ " in head.fields[0]:
         yield from pivot(rows, right)
     else:
@@ -83,7 +85,7 @@ def same_table(true: list[str], said: list[str]) -> Iterator[Contradiction]:
         yield from list(exactly(true, said, said[0])) or [Contradiction("the rows have another order", said[0])]
 
 
-def captions(section: Section, language: Language) -> list[str]:
+def captions(section: SectionNumbers, language: Language) -> list[str]:
     """What may stand above a table of a section, as patterns."""
     values = [heading(value) for value in section.compared.frame["value"].unique()]
     names = "|".join(map(re.escape, values))
@@ -93,7 +95,7 @@ def captions(section: Section, language: Language) -> list[str]:
     return [*own, f"(?:{names})", rf"各水平的均值（(?:{names})）", rf"\d+ 个数据集上的 (?:{names})"]
 
 
-def class_counts(rows: list[Row]) -> Iterator[Contradiction]:
+def check_class_counts(rows: list[TableLine]) -> Iterator[Contradiction]:
     """How many texts each class has in each split, or what became of rows, with their sum."""
     head, width = rows[0], len(rows[0].fields)
     if not width or not COUNTS.fullmatch(head.fields[0]) or head.fields[-1] not in ("all", "合计"):
@@ -105,11 +107,11 @@ def class_counts(rows: list[Row]) -> Iterator[Contradiction]:
             yield Contradiction(f"these counts do not add up: {row.line}", row.line)
 
 
-def scores_in(row: Row) -> set[Printed]:
+def scores_in(row: TableLine) -> set[Printed]:
     return {(value, half, bool(bold)) for text in row.fields[1:] for bold, value, _, half in NUMBER.findall(text)}
 
 
-def printed_in(rows: list[Row]) -> set[Printed]:
+def printed_in(rows: list[TableLine]) -> set[Printed]:
     """The scores that a list or a pivot shows; means of them, in another table, are none."""
     corner = "".join(rows[0].fields[:1])
     if corner not in LISTED and " \\ " not in corner:
@@ -127,14 +129,14 @@ def printed_of(line: dict[Any, Any]) -> Printed:
     return number(line["mean"]), half, bool(line["bold"])
 
 
-def references(rows: list[Row]) -> Iterator[Contradiction]:
+def check_references(rows: list[TableLine]) -> Iterator[Contradiction]:
     """What the data is measured against is not in the frames: a name that praises nothing, and bare numbers."""
     for row in rows:
         if not all(REFERENCE.fullmatch(text) for text in row.fields[1:]) or COMPARING.search(row.fields[0]):
             yield Contradiction(f"no reference is {row.line}", row.line)
 
 
-def listed(rows: list[Row], section: Section, language: Language) -> Iterator[Contradiction]:
+def check_list(rows: list[TableLine], section: SectionNumbers, language: Language) -> Iterator[Contradiction]:
     """In a list, each configuration stands once, in order, with its own numbers."""
     values = {heading(value): value for value in section.compared.frame["value"].unique()}
     head, body = rows[0], rows[2:]
@@ -149,10 +151,10 @@ def listed(rows: list[Row], section: Section, language: Language) -> Iterator[Co
     if len(said) < len(true):
         yield Contradiction(f"{len(true) - len(said)} rows are missing", head.line)
     yield from (Contradiction(f"no configuration is {row.line}", row.line) for row in rest if not row.is_reference)
-    yield from references([row for row in rest if row.is_reference])
+    yield from check_references([row for row in rest if row.is_reference])
 
 
-def true_rows(section: Section, values: list[str], language: Language) -> list[list[str]]:
+def true_rows(section: SectionNumbers, values: list[str], language: Language) -> list[list[str]]:
     """The fields of each configuration in a list of these scores."""
     frame, lines = section.compared.frame, {(line["row"], line["value"]): line for line in section.lines}
     configurations = frame.drop_duplicates("row")
@@ -166,9 +168,9 @@ def true_rows(section: Section, values: list[str], language: Language) -> list[l
     ]
 
 
-def pivot(rows: list[Row], right: set[Printed]) -> Iterator[Contradiction]:
+def pivot(rows: list[TableLine], right: set[Printed]) -> Iterator[Contradiction]:
     """Every number is one of the section, as bold as it is."""
-    yield from references([row for row in rows[2:] if row.is_reference])
+    yield from check_references([row for row in rows[2:] if row.is_reference])
     for row in (row for row in rows[2:] if not row.is_reference):
         for score in scores_in(row) - right:
             yield Contradiction(f"{as_text(*score)} is no result: {row.line}", row.line)
@@ -178,7 +180,7 @@ def pivot(rows: list[Row], right: set[Printed]) -> Iterator[Contradiction]:
                 yield Contradiction(f"no result is {text}", row.line)
 
 
-def derived(rows: list[Row], section: Section, language: Language) -> Iterator[Contradiction]:
+def derived(rows: list[TableLine], section: SectionNumbers, language: Language) -> Iterator[Contradiction]:
     """Means of the levels of an axis, and over data sets: of the form that they have."""
     head, values = rows[0], section.compared.frame["value"]
     levels = [levels_table(pd.DataFrame(), value).head for value in section.effects]

@@ -7,7 +7,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
-from reports.figures.left_out import LeftOut, attempt
+from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
 
 __all__ = ["Figure", "LeftOut", "draw", "overview"]
@@ -29,21 +29,24 @@ def draw(
     """The pictures of a section, in the order of reading; one without data is not drawn."""
     path, show = folder / "figures" / name, section.show
     drawn = [
-        attempt(FOREST, lambda: forest.draw(comparisons, path)),
-        attempt(HEAT, lambda: heat.draw(section, comparisons, results, path)),
-        attempt(PAIRS, lambda: pairs.draw(section, comparisons, path)),
+        drawn_or_left_out(FOREST, lambda: forest.draw_forest(comparisons, path)),
+        drawn_or_left_out(HEAT, lambda: heat.draw_heat(section, comparisons, results, path)),
+        drawn_or_left_out(PAIRS, lambda: pairs.draw_pairs(section, comparisons, path)),
     ]
     if show.tsne:
-        drawn.append(attempt(PLACES, lambda: tsne.draw(section, results, path)))
-        drawn.append(attempt(SPECTRA, lambda: spectra.draw(section, results, path)))
+        drawn.append(drawn_or_left_out(PLACES, lambda: tsne.draw_tsne(section, results, path)))
+        drawn.append(drawn_or_left_out(SPECTRA, lambda: spectra.draw_spectra(section, results, path)))
     if show.curves:
-        drawn.append(attempt(CURVES, lambda: curves.draw(section, results, path)))
-        drawn.append(attempt(GRADIENTS, lambda: curves.draw_terms(section, results, path)))
+        drawn.append(drawn_or_left_out(CURVES, lambda: curves.draw_curves(section, results, path)))
+        drawn.append(drawn_or_left_out(GRADIENTS, lambda: curves.draw_terms(section, results, path)))
     return [figure for figure in drawn if figure is not None]
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
     """What the whole grid shows: score against cost, and score against the configurations tried."""
     path = folder / "figures" / "overview"
-    drawn = (attempt(COSTS, lambda: costs.draw(results, path)), attempt(SEARCH, lambda: search.draw(results, path)))
+    drawn = (
+        drawn_or_left_out(COSTS, lambda: costs.draw_costs(results, path)),
+        drawn_or_left_out(SEARCH, lambda: search.draw_search(results, path)),
+    )
     return [figure for figure in drawn if figure is not None]

@@ -91,7 +91,7 @@ def value_name(value: str) -> str:
     return f"{name.replace('_', ' ').replace('.', ' ')} ({split})"
 
 
-def listed(labels: list[str]) -> Words:
+def labels_in_words(labels: list[str]) -> Words:
     """All of a few, the ends of many."""
     if len(labels) <= NAMED:
         return Words(", ".join(labels), "、".join(labels))

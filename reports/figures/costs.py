@@ -35,7 +35,7 @@ class Point:
     score: float
 
 
-def draw(results: Results, path: Path) -> Figure | None:
+def draw_costs(results: Results, path: Path) -> Figure | None:
     value, higher = main_value(results)
     points = configurations(results, value)
     kinds = dict.fromkeys((p.data, p.device) for p in points)
@@ -45,8 +45,8 @@ def draw(results: Results, path: Path) -> Figure | None:
         return None
     fronts = [front(panel, higher) for panel in panels]
     with style():
-        drawn = figure(panels, fronts, value)
-        return save(drawn, path.with_name(f"{path.name}-costs.svg"), caption(panels, fronts, value))
+        drawn = costs_figure(panels, fronts, value)
+        return save(drawn, path.with_name(f"{path.name}-costs.svg"), costs_caption(panels, fronts, value))
 
 
 def main_value(results: Results) -> tuple[str, bool]:
@@ -69,14 +69,14 @@ def configurations(results: Results, value: str) -> list[Point]:
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
         noted = [known for cell in cells if (known := results.provenance(cell)) is not None]
         if np.isfinite(score) and len(noted) == len(cells):
-            costs = [cost(known) for known in noted]
+            costs = [device_seconds(known) for known in noted]
             if len({device for device, _ in costs}) == 1:
                 mean = float(np.mean([seconds for _, seconds in costs]))
                 found.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
     return list(found.values())
 
 
-def cost(provenance: Provenance) -> tuple[str, float]:
+def device_seconds(provenance: Provenance) -> tuple[str, float]:
     """GPU-seconds over all processes; where there was no GPU, seconds of all threads that were set to work."""
     processes = provenance.processes or 1
     if provenance.gpu_seconds > 0:
@@ -94,8 +94,8 @@ def front(points: Sequence[Point], higher: bool) -> list[Point]:
     return best
 
 
-def figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
-    named = [key(best) for best in fronts]
+def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Any:
+    named = [best_in_words(best) for best in fronts]
     heights = [2.3 + 0.13 * words.count("\n") for words in named]
     drawn = canvas(sum(heights))
     axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
@@ -131,13 +131,13 @@ def numbered(axis: Any, best: list[Point]) -> None:
         )
 
 
-def key(best: list[Point]) -> str:
+def best_in_words(best: list[Point]) -> str:
     """Which configurations the numbers name."""
     names = drawable([point.label for point in best], "configuration")
     return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
 
 
-def caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Words:
+def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Words:
     count, devices = sum(map(len, panels)), ", ".join(dict.fromkeys(panel[0].device for panel in panels))
     labels = [point.label for best in fronts for point in best]
     others = renamed(labels, "configuration", "配置")

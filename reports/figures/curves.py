@@ -7,7 +7,7 @@ import pandas as pd
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
-from reports.figures.canvas import Figure, listed, renamed, save, style
+from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
 from reports.load import Results
 
 SMOOTHING = 10  # steps in the running mean of a curve
@@ -15,23 +15,23 @@ SMOOTHING = 10  # steps in the running mean of a curve
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
 
 
-def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
+def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """Loss, or what it lies above its floor where floors differ, and gradient norm."""
-    known = of_section(section, results)
+    known = section_curves(section, results)
     wanted = [*losses(section, known), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, known)).tables]
     if not panels:
         return None
     names = [panel.title for panel in panels]
-    said = caption(section, Words(" and ".join(names), "、".join(names)), SMOOTHING)
+    said = curves_caption(section, Words(" and ".join(names), "、".join(names)), SMOOTHING)
     with style():
-        drawn = lines.draw(panels, labels(section), "optimizer step")
+        drawn = lines.draw_lines(panels, labels(section), "optimizer step")
         return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
 
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """The gradient norm of each term alone, all on one scale."""
-    known, rows = of_section(section, results), list(range(len(section.rows)))
+    known, rows = section_curves(section, results), list(range(len(section.rows)))
     keys = sorted(key for key in known["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, known) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
@@ -40,8 +40,8 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     names = [panel.title for panel in panels]
     what = Words(f"gradient norm of the terms {', '.join(names)}", f"各损失项（{'、'.join(names)}）的梯度范数")
     with style():
-        drawn = lines.draw(panels, labels(section), "optimizer step", one_scale=True, scale="log")
-        return save(drawn, path.with_name(f"{path.name}-gradients.png"), caption(section, what, 1))
+        drawn = lines.draw_lines(panels, labels(section), "optimizer step", one_scale=True, scale="log")
+        return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
 
 
 def losses(section: RecordedSection, known: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
@@ -61,19 +61,19 @@ def has(key: str, row: RecordedRow, known: pd.DataFrame) -> bool:
     return bool(((known["key"] == key) & known["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, known: pd.DataFrame) -> lines.Panel:
+def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, known: pd.DataFrame) -> lines.LinePanel:
     points = known[known["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
-    tables = {number: table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
-    return lines.Panel(title, {number: found for number, found in tables.items() if len(found)})
+    tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
+    return lines.LinePanel(title, {number: found for number, found in tables.items() if len(found)})
 
 
-def table(points: pd.DataFrame, width: int) -> pd.DataFrame:
+def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:
     wide = points.pivot_table(index="step", columns="cell", values="value").sort_index()
     return wide.rolling(width, min_periods=1).mean()
 
 
-def of_section(section: RecordedSection, results: Results) -> pd.DataFrame:
+def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
     return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
 
 
@@ -81,8 +81,8 @@ def labels(section: RecordedSection) -> list[str]:
     return [row.label for row in section.rows]
 
 
-def caption(section: RecordedSection, what: Words, smoothing: int) -> Words:
-    names = listed(labels(section))
+def curves_caption(section: RecordedSection, what: Words, smoothing: int) -> Words:
+    names = labels_in_words(labels(section))
     others = renamed(labels(section), "row", "行")
     mean = (
         Words(f"running mean over {smoothing} steps; ", f"{smoothing} 步滑动平均；") if smoothing > 1 else Words("", "")

@@ -16,7 +16,7 @@ from reports.figures.canvas import (
     Figure,
     canvas,
     drawable,
-    listed,
+    labels_in_words,
     renamed,
     save,
     style,
@@ -36,7 +36,7 @@ MARKS: dict[str, tuple[str, str, bool, str]] = {
 }
 
 
-def draw(comparisons: Any, path: Path) -> Figure | None:
+def draw_forest(comparisons: Any, path: Path) -> Figure | None:
     frame = comparisons.frame
     tested = frame[frame["tested"].astype(bool) & frame["difference"].notna()]
     if tested.empty:
@@ -50,19 +50,23 @@ def draw(comparisons: Any, path: Path) -> Figure | None:
     labels = list(dict.fromkeys(frame["label"]))
     names = dict(zip(labels, drawable(labels, "row"), strict=True))
     with style():
-        drawn = figure(panels, names, comparisons.detectable)
-        said = caption(panels, labels, comparisons.detectable)
+        drawn = forest_figure(panels, names, comparisons.detectable)
+        said = forest_caption(panels, labels, comparisons.detectable)
         return save(drawn, path.with_name(f"{path.name}-forest.svg"), said)
 
 
-def figure(panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detectable: dict[str, float | None]) -> Any:
+def forest_figure(
+    panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detectable: dict[str, float | None]
+) -> Any:
     shown = [beside(rows, names) for _, rows in panels]
     heights = [0.11 * sum(1.6 + name.count("\n") for name in found) + 0.55 for found in shown]
     drawn = canvas(sum(heights) + 0.45)
     axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, rows), found in zip(axes, panels, shown, strict=True):
-        panel(axis, rows, found, detectable.get(value))
-        axis.set_title(f"{value_name(value)}, difference to {others(rows, names)}{direction(rows)}", loc="right")
+        forest_panel(axis, rows, found, detectable.get(value))
+        axis.set_title(
+            f"{value_name(value)}, difference to {others(rows, names)}{direction_in_words(rows)}", loc="right"
+        )
     seen = [verdict for verdict in MARKS if any((rows["verdict"] == verdict).any() for _, rows in panels)]
     handles: list[Any] = [marked(verdict) for verdict in seen]
     if any(detectable.get(value) is not None for value, _ in panels):
@@ -78,7 +82,7 @@ def marked(verdict: str) -> Any:
     return Line2D([], [], color=colour, marker=marker, markersize=4, markerfacecolor=face, label=words)
 
 
-def panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
+def forest_panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
     """A line a row, the first on top; its numbers stand at the right."""
     steps = np.array([1.6 + name.count("\n") for name in names])
     places = -(np.cumsum(steps) - steps / 2)
@@ -105,12 +109,14 @@ def panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | N
     axis.tick_params("y", length=0)
     axis.locator_params("x", nbins=5)
     numbers = axis.secondary_yaxis("right")
-    numbers.set_yticks(places, [number(d, w) for d, w in zip(differences, rows["difference_half_width"], strict=True)])
+    numbers.set_yticks(
+        places, [difference_text(d, w) for d, w in zip(differences, rows["difference_half_width"], strict=True)]
+    )
     numbers.tick_params("y", length=0)
     numbers.spines["right"].set_visible(False)
 
 
-def number(difference: float, half_width: float) -> str:
+def difference_text(difference: float, half_width: float) -> str:
     text = f"{difference:+.4f}" + (f" ± {half_width:.4f}" if np.isfinite(half_width) else "")
     return text.replace("-", "−")
 
@@ -121,7 +127,7 @@ def others(rows: pd.DataFrame, names: dict[str, str]) -> str:
     return wrapped(names[found[0]], 16, 1) if len(found) == 1 else "its baseline"
 
 
-def direction(rows: pd.DataFrame) -> str:
+def direction_in_words(rows: pd.DataFrame) -> str:
     higher = rows["higher"].iloc[0]
     return "" if higher is None or pd.isna(higher) else f" ({'higher' if higher else 'lower'} is better)"
 
@@ -133,10 +139,12 @@ def beside(rows: pd.DataFrame, names: dict[str, str]) -> list[str]:
     return [wrapped(f"{name} – {other}" if several else name, LETTERS) for name, other in pairs]
 
 
-def caption(panels: list[tuple[str, pd.DataFrame]], labels: list[str], detectable: dict[str, float | None]) -> Words:
+def forest_caption(
+    panels: list[tuple[str, pd.DataFrame]], labels: list[str], detectable: dict[str, float | None]
+) -> Words:
     values = [value_name(value) for value, _ in panels]
     rows = panels[0][1]
-    names, against = listed(list(rows["label"])), listed(list(dict.fromkeys(rows["against"])))
+    names, against = labels_in_words(list(rows["label"])), labels_in_words(list(dict.fromkeys(rows["against"])))
     numbers = renamed(labels, "row", "行")
     band = any(detectable.get(value) is not None for value, _ in panels)
     return Words(

@@ -10,7 +10,18 @@ from matplotlib.colors import Normalize
 
 from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
-from reports.figures.canvas import WIDTH, Figure, canvas, drawable, listed, renamed, save, style, value_name, wrapped
+from reports.figures.canvas import (
+    WIDTH,
+    Figure,
+    canvas,
+    drawable,
+    labels_in_words,
+    renamed,
+    save,
+    style,
+    value_name,
+    wrapped,
+)
 from reports.load import Results
 from reports.markdown import symbol
 from reports.rows import rows_of, shown_values
@@ -22,7 +33,7 @@ LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 
 
-def draw(section: RecordedSection, comparisons: Any, results: Results, path: Path) -> Figure | None:
+def draw_heat(section: RecordedSection, comparisons: Any, results: Results, path: Path) -> Figure | None:
     table = section.show.table
     if table.columns is None:
         return None
@@ -35,13 +46,13 @@ def draw(section: RecordedSection, comparisons: Any, results: Results, path: Pat
     panels = [
         (value, key, part)
         for value in dict.fromkeys(known["value"])
-        for key, part in parts(rows[rows["value"] == value], axes)
+        for key, part in heat_panels(rows[rows["value"] == value], axes)
     ]
     if sum(map(len, (part for _, _, part in panels))) > CELLS:
         return None
     with style():
-        drawn = figure(panels, axes, results)
-        return save(drawn, path.with_name(f"{path.name}-heat.svg"), caption(panels, axes))
+        drawn = heat_figure(panels, axes, results)
+        return save(drawn, path.with_name(f"{path.name}-heat.svg"), heat_caption(panels, axes))
 
 
 def placed(section: RecordedSection, known: pd.DataFrame, results: Results) -> pd.DataFrame:
@@ -64,7 +75,7 @@ def directions(section: RecordedSection, rows: pd.DataFrame) -> tuple[str, str] 
     return (across, down) if turned else (down, across)
 
 
-def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:
+def heat_panels(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:
     """A panel for each choice of the axes that go neither down nor across; what has no place in any, in each."""
     inside = [all(name in own for name in axes) for own in rows["axes"]]
     keys = [tuple((n, str(v)) for n, v in own.items() if n not in axes) for own in rows["axes"]]
@@ -72,24 +83,24 @@ def parts(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataF
     return [(key, rows[[own == key or not within for own, within in zip(keys, inside, strict=True)]]) for key in chosen]
 
 
-def figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str], results: Results) -> Any:
-    heights = [LINE * lines(part, axes) + 0.62 for _, _, part in panels]
+def heat_figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str], results: Results) -> Any:
+    heights = [LINE * heat_lines(part, axes) + 0.62 for _, _, part in panels]
     scales = {value: scale(value, results) for value, _, _ in panels}
-    columns = max(len(settings(part, axes[1], axes)) for _, _, part in panels)
+    columns = max(len(axis_settings(part, axes[1], axes)) for _, _, part in panels)
     drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # so wide that numbers fit their cells
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
         axis.set_title(", ".join([value_name(value), *drawable([rest] if rest else [], "part")]))
-        panel(drawn, axis, part, axes, scales[value])
+        heat_panel(drawn, axis, part, axes, scales[value])
     return drawn
 
 
-def lines(part: pd.DataFrame, axes: tuple[str, str]) -> int:
-    return len(settings(part, axes[0], axes)) + sum(not all(n in own for n in axes) for own in part["axes"])
+def heat_lines(part: pd.DataFrame, axes: tuple[str, str]) -> int:
+    return len(axis_settings(part, axes[0], axes)) + sum(not all(n in own for n in axes) for own in part["axes"])
 
 
-def settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
+def axis_settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
     return list(dict.fromkeys(own[name] for own in part["axes"] if all(n in own for n in axes)))
 
 
@@ -104,9 +115,9 @@ def scale(value: str, results: Results) -> Normalize:
     return Normalize(float(known.min()), float(known.max())) if len(known) else Normalize(0, 1)
 
 
-def panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colours: Normalize) -> None:
+def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colours: Normalize) -> None:
     """Cells from the top, and below them, over the whole width, what has no place in the pivot."""
-    down, across = (settings(part, name, axes) for name in axes)
+    down, across = (axis_settings(part, name, axes) for name in axes)
     names = drawable([str(name) for name in down], symbol(axes[0]))
     line: Any
     for line in part.itertuples():
@@ -116,7 +127,7 @@ def panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colo
         else:
             place, left, width = len(names), 0, len(across)
             names.append(drawable([line.label], "outside")[0])
-        cell(axis, place, left, width, line, colours)
+        heat_cell(axis, place, left, width, line, colours)
     letters = max(7, 44 // len(across))
     heads = [wrapped(name, letters) for name in drawable([str(name) for name in across], symbol(axes[1]))]
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
@@ -128,7 +139,7 @@ def panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colo
     drawn.colorbar(shades(colours), ax=axis, fraction=0.05, pad=0.01)
 
 
-def cell(axis: Any, place: int, left: int, width: int, line: Any, colours: Normalize) -> None:
+def heat_cell(axis: Any, place: int, left: int, width: int, line: Any, colours: Normalize) -> None:
     colour = shades(colours).to_rgba(line.mean)
     axis.fill_between([left, left + width], place, place + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
     text = f"{line.mean:.4f}" + (f"\n± {line.half_width:.4f}" if pd.notna(line.half_width) else "")
@@ -142,15 +153,15 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, COLOURS)
 
 
-def caption(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str]) -> Words:
+def heat_caption(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str]) -> Words:
     values = list(dict.fromkeys(value_name(value) for value, _, _ in panels))
     rows = pd.concat([part for _, _, part in panels])
-    found = [list(map(str, settings(rows, name, axes))) for name in axes]
+    found = [list(map(str, axis_settings(rows, name, axes))) for name in axes]
     outside = list(dict.fromkeys(rows.loc[[not all(n in own for n in axes) for own in rows["axes"]], "label"]))
     en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, found, strict=True))
     zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, found, strict=True))
     numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, found, strict=True)]
-    below = listed(outside)
+    below = labels_in_words(outside)
     return Words(
         f"Heat map of {', '.join(values)}, mean over seeds ± half-width, by {en}"
         f"{f', and below it {below.en}' if outside else ''}{''.join(n.en for n in numbers)}",

@@ -21,7 +21,7 @@ class LeftOut:
     reason: str
 
 
-def attempt(kind: Words, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+def drawn_or_left_out(kind: Words, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
     """The picture, or why there is none; the log has the whole error."""
     try:
         return draw()

@@ -17,15 +17,15 @@ Scale = Literal["from zero", "free", "log"]
 
 
 @dataclass(frozen=True)
-class Panel:
+class LinePanel:
     """`tables`: number of the configuration → a frame with a column a seed."""
 
     title: str
     tables: dict[int, pd.DataFrame]
 
 
-def draw(
-    panels: Sequence[Panel],
+def draw_lines(
+    panels: Sequence[LinePanel],
     labels: list[str],
     across: str,
     *,
@@ -57,7 +57,9 @@ def height(panels: int, legend: int) -> float:
     return -(-panels // ACROSS) * (WIDTH * 0.4) + 0.13 * legend + 0.1
 
 
-def draw_group(part: Any, panels: Sequence[Panel], group: list[int], names: dict[int, str], across: str) -> list[Any]:
+def draw_group(
+    part: Any, panels: Sequence[LinePanel], group: list[int], names: dict[int, str], across: str
+) -> list[Any]:
     columns = min(ACROSS, len(panels))
     axes = list(part.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
     handles = {}

@@ -14,7 +14,7 @@ from reports.figures.canvas import (
     Figure,
     canvas,
     drawable,
-    listed,
+    labels_in_words,
     renamed,
     save,
     style,
@@ -26,7 +26,7 @@ from reports.statistics import ALPHA
 FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
 
 
-def draw(section: RecordedSection, comparisons: Any, path: Path) -> Figure | None:
+def draw_pairs(section: RecordedSection, comparisons: Any, path: Path) -> Figure | None:
     """Of the first value that is compared in pairs."""
     if section.show.table.columns is not None:
         return None
@@ -34,7 +34,7 @@ def draw(section: RecordedSection, comparisons: Any, path: Path) -> Figure | Non
         if FEWEST <= len(found.labels) <= MOST and np.isfinite(found.adjusted).any():
             with style():
                 drawn = matrix(found, value, better_when(comparisons.frame, value))
-                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), caption(list(found.labels), value))
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(found.labels), value))
     return None
 
 
@@ -72,12 +72,12 @@ def square(axis: Any, i: int, j: int, difference: float, p: float, higher: bool 
     colour = "#EEEEEE" if not sure else "#BBBBBB" if higher is None else BETTER if better else WORSE
     axis.fill_between([j, j + 1], i, i + 1, facecolor=colour, edgecolor="white", linewidth=0.8)
     sign = "+" if difference > 0 else "−" if difference < 0 else "="
-    text = f"{sign}\n{shown(p)}" if np.isfinite(difference) else "–"
+    text = f"{sign}\n{p_value_text(p)}" if np.isfinite(difference) else "–"
     white = sure and higher is not None
     axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6, color="white" if white else "black")
 
 
-def shown(p: float) -> str:
+def p_value_text(p: float) -> str:
     if not np.isfinite(p):
         return "no test"
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")
@@ -89,8 +89,8 @@ def legend(higher: bool | None) -> str:
     return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
 
 
-def caption(labels: list[str], value: str) -> Words:
-    names, numbers = listed(labels), renamed(labels, "row", "行")
+def pairs_caption(labels: list[str], value: str) -> Words:
+    names, numbers = labels_in_words(labels), renamed(labels, "row", "行")
     return Words(
         f"Matrix of all pairs by {value_name(value)}: the sign of row minus column, and its p-value after Holm: "
         f"{names.en}{numbers.en}",

@@ -8,7 +8,7 @@ import pandas as pd
 from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
-from reports.figures.canvas import Figure, listed, renamed, save, style, value_name
+from reports.figures.canvas import Figure, labels_in_words, renamed, save, style, value_name
 from reports.figures.costs import main_value
 from reports.load import Results
 from reports.statistics import expected_best
@@ -16,26 +16,26 @@ from reports.statistics import expected_best
 FEWEST = 4  # configurations of a section: of fewer there is nothing to search
 
 
-def draw(results: Results, path: Path) -> Figure | None:
+def draw_search(results: Results, path: Path) -> Figure | None:
     value, higher = main_value(results)
     sections = results.grid.sections
     tables = {
         number: reached(found, higher)
         for number, section in enumerate(sections)
-        if len(found := scores(section, value, results)) >= FEWEST
+        if len(found := mean_scores(section, value, results)) >= FEWEST
     }
     if not tables:
         return None
     titles = [section.title for section in sections]
-    shown, others = listed([titles[number] for number in tables]), renamed(titles, "section", "小节")
+    shown, others = labels_in_words([titles[number] for number in tables]), renamed(titles, "section", "小节")
     said = Words(
         f"Expected best {value_name(value)} against the number of configurations drawn from a section and tried: "
         f"{shown.en}{others.en}",
         f"从各小节随机抽取并尝试若干配置时 {value_name(value)} 的期望最优值：{shown.zh}{others.zh}",
     )
     with style():
-        drawn = lines.draw(
-            [lines.Panel(f"expected best {value_name(value)}", tables)],
+        drawn = lines.draw_lines(
+            [lines.LinePanel(f"expected best {value_name(value)}", tables)],
             titles,
             "configurations tried",
             kind="section",
@@ -44,7 +44,7 @@ def draw(results: Results, path: Path) -> Figure | None:
         return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
 
 
-def scores(section: RecordedSection, value: str, results: Results) -> np.ndarray:
+def mean_scores(section: RecordedSection, value: str, results: Results) -> np.ndarray:
     """The mean over seeds of each configuration that has them all."""
     if value not in results.scores:
         return np.zeros(0)

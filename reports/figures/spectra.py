@@ -8,19 +8,19 @@ import pandas as pd
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
 from reports.figures import lines
-from reports.figures.canvas import Figure, listed, renamed, save, style
+from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
 from reports.load import Results
 
 SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
 UNUSED = 1e-4  # of the largest
 
 
-def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
+def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     tables = {number: found for number, row in enumerate(section.rows) if len(found := spectra(row, results))}
     if not tables:
         return None
     labels = [row.label for row in section.rows]
-    names, others = listed([labels[number] for number in tables]), renamed(labels, "row", "行")
+    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row", "行")
     said = Words(
         "Singular values of the centred, normalised test embeddings, largest first, as shares of their sum (mean over "
         f"seeds, band from the lowest to the highest): {names.en}{others.en}",
@@ -28,8 +28,8 @@ def draw(section: RecordedSection, results: Results, path: Path) -> Figure | Non
         f"（各种子的均值，色带为最低到最高）：{names.zh}{others.zh}",
     )
     with style():
-        drawn = lines.draw(
-            [lines.Panel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
+        drawn = lines.draw_lines(
+            [lines.LinePanel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
         )
         return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
 

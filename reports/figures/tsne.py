@@ -8,7 +8,18 @@ from matplotlib.lines import Line2D
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.bilingual import Words
-from reports.figures.canvas import COLOURS, WIDTH, Figure, canvas, drawable, listed, renamed, save, style, wrapped
+from reports.figures.canvas import (
+    COLOURS,
+    WIDTH,
+    Figure,
+    canvas,
+    drawable,
+    labels_in_words,
+    renamed,
+    save,
+    style,
+    wrapped,
+)
 from reports.load import Picture, Results
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -17,14 +28,14 @@ LEGEND = 70  # letters in a line of it
 LINES = 3  # of a panel's title
 
 
-def draw(section: RecordedSection, results: Results, path: Path) -> Figure | None:
+def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """One panel a configuration at its first seed, laid out as the section's table."""
     rows = [row for row in section.rows if row.cells[0] in results.tsne]
     if not rows:
         return None
     slots, width = layout(section, rows)
     first = first_of(rows, results)
-    places = {id(row): turned(results.tsne[row.cells[0]], first) for row in rows}
+    places = {id(row): aligned(results.tsne[row.cells[0]], first) for row in rows}
     reach = 1.05 * np.max([np.abs(x).max(0) for x in places.values() if len(x)] or [[1.0, 1.0]], axis=0)
     reach = np.maximum(reach, 0.05 * reach.max())  # texts on one line have a height, too
     tall = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # a panel's height over its width, as the points need it
@@ -37,9 +48,9 @@ def draw(section: RecordedSection, results: Results, path: Path) -> Figure | Non
         drawn, axes = grid(slots, width, tall, names, max(title.count("\n") + 1 for title in titles.values()))
         for axis, row in zip(axes, slots, strict=True):
             if row is not None:
-                panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
+                tsne_panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
-        return save(drawn, path.with_name(f"{path.name}-tsne.png"), caption(rows, labels, first, names))
+        return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, first, names))
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:
@@ -66,7 +77,7 @@ def first_of(rows: list[RecordedRow], results: Results) -> Picture:
     return next((arrays for arrays in pictures if len(arrays.x)), pictures[0])
 
 
-def turned(arrays: Picture, first: Picture) -> np.ndarray:
+def aligned(arrays: Picture, first: Picture) -> np.ndarray:
     """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
 
     t-SNE and UMAP know distances only, and a turned start makes panels agree no better. Of other texts than the first's
@@ -109,7 +120,7 @@ def mark(label: int) -> str:
     return MARKERS[label // len(COLOURS) % len(MARKERS)]
 
 
-def panel(axis: Any, arrays: Picture, places: np.ndarray, reach: np.ndarray) -> None:
+def tsne_panel(axis: Any, arrays: Picture, places: np.ndarray, reach: np.ndarray) -> None:
     axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), aspect="equal")
     if len(places) == 0:  # too few texts, or collapsed embeddings
         axis.text(0, 0, wrapped(f"no picture: {arrays.reason}", 24, 6), ha="center", va="center")
@@ -127,8 +138,8 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     return list(found.pop()) if len(found) == 1 else []
 
 
-def caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Words:
-    seeds, shown = sorted({row.seeds[0] for row in rows}), listed([row.label for row in rows])
+def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Words:
+    seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row", "行"), renamed(names, "class", "类别")
     method, seed = first.method, ", ".join(map(str, seeds))
     return Words(

@@ -37,13 +37,13 @@ def by(names: set[str]) -> Key:
     return lambda cell: tuple(cell.setting(name) for name in paths)
 
 
-def settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def same_settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     known, may = [cell for cell in cells if cell.params], declared(section, results)
     found = []
     for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
         alike = by({*CHOICES} - {name}) if name in FOLLOWING else by(set())
         values = {cell: cell.setting(path(name)) for cell in known}
-        if difference := between(values, alike):
+        if difference := first_difference(values, alike):
             found.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
     if found:
         words = [said for said, _ in found[:3]]
@@ -60,7 +60,7 @@ def settings(section: RecordedSection, results: Results, cells: list[Shown]) -> 
         )
 
 
-def between(values: dict[Shown, str], alike: Key) -> Words | None:
+def first_difference(values: dict[Shown, str], alike: Key) -> Words | None:
     """`a, but b in ce, seed 1` for the first group of cells that should have one value and have several."""
     if len(set(values.values())) < 2:
         return None
@@ -88,9 +88,11 @@ def within_seeds(values: dict[Shown, str], alike: Key) -> bool:
     )
 
 
-def compare(kind: str, what: Words, values: dict[Shown, str], alike: Key, *, blocks: bool | None = None) -> list[Guard]:
+def compare_alike(
+    kind: str, what: Words, values: dict[Shown, str], alike: Key, *, blocks: bool | None = None
+) -> list[Guard]:
     """A guard where cells that are alike have several values; by itself it blocks where they have so at one seed."""
-    difference = between(values, alike)
+    difference = first_difference(values, alike)
     if difference is None:
         return []
     confounded = within_seeds(values, alike)
@@ -113,16 +115,16 @@ def data(section: RecordedSection, results: Results, cells: list[Shown]) -> Iter
     may = declared(section, results) & set(PARTS["data"].model_fields)
     digests = noted(cells, lambda p: p.data_digest[:12] if p.data_digest else None)
     sources = may & {"source", "text", "label", "positive", "negative", "test", "validation"}
-    yield from compare("data", Words("The data is not the same", "数据不一致"), digests, by(sources), blocks=True)
-    tests = noted(cells, lambda p: counts(p, "test"))
+    yield from compare_alike("data", Words("The data is not the same", "数据不一致"), digests, by(sources), blocks=True)
+    tests = noted(cells, lambda p: split_counts(p, "test"))
     what = Words("The test texts are not the same", "测试文本不一致")
-    yield from compare("test data", what, tests, by(may - {"train", "max_length"}), blocks=True)
-    training = noted(cells, lambda p: counts(p, "train"))
+    yield from compare_alike("test data", what, tests, by(may - {"train", "max_length"}), blocks=True)
+    training = noted(cells, lambda p: split_counts(p, "train"))
     what = Words("The training texts are not the same", "训练文本不一致")
-    yield from compare("training data", what, training, by(may - {"max_length"}), blocks=True)
+    yield from compare_alike("training data", what, training, by(may - {"max_length"}), blocks=True)
 
 
-def counts(provenance: Provenance, split: str) -> str | None:
+def split_counts(provenance: Provenance, split: str) -> str | None:
     of_classes = provenance.class_counts.get(split)
     return None if of_classes is None else ", ".join(f"{count} {name}" for name, count in of_classes.items())
 
@@ -131,14 +133,14 @@ def parameters(section: RecordedSection, results: Results, cells: list[Shown]) -
     sizes = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *PARTS["data"].model_fields}
     counted = noted(cells, lambda p: p.trained_parameters)
     what = Words("The number of trained parameters differs between cells of one model", "同一模型的训练参数量不一致")
-    yield from compare("parameters", what, counted, by(sizes - SIZELESS - {"max_length"}), blocks=True)
+    yield from compare_alike("parameters", what, counted, by(sizes - SIZELESS - {"max_length"}), blocks=True)
 
 
-def code(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def same_code(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells of the same parts by their digest; beyond that module by module, where it is noted."""
     digests = noted(cells, lambda p: p.code)
     what = Words("The code is not the same", "代码不一致")
-    found = compare("code", what, digests, by({"loss", "view", "source"}), blocks=True)
+    found = compare_alike("code", what, digests, by({"loss", "view", "source"}), blocks=True)
     if found or len({cell.provenance.commit for cell in digests if cell.provenance}) < 2:
         yield from found
         return
@@ -171,12 +173,12 @@ def packages(section: RecordedSection, results: Results, cells: list[Shown]) -> 
         return ", ".join(f"{name} {p.packages[name]}" for name in differing) if whole else None
 
     values = noted(cells, shown)
-    yield from compare("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
+    yield from compare_alike("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
 
 
-def hardware(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def same_hardware(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     machines = noted(cells, lambda p: f"{p.hardware.device} ({p.hardware.cpu})")
-    yield from compare("hardware", Words("The hardware differs", "硬件不一致"), machines, by(set()))
+    yield from compare_alike("hardware", Words("The hardware differs", "硬件不一致"), machines, by(set()))
 
 
 def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -184,9 +186,11 @@ def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Ite
     may = declared(section, results)
     threads, processes = noted(cells, lambda p: p.threads), noted(cells, lambda p: p.processes)
     if "threads" not in may:
-        yield from compare("threads", Words("The number of threads differs", "线程数不一致"), threads, by(set()))
+        yield from compare_alike("threads", Words("The number of threads differs", "线程数不一致"), threads, by(set()))
     if "processes" not in may:
-        yield from compare("processes", Words("The number of processes differs", "进程数不一致"), processes, by(set()))
+        yield from compare_alike(
+            "processes", Words("The number of processes differs", "进程数不一致"), processes, by(set())
+        )
 
 
 def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -212,7 +216,7 @@ def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> It
 def evaluation(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     keys = {cell: cell.evaluation for cell in cells if cell.status == "finished" and cell.evaluation}
     what = Words("The cells were measured by different settings", "各单元的评测设置不一致")
-    yield from compare("evaluation", what, keys, by(set()), blocks=True)
+    yield from compare_alike("evaluation", what, keys, by(set()), blocks=True)
 
 
 def unknown(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -227,4 +231,4 @@ def unknown(section: RecordedSection, results: Results, cells: list[Shown]) -> I
         )
 
 
-CHECKS = (settings, data, parameters, code, packages, hardware, width, halved, evaluation, unknown)
+CHECKS = (same_settings, data, parameters, same_code, packages, same_hardware, width, halved, evaluation, unknown)

@@ -15,7 +15,7 @@ def other_settings(section: RecordedSection, results: Results, cells: list[Shown
     wrong: list[Shown] = []
     said: list[str] = []
     for cell in cells:
-        if cell.params and (found := differences(cell)):
+        if cell.params and (found := setting_differences(cell)):
             wrong.append(cell)
             said += found
     if wrong:
@@ -30,7 +30,7 @@ def other_settings(section: RecordedSection, results: Results, cells: list[Shown
         )
 
 
-def differences(cell: Shown) -> list[str]:
+def setting_differences(cell: Shown) -> list[str]:
     settings = cell.row.settings
     if settings is None:  # a grid of before rows had any
         return []

@@ -58,7 +58,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
         )
 
 
-def direction(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def unclear_direction(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Shown values of which runs do not agree whether more is better, or none says."""
     values = list(section.show.table.values)
     known = measured_of(results, cells)
@@ -167,7 +167,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) ->
         )
 
 
-def redundant(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def redundant_scores(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """ARI and NMI side by side where both follow from one accuracy."""
     values = [value for value in section.show.table.values if value.endswith((".ari", ".nmi"))]
     units = [known for cell in cells if (known := results.units.get(cell.cell))]
@@ -212,4 +212,4 @@ def largest_class(cell: Shown, split: str) -> float:
     return max(of_classes.values(), default=0) / max(1, sum(of_classes.values()))
 
 
-CHECKS = (out_of_range, direction, examples, idle_seeds, collapsed, redundant, chance)
+CHECKS = (out_of_range, unclear_direction, examples, idle_seeds, collapsed, redundant_scores, chance)

@@ -49,10 +49,10 @@ def devices(results: Results) -> Iterator[Guard]:
         )
 
 
-def dropped(results: Results) -> Iterator[Guard]:
+def much_dropped(results: Results) -> Iterator[Guard]:
     """Data sets of which so much was dropped that a reader would take them for something else."""
-    for part, of, counts in sifted.parts(results):
-        if sifted.dropped(counts) > MUCH * counts["rows"]:
+    for part, of, counts in sifted.sifted_parts(results):
+        if sifted.rows_dropped(counts) > MUCH * counts["rows"]:
             yield Guard("dropped", sifted.sentence(part, of, counts), False)
 
 
@@ -93,4 +93,4 @@ def distinct(results: Results, read: Callable[[Provenance], str]) -> list[str]:
     return sorted({read(cell.provenance) for cell in results.cells.values() if cell.provenance})
 
 
-CHECKS = (stale, dropped, wordless, merged, commits, devices)
+CHECKS = (stale, much_dropped, wordless, merged, commits, devices)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reports.nightly.evidence import compare
-from reports.nightly.measured import Metric, Night, step_of, whole
+from reports.nightly.evidence import compare_nights
+from reports.nightly.measured import Metric, Night, complete_values, step_of
 from reports.nightly.settings import Nightly
 from reports.nightly.verdict import LOOKS
 from reports.statistics import holm
@@ -24,7 +24,7 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
     for night in nights:
         p = []
         for metric in (one for one in metrics if not one.is_part):
-            values = whole(night.values, metric)
+            values = complete_values(night.values, metric)
             if values is None or len(values) < 2 * FEWEST:
                 continue
             rows = measured.setdefault((night.epoch, metric.name), [])
@@ -35,7 +35,7 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
             if len(rows) > settings.window:
                 window, since = np.stack(rows[: settings.window]), rows[settings.window :]
                 step = step_of(night.document.get("texts", {}), metric)
-                looks = [compare(window, np.stack(since[-k:]), step).p for k in LOOKS if k <= len(since)]
+                looks = [compare_nights(window, np.stack(since[-k:]), step).p for k in LOOKS if k <= len(since)]
                 if tested := [one for one in looks if not math.isnan(one)]:
                     p.append(min(1.0, len(looks) * min(tested)))
         judged += bool(p)

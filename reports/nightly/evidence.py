@@ -28,7 +28,7 @@ class Evidence:
         return float(both) * self.spread.standard_error
 
 
-def compare(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], step: float = 0.0) -> Evidence:
+def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], step: float = 0.0) -> Evidence:
     """The mean of nights against that of the window.
 
     Two spreads may make a difference of nothing. Between seeds: code that only sums in another order gives every seed

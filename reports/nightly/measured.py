@@ -96,9 +96,9 @@ class Refused:
     why: Words
 
 
-def reading(night: Night, metric: Metric, before: Sequence[Measured]) -> Measured | Refused:
+def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -> Measured | Refused:
     """What a night measured of a metric, if that can be set beside the earlier nights, which are alike."""
-    values = whole(night.values, metric)
+    values = complete_values(night.values, metric)
     if values is None:
         return Refused("measured nothing", nothing(night.values.get(metric.name)))
     if len(values) >= FEWEST_SEEDS and np.ptp(values) == 0:
@@ -108,11 +108,11 @@ def reading(night: Night, metric: Metric, before: Sequence[Measured]) -> Measure
     else:
         higher = night.document.get("directions", {}).get(metric.score)
         now = Measured(values, night.document.get("seeds"), higher)
-    why = turned(now, before) or other_seeds(now, before)
+    why = turned_direction(now, before) or other_seeds(now, before)
     return now if why is None else Refused("inconclusive", why)
 
 
-def turned(now: Measured, before: Sequence[Measured]) -> Words | None:
+def turned_direction(now: Measured, before: Sequence[Measured]) -> Words | None:
     """A direction that the code of tonight turned round would make an improvement of a loss."""
     then = next((one.higher_is_better for one in before if one.higher_is_better is not None), None)
     if None in (then, now.higher_is_better) or then == now.higher_is_better:
@@ -129,11 +129,11 @@ def other_seeds(now: Measured, before: Sequence[Measured]) -> Words | None:
         return None
     if len(now.values) == len(before[0].values) and list(now.seeds or ()) == list(before[0].seeds or ()):
         return None
-    ours, theirs = listed(now), listed(before[0])
+    ours, theirs = values_in_words(now), values_in_words(before[0])
     return Words(f"{ours.en} tonight, {theirs.en} in the window", f"今晚{ours.zh}，基线窗口{theirs.zh}")
 
 
-def listed(one: Measured) -> Words:
+def values_in_words(one: Measured) -> Words:
     """Its seeds, or its values where these are not known."""
     if one.seeds is not None and len(one.seeds) == len(one.values):
         seeds = ", ".join(map(str, one.seeds))
@@ -148,7 +148,7 @@ def step_of(texts: Mapping[str, int], metric: Metric) -> float:
     return 1 / count if count else 0.0
 
 
-def whole(values: Values, metric: Metric) -> np.ndarray | None:
+def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
     """The values of a metric, if each seed has one."""
     found = values.get(metric.name)
     if found is None or len(found) == 0 or not np.isfinite(found).all():

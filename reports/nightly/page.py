@@ -48,7 +48,7 @@ class Said:
         return headline(self.judgements).en
 
 
-def write(uri: str, output: Path) -> Said:
+def write_nightly(uri: str, output: Path) -> Said:
     """README.md and README.zh.md of the last night."""
     nights = read(uri)
     if not nights:
@@ -65,14 +65,16 @@ def write(uri: str, output: Path) -> Said:
 
 def text(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], rules: Rules, language: Language) -> str:
     rest = [one for one in judged[-1] if one.metric.is_part]
-    configurations: list[Words | str] = [Words("## Configurations", "## 各配置"), table(rest, language)] if rest else []
+    configurations: list[Words | str] = (
+        [Words("## Configurations", "## 各配置"), judgement_table(rest, language)] if rest else []
+    )
     blocks: list[Words | str] = [
         Words("# Nightly: ", "# 夜间回归：").in_language(language) + headline(judged[-1]).in_language(language),
         situation(nights, judged, rules.settings).in_language(language),
-        table([one for one in judged[-1] if not one.metric.is_part], language),
+        judgement_table([one for one in judged[-1] if not one.metric.is_part], language),
         *configurations,
-        *listed(Words("## Cells without a result", "## 没有结果的单元"), failed(nights[-1])),
-        *listed(
+        *bulleted(Words("## Cells without a result", "## 没有结果的单元"), failed(nights[-1])),
+        *bulleted(
             Words("## Commits since the last good night", "## 上一个正常夜晚以来的提交"), since_good(nights, judged)
         ),
         HOW,
@@ -124,40 +126,40 @@ def situation(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], se
         f"{members[0].when}；基线窗口：{settings.window} 晚中的 {len(window)} 晚，至 {window[-1].when}。"
     )
     if len(members) == 1 and len(nights) > 1:
-        changed = plain(", ".join(differences(nights[-2].document, night.document)))
+        changed = plain(", ".join(environment_changes(nights[-2].document, night.document)))
         en += f" **New environment**, a new window begins: {changed}."
         zh += f" **环境已变**，开始新的基线窗口：{changed}。"
     return Words(en, zh)
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What is another one in the environment of two nights."""
     old, new = before["environment"], now["environment"]
     names = dict.fromkeys((*old, *new))
     return [f"{n} {old.get(n, '–')} → {new.get(n, '–')}" for n in names if old.get(n) != new.get(n)]
 
 
-def table(judgements: Sequence[Judgement], language: Language) -> str:
+def judgement_table(judgements: Sequence[Judgement], language: Language) -> str:
     rows = [
         [
             plain(one.metric.name),
             level(one.metric, one.tonight),
             level(one.metric, one.baseline),
-            difference(one),
+            difference_in_words(one),
             change(one.metric, one.detectable, sign=False),
             "" if math.isnan(one.p) else f"{one.p:.4f}",
-            verdict(one, language),
+            verdict_in_words(one, language),
         ]
         for one in sorted(judgements, key=lambda one: ORDER.index(one.verdict))
     ]
-    return lines([HEADINGS.in_language(language).split("|"), *rows])
+    return markdown_table([HEADINGS.in_language(language).split("|"), *rows])
 
 
 def level(metric: Metric, value: float) -> str:
     return "" if math.isnan(value) else f"{metric.shown(value):.4g}"
 
 
-def difference(one: Judgement) -> str:
+def difference_in_words(one: Judgement) -> str:
     width = change(one.metric, one.half_width, sign=False)
     return f"{change(one.metric, one.difference)} ± {width}" if width else ""
 
@@ -170,7 +172,7 @@ def change(metric: Metric, value: float, sign: bool = True) -> str:
     return f"{value:{'+' if sign else ''}.4f}"
 
 
-def verdict(one: Judgement, language: Language) -> str:
+def verdict_in_words(one: Judgement, language: Language) -> str:
     said, why = VERDICTS[one.verdict].in_language(language), one.why.in_language(language)
     strong = f"**{said}**" if one.verdict in ("regressed", "measured nothing", "improved") else said
     return f"{strong}: {why}" if why else strong
@@ -211,13 +213,13 @@ def history(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], lang
         ]
         for night, judgements in zip(nights, judged, strict=True)
     ]
-    return lines([headings, *reversed(rows[-SHOWN:])])
+    return markdown_table([headings, *reversed(rows[-SHOWN:])])
 
 
-def listed(heading: Words, items: Sequence[str]) -> list[Words | str]:
+def bulleted(heading: Words, items: Sequence[str]) -> list[Words | str]:
     return [heading, "\n".join(f"- {item}" for item in items)] if items else []
 
 
-def lines(rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     head, *rest = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([head, "| " + " | ".join(":--" for _ in rows[0]) + " |", *rest])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reports.bilingual import Words
-from reports.nightly.evidence import Evidence, compare
+from reports.nightly.evidence import Evidence, compare_nights
 from reports.nightly.measured import (
     FEWEST_SEEDS,
     Measured,
@@ -21,10 +21,10 @@ from reports.nightly.measured import (
     Refused,
     Rules,
     Verdict,
-    reading,
+    comparable_value,
+    complete_values,
     rules_of,
     step_of,
-    whole,
 )
 from reports.nightly.settings import Nightly
 from reports.statistics import holm
@@ -67,7 +67,7 @@ def judge(nights: Sequence[Night], rules: Sequence[Rules]) -> list[list[Judgemen
     suspected: dict[str, dict[str, int]] = {}  # epoch → what the last of its nights made suspect
     for night, own in zip(nights, rules, strict=True):
         before = {name: measured.setdefault((night.epoch, name), []) for name in known}
-        read = {name: reading(night, metric, before[name]) for name, metric in known.items()}
+        read = {name: comparable_value(night, metric, before[name]) for name, metric in known.items()}
         looks = {one.name: look(before[one.name], read[one.name], night, one, own.settings) for one in own.metrics}
         adjusted, last = correct(own.metrics, looks), suspected.get(night.epoch, {})
         found.append([
@@ -115,13 +115,13 @@ def look(before: Sequence[Measured], now: Measured | Refused, night: Night, metr
         return Look(None, len(before), mean)
     rows, step = [one.values for one in before], step_of(night.document.get("texts", {}), metric)
     window, since = np.stack(rows[: settings.window]), [*rows[settings.window :][-max(LOOKS) :], tonight]
-    compared = {k: compare(window, np.stack(since[-k:]), step) for k in LOOKS if k <= len(since)}
+    compared = {k: compare_nights(window, np.stack(since[-k:]), step) for k in LOOKS if k <= len(since)}
     nights = min(compared, key=lambda k: (math.isnan(compared[k].p), compared[k].p))
-    second = None if metric.is_timing else whole(night.again, metric)
+    second = None if metric.is_timing else complete_values(night.again, metric)
     if second is None or second.shape != tonight.shape:
         again = None
     else:
-        again = compare(window, np.stack([*since[-nights:-1], metric.scaled(second)]), step)
+        again = compare_nights(window, np.stack([*since[-nights:-1], metric.scaled(second)]), step)
     return Look(
         None, len(before), mean, float(window.mean()), compared[1], compared[nights], nights, len(compared), again
     )
@@ -151,7 +151,7 @@ def one_verdict(
         return Judgement(metric, "inconclusive", why, seen.tonight)
     practical, p = metric.limit(metric.limits.practical), adjusted[metric.name]
     stands_out = p <= settings.false_alarms and abs(seen.best.difference) > practical
-    suspected = direction(metric, seen.best.difference) if stands_out else 0
+    suspected = better_or_worse(metric, seen.best.difference) if stands_out else 0
     # what is left of the false alarms for the smallest p of a family
     detectable = seen.alone.detectable(settings.false_alarms / max(1, len(adjusted)))
     base = Judgement(
@@ -163,7 +163,7 @@ def one_verdict(
     return bounded(base, practical, metric.limit(metric.limits.widest))
 
 
-def direction(metric: Metric, difference: float) -> int:
+def better_or_worse(metric: Metric, difference: float) -> int:
     return 1 if (difference > 0) == metric.higher_is_better else -1
 
 
@@ -172,7 +172,7 @@ def called(base: Judgement, seen: Look, last_night: int, settings: Nightly) -> J
     metric, suspected = base.metric, base.suspected
 
     def says_so(evidence: Evidence | None, p: float) -> bool:
-        return evidence is not None and evidence.p <= p and direction(metric, evidence.difference) == suspected
+        return evidence is not None and evidence.p <= p and better_or_worse(metric, evidence.difference) == suspected
 
     verdict: Verdict = "improved" if suspected > 0 else "regressed"
     if says_so(seen.again, settings.false_alarms):

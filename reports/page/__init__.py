@@ -16,7 +16,7 @@ from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
 from reports.figures import PLACES, Figure
-from reports.figures.left_out import LeftOut, attempt
+from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.page import points
 from reports.page.links import Links
@@ -56,7 +56,7 @@ class Drawn:
     left_out: list[LeftOut]
 
 
-def write(
+def write_page(
     results: Results,
     sections: Sequence[PageSection],
     folder: Path,
@@ -66,11 +66,13 @@ def write(
 ) -> Path:
     """index.html beside the figures, which it holds too; the same bytes from the same results."""
     path = folder / "index.html"
-    path.write_text(render(results, sections, folder, general, reading, footer), encoding="utf-8", errors="replace")
+    path.write_text(
+        render_page(results, sections, folder, general, reading, footer), encoding="utf-8", errors="replace"
+    )
     return path
 
 
-def render(
+def render_page(
     results: Results,
     sections: Sequence[PageSection],
     folder: Path,
@@ -88,7 +90,10 @@ def render(
         finalize=seen,
     )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    attempted = [attempt(PLACES, partial(points.of_section, section.recorded.rows, results)) for section in sections]
+    attempted = [
+        drawn_or_left_out(PLACES, partial(points.section_points, section.recorded.rows, results))
+        for section in sections
+    ]
     pictures = [None if isinstance(picture, LeftOut) else picture for picture in attempted]
     shown = points.texts(pictures, results)
     return templates.get_template("page.html.j2").render(
@@ -96,16 +101,19 @@ def render(
         general=general,
         reading=reading,
         footer=footer,
-        sections=[(section, drawn(section, other, folder)) for section, other in zip(sections, attempted, strict=True)],
+        sections=[
+            (section, section_pictures(section, other, folder))
+            for section, other in zip(sections, attempted, strict=True)
+        ],
         link=Links(results).to,
         style=Markup(style),
         script=Markup(script),
         digests={"style": digest(style), "script": digest(script)},
-        data=Markup(inside_script({"texts": list(shown.values()), "pictures": points.drawn(pictures, shown)})),
+        data=Markup(inside_script({"texts": list(shown.values()), "pictures": points.arrays(pictures, shown)})),
     )
 
 
-def drawn(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
+def section_pictures(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
     live = None if isinstance(picture, LeftOut) else picture
     left_out = [one for one in (*section.figures, picture) if isinstance(one, LeftOut)]
     return Drawn(live, images(section.figures, folder, live is not None), left_out)

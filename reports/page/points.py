@@ -7,14 +7,14 @@ import numpy as np
 
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedRow
-from reports.figures.tsne import class_names, first_of, turned
+from reports.figures.tsne import aligned, class_names, first_of
 from reports.load import Results
 
 SIDE = 1000  # whole steps from one edge of a panel to the other: finer than any screen
 
 
 @dataclass(frozen=True)
-class Panel:
+class PointPanel:
     """One configuration: where its texts lie, in whole steps; without any, `reason` says why."""
 
     label: str
@@ -31,22 +31,22 @@ class Panels:
 
     method: str
     classes: list[str]
-    panels: list[Panel]
+    panels: list[PointPanel]
 
 
-def of_section(rows: list[RecordedRow], results: Results) -> Panels | None:
+def section_points(rows: list[RecordedRow], results: Results) -> Panels | None:
     """None where nothing was drawn."""
     rows = [row for row in rows if row.cells[0] in results.tsne]
     if not rows:
         return None
     first = first_of(rows, results)
     arrays = [results.tsne[row.cells[0]] for row in rows]
-    coordinates = [turned(one, first) for one in arrays]
+    coordinates = [aligned(one, first) for one in arrays]
     reach = max((float(np.abs(x).max()) for x in coordinates if len(x)), default=1.0) * 1.03 or 1.0
     highest = max((int(np.max(one.labels)) for one in arrays if len(one.x)), default=-1)
     names = class_names(rows, results)
     panels = [
-        Panel(
+        PointPanel(
             row.label,
             row.seeds[0],
             np.rint((x + reach) / (2 * reach) * SIDE).astype(int),
@@ -66,7 +66,7 @@ def texts(pictures: list[Panels | None], results: Results) -> dict[int, str]:
     return {one: printable(results.texts.get(one, "")) for one in sorted(ids)}
 
 
-def drawn(pictures: list[Panels | None], shown: dict[int, str]) -> list[dict[str, Any]]:
+def arrays(pictures: list[Panels | None], shown: dict[int, str]) -> list[dict[str, Any]]:
     place = {one: number for number, one in enumerate(shown)}
     return [
         {

@@ -87,7 +87,7 @@ def all_pairs(values: Float[ndarray, "k s"], each: ndarray | None = None, texts:
     mean = np.subtract.outer(values.mean(1), values.mean(1))
     if seeds == 1:
         return Pairs(mean, nothing, nothing, nothing, 0, np.inf)
-    from_seeds = between(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
+    from_seeds = squared_distances(values - values.mean(1, keepdims=True)) / (seeds - 1) / seeds
     from_seeds[from_seeds < (ROUNDING * np.abs(values).max(initial=0)) ** 2] = 0.0  # equal seeds, but for rounding
     from_texts, texts_freedom = np.zeros((rows, rows)), np.inf
     if texts is not None:
@@ -115,10 +115,12 @@ def text_variances(each: ndarray) -> tuple[Float[ndarray, "k k"], Float[ndarray,
     centred = each - each.mean(2, keepdims=True, dtype=float)
     by_text = centred.mean(1)
     rest = (centred - by_text[:, None]).reshape(rows, -1)
-    return between(by_text) / (texts - 1) / texts, between(rest) / (seeds - 1) / (texts - 1) / (seeds * texts)
+    return squared_distances(by_text) / (texts - 1) / texts, squared_distances(rest) / (seeds - 1) / (texts - 1) / (
+        seeds * texts
+    )
 
 
-def between(rows: Float[ndarray, "k d"]) -> Float[ndarray, "k k"]:
+def squared_distances(rows: Float[ndarray, "k d"]) -> Float[ndarray, "k k"]:
     """Squared distances of the rows by their products, without a difference of each pair; rounding is nothing."""
     products = rows @ rows.T
     sizes = np.add.outer(np.diag(products), np.diag(products))

@@ -25,10 +25,10 @@ def summarise(values: Sequence[float]) -> Summary | None:
     if len(known) == 1:
         return Summary(float(known[0]), None, 1)
     error = known.std(ddof=1) / np.sqrt(len(known))
-    return Summary(float(known.mean()), float(quantile(len(known) - 1) * error), len(known))
+    return Summary(float(known.mean()), float(interval_quantile(len(known) - 1) * error), len(known))
 
 
 @cache
-def quantile(freedom: int) -> float:
+def interval_quantile(freedom: int) -> float:
     """Student's, at which the interval ends; the same for every row of a table."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -21,7 +21,7 @@ from contrastive.losses.align_uniform import align_uniform
 from contrastive.losses.mlm import mlm
 from contrastive.losses.simcse import simcse
 from contrastive.models import model
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.train import start_accelerator
 from contrastive.views.batches import Batch, collate
 from tests.contrastive.training.trained import trained_into
@@ -92,7 +92,7 @@ def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: 
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     for seed in range(3):
         chosen = cell(source, loss, seed)
-        tokens = token_store.open(prepare_tokens(chosen))
+        tokens = token_store.open(prepare_cell_tokens(chosen))
         held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
         start_accelerator(chosen)
         before = model.build_model(chosen, tokens)

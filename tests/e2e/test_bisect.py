@@ -11,7 +11,7 @@ from contrastive.errors import UserError
 from contrastive.experiment.load import load_experiment
 from flows.night.bisection import check_ends_differ, first_bad, metric_of, search
 from flows.night.panel import expected
-from reports.nightly.evidence import compare
+from reports.nightly.evidence import compare_nights
 from reports.nightly.measured import Metric, Night
 from reports.nightly.settings import Nightly
 from tests.e2e.conftest import Ablate
@@ -129,5 +129,5 @@ def test_ends_that_do_not_differ_are_no_search():
     metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
     for other in (values, values + 0.005, values - 0.2, values + np.array([0.5, -0.5, 0.1])):
         with pytest.raises(UserError, match="does not differ between A and B"):
-            check_ends_differ(metric, compare(values[None], other[None]), settings, "A", "B")
-    check_ends_differ(metric, compare(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")
+            check_ends_differ(metric, compare_nights(values[None], other[None]), settings, "A", "B")
+    check_ends_differ(metric, compare_nights(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")

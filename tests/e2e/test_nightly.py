@@ -95,10 +95,10 @@ def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(n
 
 @pytest.mark.e2e
 def test_the_report_is_built_from_mlflow_alone_byte_for_byte(nights, tmp_path):
-    from reports.nightly.page import write
+    from reports.nightly.page import write_nightly
 
     home = nights["home"]
-    write(f"sqlite:///{home}/mlflow.db", tmp_path)
+    write_nightly(f"sqlite:///{home}/mlflow.db", tmp_path)
     for name in ("README.md", "README.zh.md"):
         assert (tmp_path / name).read_bytes() == (home / "reports/output/nightly" / name).read_bytes()
     assert "退步" in (tmp_path / "README.zh.md").read_text()

@@ -28,7 +28,7 @@ from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.planning.calibration import calibration_file
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from flows import overhead
 from flows.cli import app
@@ -64,7 +64,7 @@ def written(folder: Path) -> Path:
     evaluation = {"metrics": ["accuracy"], "transfer": [transfer]}
     whole = EXPERIMENT | {"data": data, "evaluation": evaluation, "sections": sections[:1]}
     path.write_text(json.dumps(whole))
-    save_encoder(folder / "bert", tokens.open(prepare_tokens(planned(path).to_do[0].cell)))
+    save_encoder(folder / "bert", tokens.open(prepare_cell_tokens(planned(path).to_do[0].cell)))
     path.write_text(json.dumps(whole | {"sections": sections}))
     return path
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from contrastive.runs.recorded import Provenance, RecordedSection
-from reports.build import write
+from reports.build import write_report
 from reports.claims import contradictions
 from reports.load import MEASURED, Picture, Results
 from tests.fuzz.conftest import Rounds
@@ -136,7 +136,7 @@ def test_one_odd_cell_never_costs_the_report(rounds: Rounds):
         results = spoiled(grid(chance), chance)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                write(results, Path(folder))
+                write_report(results, Path(folder))
                 found = contradictions(Path(folder))
             except Exception as error:
                 raise AssertionError(f"round {number} has no report") from error

@@ -12,7 +12,7 @@ from contrastive.runs import store
 from reports.bilingual import LANGUAGES, Language, Words
 from reports.build import build
 from reports.claims import contradictions
-from reports.figures.left_out import attempt
+from reports.figures.left_out import drawn_or_left_out
 from tasks import tracking
 from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
@@ -254,4 +254,4 @@ def test_a_full_disk_is_no_fault_of_a_picture():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "picture.svg")
 
     with pytest.raises(OSError, match="No space left"):
-        attempt(Words("any", "任何"), full)
+        drawn_or_left_out(Words("any", "任何"), full)

@@ -9,8 +9,8 @@ import pytest
 
 from contrastive.runs.recorded import Reference
 from reports.bilingual import FILES, LANGUAGES
-from reports.build import write
-from reports.claims import Numbers, check, contradictions
+from reports.build import write_report
+from reports.claims import Numbers, check_texts, contradictions
 from reports.claims.frames import frames
 from tests.reports.made import made, put
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(results.grid.experiment, description="What we look at, with a lower priority.")
     results.grid.references.append(Reference("k-means of words", "", {"test.accuracy": 0.5}))
     place = tmp_path_factory.mktemp("report")
-    write(results, place)
+    write_report(results, place)
     return place
 
 
@@ -40,7 +40,7 @@ def problems(folder: Path, language: str, change: tuple[str, str] | None = None)
     if change is not None:
         assert re.search(change[0], text), f"{change[0]} is nowhere in\n{text}"
         text = re.sub(change[0], change[1], text, count=1)
-    return check({language: text}, Numbers.read(folder))
+    return check_texts({language: text}, Numbers.read(folder))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -137,11 +137,11 @@ def test_frames_that_contradict_each_other_are_found(folder: Path):
     text = (folder / "README.md").read_text(encoding="utf-8")
     changed = numbers.comparisons.copy()
     changed.loc[changed["label"] == "same", ["verdict"]] = "better"
-    found = check({"en": text}, Numbers(numbers.results, changed, numbers.effects))
+    found = check_texts({"en": text}, Numbers(numbers.results, changed, numbers.effects))
     assert any("better at p" in problem for problem in found)
     changed = numbers.results.copy()
     changed.loc[(changed["label"] == "good") & (changed["seed"] == 0), "value"] += 0.05
-    found = check({"en": text}, Numbers(changed, numbers.comparisons, numbers.effects))
+    found = check_texts({"en": text}, Numbers(changed, numbers.comparisons, numbers.effects))
     assert any("the mean is" in problem for problem in found) and any("the difference is" in one for one in found)
 
 
@@ -176,7 +176,7 @@ def reported(
     put(part, title=title)
     put(part.show.table, **table or {})
     (tmp_path / "report").mkdir()
-    write(results, tmp_path / "report")
+    write_report(results, tmp_path / "report")
     return contradictions(tmp_path / "report")
 
 
@@ -258,7 +258,7 @@ def test_so_is_a_comparison_that_does_not_follow(folder: Path, change: tuple[str
     changed.loc[(changed["label"] == label) & (changed["value"] == "test.accuracy"), column] = value
     assert list(frames(Numbers(numbers.results, changed, numbers.effects))) or column == "bold"
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert check({"en": text}, Numbers(numbers.results, changed, numbers.effects))
+    assert check_texts({"en": text}, Numbers(numbers.results, changed, numbers.effects))
 
 
 def test_a_configuration_left_out_of_the_frames_is_found(folder: Path):

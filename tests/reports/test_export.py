@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
-from reports.export import tidy, write
+from reports.export import tidy, write_tables
 from reports.load import Results, load
 
 SECTIONS = [
@@ -65,15 +65,15 @@ def test_axes_of_several_types_are_texts(results: Results):
 def test_the_same_results_give_the_same_bytes(results: Results, home: Path, empty_store: Path):
     for name in ("one", "two", "again"):
         (home / name).mkdir()
-    write(tidy(results), home / "one")
-    write(tidy(results), home / "two")
+    write_tables(tidy(results), home / "one")
+    write_tables(tidy(results), home / "two")
     runs = {run.run_id for run in results.cells.values()}
     shutil.rmtree(home / "mlartifacts")
     shutil.copy(empty_store, home / "mlflow.db")
     settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
     again = load("synthetic", synthetic.write(home, Experiment.model_validate(settings), salt="again"))
     assert not runs & {run.run_id for run in again.cells.values()}
-    write(tidy(again), home / "again")
+    write_tables(tidy(again), home / "again")
     for file in ("results.parquet", "results.csv"):
         assert (home / "one" / file).read_bytes() == (home / "two" / file).read_bytes()
         assert (home / "one" / file).read_bytes() == (home / "again" / file).read_bytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reports.bilingual import LANGUAGES
-from reports.build import write
+from reports.build import write_report
 from tests.reports.made import made
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,7 +33,7 @@ def build(folder: Path) -> None:
     }
     axes = {label: {"k": int(label[2]), "alpha": float(label[-3:])} for label in shares if label != "ce"}
     _, results = made(values, right, ("test.ece",), axes=axes, rows="k", columns="alpha")
-    write(results, folder)
+    write_report(results, folder)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

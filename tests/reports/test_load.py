@@ -46,7 +46,7 @@ def test_runs_and_curves_are_read_as_they_were_recorded(home: Path):
     runs = mlflow_runs.read(client, run.info.experiment_id)
     (held,) = [one for one in runs if one.run_id == run.info.run_id]
     assert len(runs) == 5 and held.params["ξ"] == "'); --" and math.isnan(held.metrics["odd"])
-    points = mlflow_runs.curves(client, runs)
+    points = mlflow_runs.read_curves(client, runs)
     assert set(points["key"]) == {"loss", "gradient_norm", "gradient_norm.ce", "excess.supcon"}
     ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two

@@ -13,8 +13,8 @@ from contrastive.data import tokens, transfer_data
 from contrastive.experiment import load
 from contrastive.runs.recorded import DataCounts
 from reports.bilingual import LANGUAGES, Language
-from reports.build import build, write
-from reports.claims import Numbers, check
+from reports.build import build, write_report
+from reports.claims import Numbers, check_texts
 from tasks import sync, tracking
 from tests.reports.made import made, put
 
@@ -29,7 +29,7 @@ def counts(rows: int, **dropped: int) -> dict[str, int]:
 def report(folder: Path, **data: Any) -> dict[str, str]:
     _, results = made({"ce": {"test.accuracy": [0.7, 0.71]}, "rdrop": {"test.accuracy": [0.72, 0.7]}})
     put(results.grid, data=[DataCounts(**{"name": "", "transfer": False, "wordless": {}, "merged": {}} | data)])
-    write(results, folder)
+    write_report(results, folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix in (".md", ".html")}
 
 
@@ -63,8 +63,8 @@ def test_labels_that_are_one_class_are_said_on_top(tmp_path: Path):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_count_that_does_not_add_up_is_found(language: Language, tmp_path: Path):
     text = report(tmp_path, name="a|b", transfer=True, sifted={"source": counts(180, repeated=60)})[FILES[language]]
-    assert check({language: text}, Numbers.read(tmp_path)) == []
-    assert check({language: text.replace("| source | 60 |", "| source | 6 |")}, Numbers.read(tmp_path))
+    assert check_texts({language: text}, Numbers.read(tmp_path)) == []
+    assert check_texts({language: text.replace("| source | 60 |", "| source | 6 |")}, Numbers.read(tmp_path))
 
 
 def test_counts_come_from_the_tokens_to_the_report(home: Path):

@@ -139,7 +139,7 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
     flip_behind_the_clock(folder_of(plan) / "scores.json")
     assert plans.make_plan(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
-    assert [line.partition(": ")[2] for line in mend.set_back(plan)] == ["scores.json was changed"]
+    assert [line.partition(": ")[2] for line in mend.set_back_damage(plan)] == ["scores.json was changed"]
     assert not (folder_of(plan) / "DONE").exists()
 
 
@@ -148,9 +148,9 @@ def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
     made.mkdir(parents=True)
     (made / "ids").write_text("whole")
     store.mark_finished(made, "DONE")
-    assert list(mend.set_back(plan)) == []
+    assert list(mend.set_back_damage(plan)) == []
     flip_behind_the_clock(made / "ids")
-    assert list(mend.set_back(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
+    assert list(mend.set_back_damage(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
 
 
 def other_metric(client: MlflowClient, run: Run) -> None:

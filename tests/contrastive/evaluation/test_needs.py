@@ -15,7 +15,7 @@ from contrastive.evaluation.needs import lacking
 from contrastive.models import text_vectors
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import evaluate_cell
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.views import batches
@@ -68,7 +68,7 @@ def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
     assert pairs.shape == (32, 2, 32) and (pairs[:, 0] != pairs[:, 1]).any(1).all()
     with np.load(folder / "predictions.npz") as guesses:
         assert guesses["train.logits"].shape == (64, 2)
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     texts = tokens.splits["test"]
     batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
     model = embed.restore(cell, folder, tokens)

@@ -17,7 +17,7 @@ from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.sources import locate
 from contrastive.sources.encoder_shape import cut
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.gradcache import tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
@@ -78,7 +78,7 @@ def cell_of(source: str, model: str, tune: dict, training: dict | None = None, *
 
 @cache
 def tokens_of(cell: Cell) -> Tokens:
-    return token_store.open(prepare_tokens(cell))
+    return token_store.open(prepare_cell_tokens(cell))
 
 
 def built(cell: Cell) -> tuple[models.Model, Batch]:

@@ -18,7 +18,7 @@ from contrastive.evaluation import embed
 from contrastive.models import model as models
 from contrastive.models import onednn
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import speed_used, train_cell
 from contrastive.training import checkpoint
@@ -206,7 +206,7 @@ def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source:
     cell = make(source, data={"train": 16}, loss="ce+simcse")
     first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
     assert numbers(first) == numbers(second)
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     texts = tokens.splits["test"]
     batch = collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
     with np.load(first / "embeddings.npz") as arrays:
@@ -247,10 +247,10 @@ def test_under_bf16_nothing_differs(source: str, home: Path):  # noqa: F811
 
 def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):  # noqa: F811
     split = make(source, training={"sharding": "fsdp"}, loss="ce")
-    tokens = token_store.open(prepare_tokens(split))
+    tokens = token_store.open(prepare_cell_tokens(split))
     assert speed_used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"
     for training, kind in (({}, onednn.Linear), ({"processes": 2, "sharding": "fsdp"}, nn.Linear)):
         cell = make(source, training=training, loss="moco")
-        model = models.build_model(cell, token_store.open(prepare_tokens(cell)), FAST)
+        model = models.build_model(cell, token_store.open(prepare_cell_tokens(cell)), FAST)
         found = {type(module) for module in model.modules() if isinstance(module, nn.Linear)}
         assert found == {kind}  # of the slow copy and the head too

@@ -28,7 +28,7 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     before = plans.predict(small)
     assert before.wall_seconds is None and not before.lengths_known
     assert any("--calibrate" in line for line in plans.prediction_lines(before))
-    plans.calibrate(small)
+    plans.time_encoders(small)
     after = plans.predict(small)
     assert after.wall_seconds is not None and after.device_seconds is not None
     assert (after.slots, after.calibrated, after.finished, after.lengths_known) == (1, 8, 0, True)
@@ -49,7 +49,7 @@ def test_where_only_evaluation_is_left_its_time_is_unknown_until_a_calibration(
     assert plans.predict(left).wall_seconds is None and plans.prediction_lines(plans.predict(left))[0].startswith(
         "time: unknown"
     )
-    plans.calibrate(left)
+    plans.time_encoders(left)
     after = plans.predict(left)
     assert after.wall_seconds is not None and after.wall_seconds > 0 and after.evaluation_known
 
@@ -69,7 +69,7 @@ def test_a_calibration_that_cannot_be_made_says_why(small: plans.Plan, monkeypat
     monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with pytest.raises(UserError, match="the calibration failed"):
-        plans.calibrate(small)
+        plans.time_encoders(small)
 
 
 @pytest.mark.parametrize("name", ["rates", "boot", "base", "batch", "evaluation"])

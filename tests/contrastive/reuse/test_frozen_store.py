@@ -26,7 +26,7 @@ from contrastive.models import model as models
 from contrastive.reuse import frozen_readers, frozen_store
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import embed_cell
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint
@@ -74,7 +74,7 @@ def cell_of(source: str, model: str, tune: dict | None = None, **settings) -> Ce
 
 
 def opened(cell: Cell) -> Tokens:
-    return token_store.open(prepare_tokens(cell))
+    return token_store.open(prepare_cell_tokens(cell))
 
 
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:

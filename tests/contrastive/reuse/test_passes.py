@@ -17,7 +17,7 @@ from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.reuse.passes import Passes
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import gradcache
@@ -120,7 +120,7 @@ def test_what_is_computed_to_evaluate_is_not_remembered():
 def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):  # noqa: F811
     """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="ce+simcse")
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
     found: list[dict[str, Tensor]] = []
     for below in (Passes(sharing=False), passes := Counted()):
@@ -159,7 +159,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(
 def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):  # noqa: F811
     """All training texts are encoded for it: as many tokens as the data have."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="sccl")
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     passes = Passes()
     (home / "cell").mkdir()
     training = CellTraining(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)

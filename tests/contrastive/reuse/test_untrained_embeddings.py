@@ -14,7 +14,7 @@ from contrastive.losses.sccl import Sccl
 from contrastive.models import model as models
 from contrastive.reuse import frozen_store, untrained_embeddings
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
@@ -81,7 +81,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 ):
     cell = sccl(source, encoder={"tune": {"last_blocks": 1}, "pooling": "mean"})
     trained(cell)
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     model, texts = models.build_model(cell, tokens).eval(), tokens.splits["train"]
     one_by_one = [
@@ -92,7 +92,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.with_frozen_part(token_store.open(prepare_tokens(cell)), cell, speed)
+    tokens = frozen_store.with_frozen_part(token_store.open(prepare_cell_tokens(cell)), cell, speed)
     return untrained_embeddings.embeddings_folder(cell, tokens, speed)
 
 

@@ -105,7 +105,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 2)
     from contrastive import losses
     from contrastive.stages.in_process import TrainingHere
-    from contrastive.stages.prepare import prepare_evaluation, prepare_tokens
+    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
 
     gather.meet(str(into / "meeting"), rank, 2)
@@ -117,7 +117,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         losses.LOSSES.update(usual)
         case.before()
         try:
-            prepared = prepare_tokens(case.cell)
+            prepared = prepare_cell_tokens(case.cell)
             wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = Asked(case.cell, "a cell", 3, MORE)
             tokens = token_store.open(prepared)

@@ -29,7 +29,7 @@ from contrastive.models import model
 from contrastive.models.tuning import HEADS
 from contrastive.runs import claim, stopping, store
 from contrastive.stages.failures import try_stage
-from contrastive.stages.prepare import prepare_tokens
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint, gradcache, gradient_audit, sharding, train
@@ -189,7 +189,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str,
     (folder / "TRAINED").unlink()
     earlier = folder / "attempts" / "0001"
     shutil.copy(folder / "metrics.jsonl", earlier)
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     accelerator = train.start_accelerator(cell)
     built = model.build_model(cell, tokens)
     shared = sharding.share(built, cell, accelerator)
@@ -209,7 +209,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
     for tune in ("full", {"last_blocks": 1}, {"lora": {"r": 2}}):
         cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
         folder = run(cell)
-        tokens = token_store.open(prepare_tokens(cell))
+        tokens = token_store.open(prepare_cell_tokens(cell))
         restored = embed.restore(cell, folder, tokens)
         test = tokens.splits["test"]
         batch = batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids)
@@ -288,7 +288,7 @@ def view_settings(objective: dict) -> tuple[str, ...]:
 
 
 def check(cell: Cell, home: Path) -> None:
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     before = model.build_model(cell, tokens)
     folder = home / "cell"
@@ -309,7 +309,7 @@ def check(cell: Cell, home: Path) -> None:
 def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
     """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
     learnt = make(source, loss="simcse+mlm")
-    tokens = token_store.open(prepare_tokens(learnt))
+    tokens = token_store.open(prepare_cell_tokens(learnt))
     train.start_accelerator(learnt)
     built = model.build_model(learnt, tokens)
     whole = BertForMaskedLM(built.backbone.config)
@@ -320,7 +320,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     cell = make(
         source, encoder={"model": f"file:{tmp_path / 'with'}", "scratch": None}, loss="simcse", view="contextual"
     )
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     before = model.build_model(cell, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
@@ -423,7 +423,7 @@ def test_a_change_since_the_plan_is_refused(source: str, home: Path):
 
 def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
     cell = make(source, **objective)
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     accelerator = train.start_accelerator(cell)
     return sharding.Whole(model.build_model(cell, tokens), cell, accelerator), cell
 
@@ -485,14 +485,14 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
     for seed in (0, 1):
         (home / str(seed)).mkdir()
         cell = make(source, seed=seed)
-        trained_into(home / str(seed), cell, token_store.open(prepare_tokens(cell)))
+        trained_into(home / str(seed), cell, token_store.open(prepare_cell_tokens(cell)))
     train.draw_from(0, 0, 1)
     assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
 
 def test_accumulation_counts_batches_a_step(source: str, home: Path):
     cell = make(source, training={"accumulate": 3})
-    tokens = token_store.open(prepare_tokens(cell))
+    tokens = token_store.open(prepare_cell_tokens(cell))
     steps = list(train.steps(cell, tokens))
     assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell, tokens) == 3
     assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
@@ -503,8 +503,8 @@ def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, 
     cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
     undisturbed = numbers(run(cell))
     curve = undisturbed["curve"]
-    steps = list(train.steps(cell, token_store.open(prepare_tokens(cell))))
-    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(prepare_tokens(cell)))
+    steps = list(train.steps(cell, token_store.open(prepare_cell_tokens(cell))))
+    assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(prepare_cell_tokens(cell)))
     assert curve[-1]["lr.head"] == pytest.approx(1e-2 / (len(steps) - np.ceil(len(steps) / 10)))  # the last of linear
     sizes = {len(batch) for _, of_step in steps for batch in of_step}
     assert len(sizes) > 1 and min(sizes) > 4

@@ -163,7 +163,7 @@ def test_each_cell_of_a_heat_map_says_its_mean_and_half_width(canvases: list[Any
     section = sample.pivot()
     results = sample.results(section)
     compared = sample.comparisons(section, results)
-    heat.draw(section, compared, results, tmp_path / "it")
+    heat.draw_heat(section, compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
     assert said == {f"{line.mean:.4f}\n± {line.half_width:.4f}" for line in compared.frame.itertuples(index=False)}
 
@@ -184,7 +184,7 @@ def test_a_heat_map_has_the_axes_of_each_row_and_kind_of_vectors():
 
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     section = sample.pivot()
-    known = curves.of_section(section, sample.results(section))
+    known = curves.section_curves(section, sample.results(section))
     shown = curves.losses(section, known)
     assert shown == [
         ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6]),
@@ -198,7 +198,7 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
 def test_panels_of_a_figure_have_one_scale(canvases: list[Any], tmp_path: Path):
     section = sample.many(20)
     results = sample.results(section)
-    curves.draw(section, results, tmp_path / "it")
+    curves.draw_curves(section, results, tmp_path / "it")
     curves.draw_terms(section, results, tmp_path / "it")
     by_title: dict[str, set[Any]] = {}
     for axis in filter(Axes.get_title, canvases[0].axes):
@@ -226,8 +226,8 @@ def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
 
 def test_costs_count_every_process_and_tell_devices_apart():
     noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0)
-    assert costs.cost(replace(noted, gpu_seconds=5.0, processes=4, threads=1)) == ("GPU-seconds", 20.0)
-    assert costs.cost(replace(noted, processes=1, threads=2)) == ("CPU-seconds", 18.0)
+    assert costs.device_seconds(replace(noted, gpu_seconds=5.0, processes=4, threads=1)) == ("GPU-seconds", 20.0)
+    assert costs.device_seconds(replace(noted, processes=1, threads=2)) == ("CPU-seconds", 18.0)
     section = sample.recipes()
     results = sample.results(section)
     put(results.provenance("c1s0"), gpu_seconds=3.0)
@@ -245,5 +245,5 @@ def test_a_configuration_without_all_of_its_seeds_is_not_searched():
     section = sample.pivot()
     results = sample.results(section)
     results.scores.loc["c11s1", "test.accuracy"] = np.nan
-    assert len(search.scores(section, "test.accuracy", results)) == 6
+    assert len(search.mean_scores(section, "test.accuracy", results)) == 6
     assert isinstance(results.scores, pd.DataFrame)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.nightly.evidence import compare
+from reports.nightly.evidence import compare_nights
 from reports.nightly.measured import Metric, Night, Rules
 from reports.nightly.settings import TIMINGS, Limits, Nightly
 from reports.nightly.verdict import Judgement, judge
@@ -43,11 +43,11 @@ def test_a_timing_of_one_value_is_still_compared_over_nights():
 
 def test_seeds_that_all_lost_one_text_may_be_chance():
     row = np.array(FIVE)[:3]
-    one_less = compare(np.stack([row] * 3), (row - 0.01)[None], step=0.01)
+    one_less = compare_nights(np.stack([row] * 3), (row - 0.01)[None], step=0.01)
     assert one_less.spread.standard_error == pytest.approx(0.01 / 3) and 0.05 < one_less.p < 0.2
-    several = compare(np.stack([row] * 3), (row - [0.01, 0, 0])[None], step=0.01)
+    several = compare_nights(np.stack([row] * 3), (row - [0.01, 0, 0])[None], step=0.01)
     assert several.spread.standard_error == pytest.approx(0.01 / 3)  # what the floor stands for: one seed, one text
-    assert compare(np.stack([row] * 3), row[None], step=0.01).half_width < 1e-12  # the same bits
+    assert compare_nights(np.stack([row] * 3), row[None], step=0.01).half_width < 1e-12  # the same bits
 
 
 def test_a_difference_without_any_spread_is_inconclusive_where_no_step_is_known():

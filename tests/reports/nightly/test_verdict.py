@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.nightly.evidence import compare
+from reports.nightly.evidence import compare_nights
 from reports.nightly.measured import Metric, Night, Rules, metrics_of
 from reports.nightly.settings import TIMINGS, Limits, Nightly
 from reports.nightly.verdict import Judgement, judge
@@ -47,7 +47,7 @@ def test_nothing_is_said_until_the_window_is_full():
 
 def test_the_test_is_students_paired_one_where_nights_are_alike():
     tonight = SEEDS - 0.004 * np.array([1, 2, 0, 3, 1, 2])
-    found = compare(np.stack([SEEDS] * 3), tonight[None])
+    found = compare_nights(np.stack([SEEDS] * 3), tonight[None])
     oracle = stats.ttest_rel(tonight, SEEDS)
     assert found.p == pytest.approx(oracle.pvalue) and found.difference == pytest.approx(np.mean(tonight - SEEDS))
     low, high = oracle.confidence_interval(0.95)
@@ -56,7 +56,7 @@ def test_the_test_is_students_paired_one_where_nights_are_alike():
 
 def test_nights_that_differ_widen_the_interval():
     window = np.stack([SEEDS, SEEDS + 0.02, SEEDS - 0.02])
-    found = compare(window, (SEEDS + 0.03 + WOBBLE)[None])
+    found = compare_nights(window, (SEEDS + 0.03 + WOBBLE)[None])
     oracle = stats.t.sf(found.difference / (0.02 * (1 / 3 + 1) ** 0.5), 2) * 2
     assert found.p == pytest.approx(oracle) and found.spread.freedom == 2
 
@@ -130,7 +130,7 @@ def test_p_is_corrected_over_the_metrics_of_a_night_and_half_goes_to_the_configu
     draw = np.random.default_rng(0)
     moved = {name: SEEDS + 0.01 * draw.normal(size=6) for name in names}
     nights = [Night("", "one", dict.fromkeys(names, SEEDS))] * 3 + [Night("", "one", moved)]
-    p = {name: compare(np.stack([SEEDS] * 3), moved[name][None]).p for name in names}
+    p = {name: compare_nights(np.stack([SEEDS] * 3), moved[name][None]).p for name in names}
     found = {one.metric.name: one.p for one in judged(nights, metrics)[-1]}
     for family in (names[:2], names[2:]):
         corrected = np.minimum(1, 2 * holm(np.array([p[name] for name in family])))

@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
     sections = handed.of(results, folder)
     sections[0].tables.insert(0, ties())
-    return SimpleNamespace(results=results, sections=sections, path=html.write(results, sections, folder))
+    return SimpleNamespace(results=results, sections=sections, path=html.write_page(results, sections, folder))
 
 
 def ties() -> Table:
@@ -205,7 +205,7 @@ def test_links_go_to_the_server_that_was_asked_without_its_password(uri: str, ad
 
 
 def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace, tmp_path: Path):
-    again = html.render(made.results, made.sections, made.path.parent)
+    again = html.render_page(made.results, made.sections, made.path.parent)
     assert again.encode() == made.path.read_bytes()
     assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data(again))
     assert len(re.findall("<script", again)) == 2

@@ -1,0 +1,39 @@
+"""What keeps the house readable: short files and functions, and no name for two different things."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+ROOMS = ("contrastive", "flows", "tasks", "reports")
+FILES = sorted(path for room in ROOMS for path in (CHECKOUT / room).rglob("*.py"))
+LONGEST_FILE, LONGEST_FUNCTION = 300, 40
+# A command is called as what it does, and so is what a worker does for a task.
+NAMED_AS_WHAT_THEY_CALL = {"flows/cli.py", "tasks/worker_calls.py"}
+NAMES_OF_NOTHING = {"found", "one", "known", "told", "place"}
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_files_and_functions_are_short(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_FILE
+    lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions(ast.parse(text))}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_no_name_is_that_of_two_things():
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        file = str(path.relative_to(CHECKOUT))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+                if node.name != "main" and file not in NAMED_AS_WHAT_THEY_CALL:
+                    homes[node.name].append(file)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
