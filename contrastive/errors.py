@@ -14,7 +14,7 @@ class UserError(ValueError):
 
 def printable(text: str) -> str:
     """A text of several lines of which nothing commands a terminal. What does stands as JSON has it, `\\u001b`."""
-    return UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)
+    return UNSEEN.sub(lambda match: match[0] if match[0] in "\n\t" else _escaped(match), text)
 
 
 def brief(value: object, longest: int = LONGEST) -> str:
@@ -27,5 +27,5 @@ def brief_name(name: object) -> str:
     return brief(name, LONGEST_NAME)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

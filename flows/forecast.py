@@ -106,7 +106,7 @@ def predict(plan: Plan) -> Prediction:
     fit, cells = fitted_estimate(plan.experiment, where), cells_to_train(plan)
     bases = Counter(fit.basis(cell) for cell in cells)
     evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
-    known = not bases[""] if cells else evaluation_known
+    time_known = not bases[""] if cells else evaluation_known
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
     together = groups(cells, fit, slots, bytes_for_slot(where))
     parts, stores = groups_ahead(plan, together, fit)
@@ -114,18 +114,18 @@ def predict(plan: Plan) -> Prediction:
     wall = boot + makespan(stores, slots) + makespan(parts, slots, measuring)
     sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
     return Prediction(
-        wall_seconds=wall if known else None,
+        wall_seconds=wall if time_known else None,
         around_seconds=overhead.last_overhead(),
         slots=slots,
         device=device(where),
-        device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if known else None,
+        device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
         memory_bytes=max(map(fit.memory, cells), default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
         calibrated=bases["calibration"],
         calibration=max((fit.calibration(cell).made for cell in cells), default=""),
         evaluation_known=evaluation_known,
-        lengths_known=all(fit.texts(cell).known for cell in cells),
+        lengths_known=all(fit.texts(cell).counted for cell in cells),
     )
 
 

@@ -85,16 +85,16 @@ def read_settings(loss: str, view: str | None, level: Literal["sentence", "token
 
 def _by_names(excludes: list[Overlay]) -> Excludes:
     """Excludes that can be looked up: a thousand of them cost a combination no more than one."""
-    found: Excludes = {}
+    lookup: Excludes = {}
     for number, exclude in enumerate(excludes):
         names = tuple(sorted(exclude))
-        found.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
-    return found
+        lookup.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
+    return lookup
 
 
 def _matching(excludes: Excludes, overlay: Overlay, settings: Overlay) -> list[int]:
     """The positions of the excludes that match a combination."""
-    found: list[int] = []
+    positions: list[int] = []
     for names, by_values in excludes.items():
-        found += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
-    return found
+        positions += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
+    return positions

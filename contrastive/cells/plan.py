@@ -83,16 +83,16 @@ def _keep(status: Status, key: str) -> Status:
 
 def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     """The settings of a cell, one name each; those of the objective without their part, as the axes name them."""
-    found = {}
+    settings = {}
     for part, values in cell.items():
         if not isinstance(values, dict):
-            found[part] = str(values)
+            settings[part] = str(values)
             continue
         for name, value in values.items():
             if value is not None:
                 key = name if part == "objective" else f"{part}.{name}"
-                found[key] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return found
+                settings[key] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return settings
 
 
 def recorded(plan: Plan, references: list[dict[str, Any]]) -> RecordedGrid:

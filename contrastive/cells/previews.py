@@ -16,14 +16,14 @@ LONGEST = 200  # characters
 def text_previews(plan: Plan) -> dict[str, str]:
     """Content id → beginning of each text in a picture of the grid, as far as its tokens are there."""
     shown = [row.cells[0] for part in plan.resolved.sections if part.section.show.tsne for row in part.rows]
-    found: dict[str, str] = {}
+    previews: dict[str, str] = {}
     read: set[Data] = set()
     for cell in dict.fromkeys(shown):
         texts, folder = same_texts(cell.data), cache.place_of("tokens", plan.token_key(cell))
         if texts not in read and store.finished(folder):
             read.add(texts)
-            found |= beginnings(folder, plan.experiment.evaluation.picture_points)
-    return dict(sorted(found.items()))
+            previews |= beginnings(folder, plan.experiment.evaluation.picture_points)
+    return dict(sorted(previews.items()))
 
 
 def beginnings(folder: Path, points: int) -> dict[str, str]:
@@ -31,8 +31,8 @@ def beginnings(folder: Path, points: int) -> dict[str, str]:
     digests = np.load(folder / "test.digests.npy")
     chosen = set(np.argsort(digests, kind="stable")[:points].tolist())
     with (folder / "texts.test.jsonl").open(encoding="utf-8", newline="\n") as lines:
-        texts = {place: json.loads(line)["text"] for place, line in enumerate(lines) if place in chosen}
-    return {str(digests[place]): beginning(text) for place, text in texts.items()}
+        texts = {position: json.loads(line)["text"] for position, line in enumerate(lines) if position in chosen}
+    return {str(digests[position]): beginning(text) for position, text in texts.items()}
 
 
 def beginning(text: str) -> str:

@@ -95,10 +95,10 @@ class Older:
         if shortened is not None and shortened[1]:
             return Status(cell, name, "stale", f"{shortened[1]} changed: {_shown(shortened[2])} → default")
         for field in ("code", *(field for field in fields if field not in ("code", "seed"))):
-            found = self.near.get(without(fields, field)) or None
-            if found is None or found[1] not in (field, ""):
+            candidate = self.near.get(without(fields, field)) or None
+            if candidate is None or candidate[1] not in (field, ""):
                 continue
-            folder, _, before = found
+            folder, _, before = candidate
             if field == "code":
                 files = code_files(STAGES, chosen_entries(cell))
                 changed = sorted(

@@ -94,8 +94,8 @@ def _package_name(source: str) -> str:
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=1)
         hint = f"did you mean package:{near[0]}? " if near else ""
-        known = ", ".join(f"package:{known}" for known in DATASETS)
-        raise UserError(f"there is no data set {brief(source)}; {hint}There are {known}")
+        packages = ", ".join(f"package:{package}" for package in DATASETS)
+        raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
     return name
 
 

@@ -235,9 +235,9 @@ def _decoded(path: Path, delimiter: str | None) -> str:
         csv.field_size_limit(LONGEST_FIELD)
         before = io.StringIO(content[:start].decode("utf-8") + "x", newline="")  # x: the broken byte belongs to a row
         row = sum(1 for cells in csv.reader(before, delimiter=delimiter) if cells) - 1
-    place = f"row {row} (line {line})" if row else "the header"
+    location = f"row {row} (line {line})" if row else "the header"
     raise UserError(
-        f"{brief(path)}, {place}: byte {start} of the file (0x{content[start]:02x}) is not UTF-8; save it as UTF-8"
+        f"{brief(path)}, {location}: byte {start} of the file (0x{content[start]:02x}) is not UTF-8; save it as UTF-8"
     )
 
 
@@ -245,8 +245,8 @@ def _position(where: str, names: list[str], name: str, setting: str) -> int:
     if names.count(name) > 1:
         raise UserError(f"{where} has {names.count(name)} columns `{brief(name)}`; rename all but one")
     if name not in names:
-        near = difflib.get_close_matches(name.lower(), [known.strip().lower() for known in names], n=1)
-        nearest = next((known for known in names if near and known.strip().lower() == near[0]), None)
+        near = difflib.get_close_matches(name.lower(), [column.strip().lower() for column in names], n=1)
+        nearest = next((column for column in names if near and column.strip().lower() == near[0]), None)
         hint = f"did you mean `{brief(nearest)}`? " if nearest is not None else ""
         raise UserError(
             f"{where} has no column `{brief(name)}`; {hint}It has {_columns(names)}. Set data.{setting} to one of them"

@@ -122,32 +122,32 @@ def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]
 
     Of texts that differ in white space alone the first in alphabetical order stays, wherever it stood.
     """
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     kept: dict[str, str] = {}
     contradicting = set()
     for text, label in zip(rows.texts, rows.labels, strict=True):
         key = without_white_space(text)
         kept[key] = min(text, kept.get(key, text))
-        if found.setdefault(key, label) != label:
+        if labels.setdefault(key, label) != label:
             contradicting.add(key)
     untrusted = sum(without_white_space(text) in contradicting for text in rows.texts) if contradicting else 0
-    repeated = len(rows.texts) - untrusted - (len(found) - len(contradicting))
+    repeated = len(rows.texts) - untrusted - (len(labels) - len(contradicting))
     sifted[role] = Sifted(len(rows.texts), repeated, untrusted)
-    notes.append(f"{role}: {len(rows.texts)} rows, {len(found)} distinct texts")
+    notes.append(f"{role}: {len(rows.texts)} rows, {len(labels)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
     if contradicting:
         notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
-    return {kept[key]: label for key, label in found.items() if key not in contradicting}
+    return {kept[key]: label for key, label in labels.items() if key not in contradicting}
 
 
 def _partners(rows: Rows) -> dict[str, tuple[str, ...]]:
     """The positive and negative of each distinct text; of a text with several pairs the first in alphabetical order."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_text: dict[str, tuple[str, ...]] = {}
     for text, partners in zip(rows.texts, rows.partners or [()] * len(rows.texts), strict=True):
         key = without_white_space(text)
-        found[key] = min(partners, found.get(key, partners))
-    return found
+        by_text[key] = min(partners, by_text.get(key, partners))
+    return by_text
 
 
 def without_white_space(text: str) -> str:

@@ -126,7 +126,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         "classes": classes,
         "scored": transfer.score is not None,
         "subsets": subsets,
-        "sifted": {name: asdict(one) for name, one in sifted.items()},
+        "sifted": {name: asdict(counts) for name, counts in sifted.items()},
         "wordless": wordless,
         "merged": merged,
         "notes": [*notes, *tokens.notes_of_wordless(wordless)],
@@ -161,8 +161,8 @@ def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
 
 
 def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
-    found = [pairs[text] for text in split.texts]
-    return Split([text for text, _ in found], split.labels, [(other,) for _, other in found])
+    chosen = [pairs[text] for text in split.texts]
+    return Split([text for text, _ in chosen], split.labels, [(other,) for _, other in chosen])
 
 
 def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str]]:

@@ -43,10 +43,10 @@ class Embedder:
         seen: list[ModelOutput] = [
             self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
         ]
-        found = {"": concatenated([batch.embedding for batch in seen])[back]}
-        found |= {other: concatenated([batch.others[other] for batch in seen])[back] for other in others}
+        embeddings = {"": concatenated([batch.embedding for batch in seen])[back]}
+        embeddings |= {other: concatenated([batch.others[other] for batch in seen])[back] for other in others}
         logits = [batch.logits for batch in seen if batch.logits is not None]
-        return found, concatenated(logits)[back] if logits else None
+        return embeddings, concatenated(logits)[back] if logits else None
 
     def twice(self, texts: TokenSplit) -> Any:
         """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
@@ -70,9 +70,9 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
             continue
         others = tuple(other for other in wanted.others if f"{split}/{other}" not in there)
         if others or split not in there:
-            found, logits = embedder.vectors(texts, others)
+            vectors, logits = embedder.vectors(texts, others)
             given = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
-            embeddings |= with_prefix(split, found) | given
+            embeddings |= with_prefix(split, vectors) | given
             if logits is not None:
                 predictions |= {f"{split}.logits": logits} | given
         if wanted.twice and f"{split}.twice" not in there:
@@ -88,44 +88,46 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
                 others,
             )
     if folder is not None:
-        places = {transfer_prefix(transfer, digest) for transfer, digest in wanted.transfer}
-        add(folder / "embeddings.npz", embeddings, places)
-        add(folder / "predictions.npz", predictions, places)
+        prefixes = {transfer_prefix(transfer, digest) for transfer, digest in wanted.transfer}
+        add(folder / "embeddings.npz", embeddings, prefixes)
+        add(folder / "predictions.npz", predictions, prefixes)
 
 
 def embed_further(embedder: Embedder, name: str, data: Further, others: tuple[str, ...]) -> Arrays:
-    found: Arrays = {}
+    arrays: Arrays = {}
     for side, texts in data.sides.items():
-        found |= with_prefix(f"{name}.{side}", embedder.vectors(texts, others)[0])
+        arrays |= with_prefix(f"{name}.{side}", embedder.vectors(texts, others)[0])
         for partner in texts.partners:
-            found |= with_prefix(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
-        found |= {f"{name}.{side}.{known}": values for known, values in data.truth(side).items()}
-    return found
+            arrays |= with_prefix(f"{name}.{side}.other", embedder.vectors(partner, others)[0])
+        arrays |= {f"{name}.{side}.{kind}": values for kind, values in data.truth(side).items()}
+    return arrays
 
 
-def with_prefix(name: str, found: Arrays) -> Arrays:
-    return {f"{name}/{other}" if other else name: array for other, array in found.items()}
+def with_prefix(name: str, arrays: Arrays) -> Arrays:
+    return {f"{name}/{other}" if other else name: array for other, array in arrays.items()}
 
 
 def concatenated(parts: list[torch.Tensor]) -> Any:
     return torch.cat([part.float().cpu() for part in parts]).numpy()
 
 
-def add(path: Path, arrays: Arrays, places: set[str]) -> None:
+def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
     """The file with these arrays besides its own; those of further data that has changed since have another place."""
     kept: Arrays = {}
     if path.exists():
         with np.load(path) as stored:
-            kept = {name: stored[name] for name in stored.files if not any(outdated(name, place) for place in places)}
+            kept = {
+                name: stored[name] for name in stored.files if not any(outdated(name, prefix) for prefix in prefixes)
+            }
     fresh = path.with_name(f".{path.name}")
     with open(fresh, "wb") as file:
         np.savez(file, **(kept | arrays))
     fresh.replace(path)
 
 
-def outdated(name: str, place: str) -> bool:
+def outdated(name: str, prefix: str) -> bool:
     """Whether an array is of the same further data as a place, and of other content."""
-    return name.startswith(place.partition("@")[0] + "@") and not name.startswith(f"{place}.")
+    return name.startswith(prefix.partition("@")[0] + "@") and not name.startswith(f"{prefix}.")
 
 
 @contextmanager

@@ -42,8 +42,8 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     write_arrays(into / "examples.npz", each | ids)
     named = [score.described() | {"name": name} for name, score in scores.items()]
     key = evaluation_key(evaluation)
-    found = {"version": EVALUATION_VERSION, "key": key, "scores": named}
-    store.write_json(into / "scores.json", found | ({"notes": notes} if notes else {}))
+    document = {"version": EVALUATION_VERSION, "key": key, "scores": named}
+    store.write_json(into / "scores.json", document | ({"notes": notes} if notes else {}))
 
 
 def scored(
@@ -62,12 +62,12 @@ def scored(
             left_out: dict[str, str] = {}
             with about(row.rstrip("/")):
                 change = fitted_post(how, embeddings, other)
-                found = [
+                named_scores = [
                     *of_splits(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
                     *scored_transfer(embeddings, evaluation, other, change),
                 ]
             notes |= {f"{row}{name}": why for name, why in left_out.items()}
-            yield from ((f"{row}{name}", score) for name, score in found)
+            yield from ((f"{row}{name}", score) for name, score in named_scores)
 
 
 def of_splits(
@@ -97,12 +97,12 @@ def scored_transfer(
     embeddings: Arrays, evaluation: Evaluation, other: str, change: Change
 ) -> Iterator[tuple[str, Score]]:
     """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
-    found: list[Score] = []
+    scores: list[Score] = []
     for transfer in evaluation.transfer:
-        found += transfers.score(transfer, transfer_arrays(embeddings, transfer, other, change))
+        scores += transfers.score(transfer, transfer_arrays(embeddings, transfer, other, change))
     if len(evaluation.transfer) > 1:
-        found.append(transfers.mean(found))
-    return ((score.name, score) for score in found)
+        scores.append(transfers.mean(scores))
+    return ((score.name, score) for score in scores)
 
 
 def transfer_arrays(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
@@ -110,17 +110,17 @@ def transfer_arrays(embeddings: Arrays, transfer: Transfer, other: str, change: 
     prefix = f"transfer.{transfer.name}@"
     held = next(name for name in embeddings if name.startswith(prefix))
     prefix += held.removeprefix(prefix).partition(".")[0] + "."  # with the digest of its content
-    found = {}
+    arrays = {}
     for name in embeddings:
-        place, _, kind = name.removeprefix(prefix).partition("/")
-        if not name.startswith(prefix) or kind != (other if is_vectors(place) else ""):
+        part, _, kind = name.removeprefix(prefix).partition("/")
+        if not name.startswith(prefix) or kind != (other if is_vectors(part) else ""):
             continue
-        found[place] = change(embeddings[name]) if is_vectors(place) else embeddings[name]
-    return found
+        arrays[part] = change(embeddings[name]) if is_vectors(part) else embeddings[name]
+    return arrays
 
 
-def is_vectors(place: str) -> bool:
-    return place in ("train", "test", "train.other", "test.other")
+def is_vectors(part: str) -> bool:
+    return part in ("train", "test", "train.other", "test.other")
 
 
 def fitted_post(how: str, embeddings: Arrays, other: str) -> Change:
@@ -139,12 +139,12 @@ def array(split: str, other: str) -> str:
 
 
 @contextmanager
-def about(place: str) -> Iterator[None]:
+def about(subject: str) -> Iterator[None]:
     """Say in an error for people what it is about."""
     try:
         yield
     except UserError as error:
-        raise UserError(f"{place}: {error}") if place else error from error
+        raise UserError(f"{subject}: {error}") if subject else error from error
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:

@@ -107,11 +107,11 @@ def nearest_points(
     def of_rows(rows: slice) -> tuple[Any, Any]:
         between = squares - 2 * vectors[rows] @ vectors.T  # up to the square of the row's own
         between[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
-        found = np.argpartition(between, count - 1, axis=1)[:, :count]
-        near = np.take_along_axis(between, found, 1)
+        nearest = np.argpartition(between, count - 1, axis=1)[:, :count]
+        near = np.take_along_axis(between, nearest, 1)
         order = np.argsort(near, axis=1, kind="stable")
         away = np.take_along_axis(near, order, 1) + squares[rows, None]
-        return np.take_along_axis(found, order, 1), np.sqrt(np.maximum(away, 0, dtype=np.float64))
+        return np.take_along_axis(nearest, order, 1), np.sqrt(np.maximum(away, 0, dtype=np.float64))
 
     parts = parallel.each(of_rows, parallel.blocks(len(vectors), ROWS))
     return np.concatenate([indices for indices, _ in parts]), np.concatenate([away for _, away in parts])
@@ -122,5 +122,5 @@ def umap(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
         from umap import UMAP
     except ImportError:
         raise UserError("evaluation.picture is umap, which is not installed: `pip install umap-learn`") from None
-    found = UMAP(n_neighbors=min(15, len(vectors) - 1), init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
-    return np.asarray(found, np.float32)
+    points = UMAP(n_neighbors=min(15, len(vectors) - 1), init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
+    return np.asarray(points, np.float32)

@@ -43,16 +43,16 @@ def reference_scores(tokens: Path) -> dict[str, float]:
         analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
     )  # Chinese has no spaces
     texts, labels = read_texts(tokens, "train")
-    known = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
-    if not known:
+    fitted = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
+    if not fitted:
         return {}
     model = LogisticRegression(C=10, max_iter=1000)
-    model.fit(hstack([vectorizer.transform(texts) for vectorizer in known]), labels)
+    model.fit(hstack([vectorizer.transform(texts) for vectorizer in fitted]), labels)
     scores = {}
     for split in ("validation", "test"):
         held_out, truth = read_texts(tokens, split)
         if held_out:
-            guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in known]))
+            guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in fitted]))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))
             scores[f"{split}.macro_f1"] = float(f1_score(truth, guesses, average="macro", zero_division=0))
     return scores

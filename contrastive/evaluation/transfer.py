@@ -31,22 +31,25 @@ def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
 
 def mean(scores: Iterable[Score]) -> Score:
     """The average over tasks of what each is known for, the first of its scores, as tables of GLUE have it."""
-    known: dict[str, Score] = {}
-    for one in scores:
-        known.setdefault(one.name.split(".")[1], one)
-    values, errors = [one.value for one in known.values()], [one.standard_error for one in known.values()]
+    by_task: dict[str, Score] = {}
+    for task_score in scores:
+        by_task.setdefault(task_score.name.split(".")[1], task_score)
+    values, errors = (
+        [task_score.value for task_score in by_task.values()],
+        [task_score.standard_error for task_score in by_task.values()],
+    )
     assert values, "no task"
     error = None if None in errors else sum(e**2 for e in errors if e is not None) ** 0.5 / len(errors)
-    count = sum(one.count for one in known.values())
+    count = sum(task_score.count for task_score in by_task.values())
     return Score("transfer.mean", float(np.mean(values)), True, count, f"mean of {len(values)} tasks", error)
 
 
 def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
     for side in ("train", "test") if transfer.score is None else ("test",):
         for name in (side,) if transfer.other is None else (side, f"{side}.other"):
-            found = vectors[name]
-            if bad := int((~np.isfinite(found)).any(1).sum()):
-                raise UserError(f"transfer.{transfer.name}: {bad} of {len(found)} embeddings of {name} hold NaN or "
+            array = vectors[name]
+            if bad := int((~np.isfinite(array)).any(1).sum()):
+                raise UserError(f"transfer.{transfer.name}: {bad} of {len(array)} embeddings of {name} hold NaN or "
                                 "infinity: the training diverged")  # fmt: skip
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
         raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class,"
@@ -60,20 +63,20 @@ def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     smallest. There are as many folds as the smallest class has texts, at most 5; the unit tells where they are fewer.
     """
     train, test = (_features(vectors, side) for side in ("train", "test"))
-    known, classes = np.unique(vectors["train.labels"], return_inverse=True)
+    class_labels, classes = np.unique(vectors["train.labels"], return_inverse=True)
     strength, unit = _strength(train, classes)
     everything = np.ones((1, len(train)), bool)
     fitted = linear.fit_classifiers(train, classes, everything, np.array([strength]), loss="logistic", scaled=False)
-    guesses, labels = known[fitted.predict(test, 0)], vectors["test.labels"]
-    found = []
+    guesses, labels = class_labels[fitted.predict(test, 0)], vectors["test.labels"]
+    scores = []
     for name in transfer.scores():
         metric = name.rpartition(".")[2]
         if metric == "accuracy":
-            found.append(replace(proportion(name, guesses == labels), unit=unit))
+            scores.append(replace(proportion(name, guesses == labels), unit=unit))
         else:
             value = matthews(labels, guesses) if metric == "matthews" else f1(labels, guesses, _positive(vectors))
-            found.append(Score(name, value, True, len(labels), unit))
-    return found
+            scores.append(Score(name, value, True, len(labels), unit))
+    return scores
 
 
 def _features(vectors: Mapping[str, Any], side: str) -> Float[np.ndarray, "n k"]:
@@ -134,7 +137,7 @@ def _scored(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
     cosines, scores = _cosines(vectors["test"], vectors["test.other"]), vectors["test.scores"]
     whole = np.ones(len(scores), bool)
     subsets = [vectors["test.subsets"] == subset for subset in np.unique(vectors.get("test.subsets", []))]
-    found = []
+    correlations = []
     for name in transfer.scores():
         kind, _, over = name.rpartition(".")[2].partition("_")
         parts = [whole] if over == "all" else subsets
@@ -143,8 +146,8 @@ def _scored(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
         unit = UNDEFINED if undefined else ""
         if undefined and over == "mean":
             unit += f" in {undefined} of {len(parts)} subsets"
-        found.append(Score(name, float(np.mean([value or 0.0 for value in values])), True, len(scores), unit))
-    return found
+        correlations.append(Score(name, float(np.mean([value or 0.0 for value in values])), True, len(scores), unit))
+    return correlations
 
 
 def _cosines(texts: Float[np.ndarray, "n d"], others: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:

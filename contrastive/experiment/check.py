@@ -13,7 +13,14 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import UserError, brief_name
 from contrastive.experiment import schema
-from contrastive.experiment.messages import Finding, Place, explain_errors, nearest_name, shown_value, unknown_in_cells
+from contrastive.experiment.messages import (
+    Finding,
+    SettingPath,
+    explain_errors,
+    nearest_name,
+    shown_value,
+    unknown_in_cells,
+)
 from contrastive.sources import deepspeed_file
 from contrastive.sources.locate import TRANSLATOR_FILES, check_block, check_width, model_folder
 
@@ -41,43 +48,43 @@ def single_values(experiment: Experiment) -> Iterator[Finding]:
     ):
         yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
     for number, section in enumerate(experiment.sections):
-        place: Place = ("sections", number)
-        maps: list[tuple[Place, Mapping[str, Any]]] = [
-            ((*place, "base"), section.base),
-            ((*place, "baseline"), section.baseline),
+        path: SettingPath = ("sections", number)
+        maps: list[tuple[SettingPath, Mapping[str, Any]]] = [
+            ((*path, "base"), section.base),
+            ((*path, "baseline"), section.baseline),
         ]
         for kind, further in (("include", section.include), ("exclude", section.exclude)):
-            maps += [((*place, kind, position), settings) for position, settings in enumerate(further)]
+            maps += [((*path, kind, position), settings) for position, settings in enumerate(further)]
         for where, settings in maps:
             for name, value in settings.items():
                 yield from _value((*where, name), name, value)
         for name, values in section.axes.items():
-            yield from _axis_values((*place, "axes", name), name, values)
+            yield from _axis_values((*path, "axes", name), name, values)
 
 
-def _axis_values(place: Place, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
+def _axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
     if name not in SETTINGS:
-        yield place, unknown_in_cells(name)
+        yield path, unknown_in_cells(name)
         return
     if not values:
-        yield place, "an empty axis; give it a value or leave it out"
+        yield path, "an empty axis; give it a value or leave it out"
     for position, value in enumerate(values):
-        yield from _value((*place, position), name, value)
+        yield from _value((*path, position), name, value)
     yield from (
-        ((*place, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
+        ((*path, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
     )
 
 
-def _value(place: Place, name: str, value: Any) -> Iterator[Finding]:
+def _value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
     if name not in SETTINGS:
-        yield place, unknown_in_cells(name)
+        yield path, unknown_in_cells(name)
         return
     try:
         for text in _lookups(name, check_value(name, value)):
-            yield place, text
+            yield path, text
     except ValidationError as error:
         for where, message in explain_errors(error, PARTS[SETTINGS[name]], {name: value}):
-            yield (*place, *where[1:]), message
+            yield (*path, *where[1:]), message
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
@@ -129,7 +136,7 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
     for number in _repeated(titles):
         if titles[number] != PLACEHOLDERS["title"]:
             yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
-    evaluation_is_sound = not any(place[0] == "evaluation" for place, _ in findings)
+    evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
     there = score_names_of(experiment.evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
         yield from _table(("sections", number), section, experiment.evaluation, there)
@@ -137,27 +144,27 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
 
 def _evaluation(experiment: Experiment) -> Iterator[Finding]:
     """What is not there to be measured with: blocks of the encoder, a package, further data of that name."""
-    place: Place = ("evaluation",)
+    path: SettingPath = ("evaluation",)
     evaluation = experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
-        yield (*place, "picture"), "umap is not installed: `pip install umap-learn`"
+        yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for position, name in enumerate(evaluation.vectors):
         if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
             try:
                 check_block(experiment.encoder, name)
             except UserError as error:
-                yield (*place, "vectors", position), str(error)
+                yield (*path, "vectors", position), str(error)
     for position, how in enumerate(evaluation.post):
         if not experiment.encoder.model.startswith("hf:"):
             try:
                 check_width(experiment.encoder, how)
             except UserError as error:
-                yield (*place, "post", position), str(error)
+                yield (*path, "post", position), str(error)
     names = [transfer.name for transfer in evaluation.transfer]
     for position in _repeated(names):
-        yield (*place, "transfer", position, "name"), f"other further data has the name {names[position]} too"
+        yield (*path, "transfer", position, "name"), f"other further data has the name {names[position]} too"
     for position, transfer in enumerate(evaluation.transfer):
-        yield from (((*place, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
+        yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
 
 def _has_validation(experiment: Experiment) -> bool:
@@ -173,24 +180,24 @@ def score_names_of(evaluation: Evaluation) -> list[str]:
     return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
 
 
-def _table(place: Place, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
+def _table(path: SettingPath, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
     """What a table shows that is not there; `there` are the names of the scores, where these are known."""
-    table, place = section.show.table, (*place, "show", "table")
+    table, path = section.show.table, (*path, "show", "table")
     axes = axis_names(section)
     for side in ("rows", "columns"):
         name = getattr(table, side)
         if name is not None and name not in axes:
-            yield (*place, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
+            yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
     if table.columns is not None and table.columns == table.rows:
-        yield (*place, "columns"), f"`{brief_name(table.columns)}` names the rows already"
+        yield (*path, "columns"), f"`{brief_name(table.columns)}` names the rows already"
     if there is None:
         return
     if section.show.transfer and not evaluation.transfer:
-        yield (*place[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
-    known = set(there) if len(table.values) > 1 else there
+        yield (*path[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
+    available = set(there) if len(table.values) > 1 else there
     for position, value in enumerate(table.values):
-        if value not in known:
-            yield (*place, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest_name(value, there)
+        if value not in available:
+            yield (*path, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest_name(value, there)
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[int]:

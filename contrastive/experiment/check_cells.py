@@ -12,7 +12,7 @@ from contrastive.config.cell import Encoder, Scratch, Training, misfit
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError
-from contrastive.experiment.messages import Finding, Place, comma_list
+from contrastive.experiment.messages import Finding, SettingPath, comma_list
 from contrastive.sources import deepspeed_file, positions
 from contrastive.sources.locate import can_guess
 
@@ -45,26 +45,26 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
 
 def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Settings that are right alone and wrong together, in the sections that are right so far."""
-    wrong = {place[:2] if place[0] == "sections" else place[:1] for place, _ in findings if place[2:3] not in SHOWN}
+    wrong = {path[:2] if path[0] == "sections" else path[:1] for path, _ in findings if path[2:3] not in SHOWN}
     if wrong & {("encoder",), ("objective",)}:
         return
     sound, read = not wrong, set[str]()
     for number, section in enumerate(builder.experiment.sections):
-        place: Place = ("sections", number)
-        if place in wrong:
+        path: SettingPath = ("sections", number)
+        if path in wrong:
             continue
         rows, unmatched = builder.variants(number)
-        yield from (((*place, "exclude", position), "matches no combination") for position in unmatched)
+        yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
         if not rows:
-            yield place, "`exclude` leaves no combination"
+            yield path, "`exclude` leaves no combination"
         refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
-        yield from ((place, text) for text in refused)
+        yield from ((path, text) for text in refused)
         sound = sound and not refused
         every = _settings_read(builder, rows)
         if not refused:
-            yield from _unread(_given(place, section), every)
+            yield from _unread(_given(path, section), every)
             baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
-            yield from _unread(_objective((*place, "baseline"), section.baseline), baselines)
+            yield from _unread(_objective((*path, "baseline"), section.baseline), baselines)
         read |= every
     if sound:
         own = builder.experiment.objective.model_dump(exclude_unset=True)
@@ -102,28 +102,28 @@ def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
             yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
 
 
-def _unread(given: Iterable[tuple[Place, str]], read: set[str]) -> Iterator[Finding]:
+def _unread(given: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
     """Settings that no cell reads, such as a queue where no loss has one."""
-    for place, name in given:
+    for path, name in given:
         if name not in read:
             readers = ", ".join(registry.readers(name))
             reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
-            yield place, f"no cell here reads this setting: {reason}"
+            yield path, f"no cell here reads this setting: {reason}"
 
 
-def _given(place: Place, section: Section) -> Iterator[tuple[Place, str]]:
+def _given(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
     """The settings by which a section's cells are to differ, and those of its objective."""
-    yield from _objective((*place, "base"), section.base)
-    yield from (((*place, "axes", name), name) for name in section.axes)
+    yield from _objective((*path, "base"), section.base)
+    yield from (((*path, "axes", name), name) for name in section.axes)
     for number, further in enumerate(section.include):
-        yield from _objective((*place, "include", number), further)
+        yield from _objective((*path, "include", number), further)
 
 
-def _objective(place: Place, settings: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
     """Those that are not what they would be anyway."""
     for name, value in settings.items():
         if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
-            yield (*place, name), name
+            yield (*path, name), name
 
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:

@@ -14,7 +14,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.experiment.check import PLACEHOLDERS, outside_cells, single_values
 from contrastive.experiment.check_cells import in_cells, too_many
-from contrastive.experiment.messages import MISSING, Finding, Place, explain_errors, nearest_name, shown_value
+from contrastive.experiment.messages import MISSING, Finding, SettingPath, explain_errors, nearest_name, shown_value
 from contrastive.experiment.yaml_lines import LONGEST, Problem, YamlDocument, read_document
 
 MOST_SHOWN = 30  # mistakes of a file that a terminal is given
@@ -89,24 +89,24 @@ def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
             experiment = Experiment.model_validate(data, strict=True)
             return experiment, findings + list(single_values(experiment))
         except ValidationError as error:
-            found = list(explain_errors(error, Experiment, data))
-            findings += [item for item in found if attempt == 0 or not item[1].startswith(MISSING)]
-            data = _mended(data, dict.fromkeys(_replaceable(place) for place, _ in found))
+            problems = list(explain_errors(error, Experiment, data))
+            findings += [item for item in problems if attempt == 0 or not item[1].startswith(MISSING)]
+            data = _mended(data, dict.fromkeys(_replaceable(path) for path, _ in problems))
     raise AssertionError(f"no repair for {findings}")
 
 
-def _replaceable(place: Place) -> Place:
+def _replaceable(path: SettingPath) -> SettingPath:
     """The setting that holds a place: a wrong item takes its list with it, unless the items are settings."""
-    while isinstance(place[-1], int) and place[-2] not in ("sections", "include", "exclude"):
-        place = place[:-1]
-    return place
+    while isinstance(path[-1], int) and path[-2] not in ("sections", "include", "exclude"):
+        path = path[:-1]
+    return path
 
 
-def _mended(data: Any, places: Iterable[Place], holder: str = "") -> Any:
-    """The data without what is at `places`, or with something that will do."""
-    rests: dict[str | int, list[Place]] = {}
-    for place in places:
-        rests.setdefault(place[0], []).append(place[1:])
+def _mended(data: Any, wrong_paths: Iterable[SettingPath], holder: str = "") -> Any:
+    """The data without what is at `wrong_paths`, or with something that will do."""
+    rests: dict[str | int, list[SettingPath]] = {}
+    for path in wrong_paths:
+        rests.setdefault(path[0], []).append(path[1:])
     if isinstance(data, tuple):
         usable, items = PLACEHOLDERS["sections"][0] if holder == "sections" else {}, list(data)
         for position, inner in rests.items():
@@ -115,20 +115,20 @@ def _mended(data: Any, places: Iterable[Place], holder: str = "") -> Any:
         return tuple(items)
     if not isinstance(data, dict):
         return data  # another repair took it
-    found = dict(data)
+    mended = dict(data)
     for name, inner in rests.items():
         if () not in inner:
-            found |= {name: _mended(data[name], inner, str(name))} if name in data else {}
+            mended |= {name: _mended(data[name], inner, str(name))} if name in data else {}
         elif name in data:
-            del found[name]
+            del mended[name]
         elif name in PLACEHOLDERS:
-            found[name] = PLACEHOLDERS[name]
-    return found
+            mended[name] = PLACEHOLDERS[name]
+    return mended
 
 
-def _problem(document: YamlDocument, name: str, place: Place, message: str) -> Problem:
-    setting = ".".join(brief_name(part) for part in place if isinstance(part, str))
-    return Problem(name, document.line(place), f"{setting}: {message}" if setting else message)
+def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:
+    setting = ".".join(brief_name(part) for part in path if isinstance(part, str))
+    return Problem(name, document.line(path), f"{setting}: {message}" if setting else message)
 
 
 def _files(path: Path) -> str:

@@ -13,8 +13,8 @@ from contrastive.config.experiment import SETTINGS, Section
 from contrastive.errors import LONGEST_NAME, brief, brief_name
 from contrastive.experiment import schema
 
-Place = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
-Finding = tuple[Place, str]
+SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
+Finding = tuple[SettingPath, str]
 
 LONGEST = 80  # characters of a value that a message repeats
 MISSING = "is missing"
@@ -46,25 +46,25 @@ BOUNDS = {
 
 def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
     """pydantic's errors, for people; those of one place (the members of a union) as one."""
-    found: dict[Place, list[Any]] = {}
+    by_path: dict[SettingPath, list[Any]] = {}
     for item in error.errors():
-        place, value = _place(item["loc"], data, item["type"])
+        path, value = _setting_path(item["loc"], data, item["type"])
         if item["type"] != "too_short" or not value:  # pydantic also counts a list of wrong items as too short
-            found.setdefault(place, []).append(item)
-    for place, items in found.items():
-        field = _field(model, place)
+            by_path.setdefault(path, []).append(item)
+    for path, items in by_path.items():
+        field = _field(model, path)
         bounds = [item for item in items if item["type"] in BOUNDS]
         if len(items) > 1 and not bounds and field is not None and field.description:
-            yield place, f"expected {field.description}, got {shown_value(items[0]['input'])}"
+            yield path, f"expected {field.description}, got {shown_value(items[0]['input'])}"
         else:
-            yield place, _message((bounds or items)[0], model, place, field)
+            yield path, _message((bounds or items)[0], model, path, field)
 
 
-def _message(item: Any, model: type[BaseModel], place: Place, field: FieldInfo | None) -> str:
+def _message(item: Any, model: type[BaseModel], path: SettingPath, field: FieldInfo | None) -> str:
     kind, got, context = item["type"], shown_value(item["input"]), item.get("ctx", {})
-    name = str(place[-1]) if place else ""
+    name = str(path[-1]) if path else ""
     if kind == "extra_forbidden":
-        return _unknown_setting(name, model, place)
+        return _unknown_setting(name, model, path)
     if kind == "missing":
         return f"{MISSING}{': ' + field.description if field and field.description else ''}"
     if kind == "value_error":
@@ -81,21 +81,21 @@ def _message(item: Any, model: type[BaseModel], place: Place, field: FieldInfo |
     return f"expected {expected}, got {got}" if expected else f"{item['msg']}, got {got}"
 
 
-def _place(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[Place, Any]:
+def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[SettingPath, Any]:
     """The part of pydantic's location that the file has: without the names of a union's members."""
-    place: Place = ()
+    path: SettingPath = ()
     for part in location:
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):
-            return ((*place, part), None) if kind == "missing" else (place, data)
-        place = (*place, part)
-    return place, data
+            return ((*path, part), None) if kind == "missing" else (path, data)
+        path = (*path, part)
+    return path, data
 
 
-def _model(model: type[BaseModel] | None, place: Place) -> type[BaseModel] | None:
-    """The part of the schema that describes the settings at `place`."""
-    for part in place:
+def _model(model: type[BaseModel] | None, path: SettingPath) -> type[BaseModel] | None:
+    """The part of the schema that describes the settings at `path`."""
+    for part in path:
         if isinstance(part, str):
             field = model.model_fields.get(part) if model else None
             model = _inner_model(field.annotation) if field else None
@@ -108,16 +108,16 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_inner_model, get_args(annotation))), None)
 
 
-def _field(model: type[BaseModel], place: Place) -> FieldInfo | None:
-    """What the schema says of the setting at `place`, or of the list that it is in."""
-    while place and isinstance(place[-1], int):
-        place = place[:-1]
-    parent = _model(model, place[:-1])
-    return parent.model_fields.get(str(place[-1])) if parent and place else None
+def _field(model: type[BaseModel], path: SettingPath) -> FieldInfo | None:
+    """What the schema says of the setting at `path`, or of the list that it is in."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    parent = _model(model, path[:-1])
+    return parent.model_fields.get(str(path[-1])) if parent and path else None
 
 
-def _unknown_setting(name: str, model: type[BaseModel], place: Place) -> str:
-    parent = _model(model, place[:-1])
+def _unknown_setting(name: str, model: type[BaseModel], path: SettingPath) -> str:
+    parent = _model(model, path[:-1])
     names = list(parent.model_fields) if parent else []
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
         home = "base" if parent is Section else SETTINGS[name]
@@ -134,15 +134,15 @@ def unknown_in_cells(name: str) -> str:
 def _nearest_registered(name: str, value: Any) -> str:
     if name not in schema.REGISTRIES:
         return ""
-    known = schema.names(name)
+    registered = schema.names(name)
     used = value.split("+") if isinstance(value, str) else value or ()
-    unknown = [part for part in used if part not in known]
-    return nearest_name(unknown[0], known, otherwise="") if unknown else ""
+    unknown = [part for part in used if part not in registered]
+    return nearest_name(unknown[0], registered, otherwise="") if unknown else ""
 
 
 def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
     names, word = list(names), str(name)[:LONGEST_NAME]
-    parts = [known for known in names if len(word) > 2 and word in known]
+    parts = [candidate for candidate in names if len(word) > 2 and word in candidate]
     near = difflib.get_close_matches(word, names, 1) or parts
     if near:
         return f"; did you mean `{brief_name(near[0])}`?"

@@ -73,8 +73,8 @@ class Problem:
         object.__setattr__(self, "message", brief(self.message, LONGEST_MESSAGE))
 
     def __str__(self) -> str:
-        place = f"{brief(self.file)}:{self.line}" if self.line else brief(self.file)
-        return f"{place}: {self.message}"
+        location = f"{brief(self.file)}:{self.line}" if self.line else brief(self.file)
+        return f"{location}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _plain_value(node: yaml.Node, reading: _Reading, depth: int) -> Any:
 
 
 def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -187,11 +187,11 @@ def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str,
         if key.value == "<<":
             reading.problem(key, "merge keys (<<) are not read; write the settings out")
             continue
-        if key.value in found:
+        if key.value in settings:
             reading.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
         lines.setdefault(key.value, key.start_mark.line + 1)
-        found[key.value] = _plain_value(value, reading, depth + 1)
-    return found
+        settings[key.value] = _plain_value(value, reading, depth + 1)
+    return settings
 
 
 def _is_text(node: yaml.Node, reading: _Reading) -> bool:

@@ -44,14 +44,14 @@ def calibration_file(cell: Cell, speed: Speed, device: str) -> Path:
 def read_calibration(path: Path) -> Calibration | None:
     """None where there is none, or an unreadable one."""
     try:
-        found = store.read_json(path)
-        rates, seconds = map(float, found["rates"]), found["evaluation"].items()
+        document = store.read_json(path)
+        rates, seconds = map(float, document["rates"]), document["evaluation"].items()
         return Calibration(
-            str(found["made"]),
+            str(document["made"]),
             cost.Work(*rates),
-            float(found["boot"]),
-            int(found["base"]),
-            float(found["batch"]),
+            float(document["boot"]),
+            int(document["base"]),
+            float(document["batch"]),
             {key: float(value) for key, value in seconds},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -68,8 +68,8 @@ def calibrate(
     for path, those in alike.items():
         before = read_calibration(path)
         answers = time_probes(probes(those), evaluation, speed, environments[: len(those)])
-        key, found = evaluation_key(evaluation), [answer["evaluation"] for answer in answers]
-        seconds = float(np.median([each["seconds"] / each["texts"] for each in found]))
+        key, evaluations = evaluation_key(evaluation), [answer["evaluation"] for answer in answers]
+        seconds = float(np.median([each["seconds"] / each["texts"] for each in evaluations]))
         store.write_json(
             path, fit_rates(answers) | {"evaluation": (before.evaluation if before else {}) | {key: seconds}}
         )
@@ -80,8 +80,8 @@ def probes(cells: Sequence[Cell]) -> list[Cell]:
     """Small cells that stand for these: a whole batch and a quarter of one, with the least and the most that trains."""
     kinds = {cell.encoder.tune: cell for cell in reversed(cells)}
     by_size = sorted(kinds.values(), key=cost.trained_parameters)
-    places = sorted({round(i * (len(by_size) - 1) / (KINDS - 1)) for i in range(KINDS)})
-    return [smaller(by_size[place], share) for place in places for share in (4, 1)]
+    positions = sorted({round(i * (len(by_size) - 1) / (KINDS - 1)) for i in range(KINDS)})
+    return [smaller(by_size[position], share) for position in positions for share in (4, 1)]
 
 
 def smaller(cell: Cell, share: int) -> Cell:
@@ -94,8 +94,8 @@ def smaller(cell: Cell, share: int) -> Cell:
 def time_probes(
     cells: Sequence[Cell], evaluation: Evaluation, speed: Speed, environments: Sequence[dict[str, str]]
 ) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         asked = {"cells": [cell.model_dump(mode="json") for cell in cells], "asked": time.time()}
         how = {"evaluation": evaluation.model_dump(mode="json"), "speed": speed.model_dump(mode="json")}
         store.write_json(folder / "request.json", asked | how)

@@ -75,23 +75,23 @@ def sizes(encoder: Encoder) -> Sizes:
     path = _config(encoder.model)
     if path is None:
         return BASE
-    found = locate.read_model_json(encoder.model, path)
+    config = locate.read_model_json(encoder.model, path)
     try:
-        return _sizes(found)
+        return _sizes(config)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{encoder.model}: no size of an encoder stands in {path} ({error})") from None
 
 
-def _sizes(found: dict[str, Any]) -> Sizes:
-    hidden = int(found["hidden_size"])
+def _sizes(config: dict[str, Any]) -> Sizes:
+    hidden = int(config["hidden_size"])
     return Sizes(
-        int(found["num_hidden_layers"]),
+        int(config["num_hidden_layers"]),
         hidden,
-        int(found.get("intermediate_size") or 4 * hidden),
-        int(found["num_attention_heads"]),
-        int(found["vocab_size"]),
-        int(found.get("max_position_embeddings") or 0) if found.get("position_biased_input", True) else 0,
-        2 * int(found.get("position_buckets") or 0) if found.get("relative_attention") else 0,
+        int(config.get("intermediate_size") or 4 * hidden),
+        int(config["num_attention_heads"]),
+        int(config["vocab_size"]),
+        int(config.get("max_position_embeddings") or 0) if config.get("position_biased_input", True) else 0,
+        2 * int(config.get("position_buckets") or 0) if config.get("relative_attention") else 0,
     )
 
 
@@ -102,8 +102,8 @@ def _config(model: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     repository, _, revision = locate.pinned(model)
-    found = try_to_load_from_cache(repository, "config.json", revision=revision)
-    return Path(found) if isinstance(found, str) else None
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(path) if isinstance(path, str) else None
 
 
 class Batches(NamedTuple):
@@ -129,21 +129,21 @@ def predicted_batches(lengths: npt.NDArray[np.integer], size: int, bucket: int, 
 
 def _cut(group: list[int], size: int, budget: int | None) -> list[tuple[int, int]]:
     """Texts of each batch and the length of its longest, of lengths that come longest first."""
-    found, begin = [], len(group) % size if budget is None else 0
+    batches, begin = [], len(group) % size if budget is None else 0
     if begin:  # the longest texts are the last ones of a group by number
-        found.append((begin, group[0]))
+        batches.append((begin, group[0]))
     while begin < len(group):
         count = min(size if budget is None else max(1, budget // group[begin]), len(group) - begin)
-        found.append((count, group[begin]))
+        batches.append((count, group[begin]))
         begin += count
-    return found
+    return batches
 
 
 class Texts(NamedTuple):
-    """Lengths of the texts of a cell's data, in tokens; `known` where they were counted."""
+    """Lengths of the texts of a cell's data, in tokens; `counted` where they were counted."""
 
     splits: dict[str, npt.NDArray[np.int64]]
-    known: bool
+    counted: bool
 
 
 def lengths_of_texts(cell: Cell) -> Texts:
@@ -182,14 +182,14 @@ class Work(NamedTuple):
 
 
 def work(
-    cell: Cell, known: Texts, made: Batches, evaluation: Evaluation, stored: bool = False, embeds: bool = False
+    cell: Cell, texts: Texts, made: Batches, evaluation: Evaluation, stored: bool = False, embeds: bool = False
 ) -> Work:
     """Of training and of embedding afterwards; `stored`, `embeds`: whether either reads the frozen blocks' part."""
     size, training = sizes(cell.encoder), cell.training
     steps = made.number * training.epochs / training.accumulate
     once = training_work(cell, made, looks=(steps // LOOK_EVERY + 1) / max(1.0, steps), stored=stored)
     blocks = size.blocks - (cut(cell) if embeds else 0)
-    embedded = blocks * sum(gflop(size, lengths) for lengths in _embedded(known, evaluation))
+    embedded = blocks * sum(gflop(size, lengths) for lengths in _embedded(texts, evaluation))
     forward = once.forward * training.epochs / training.processes + embedded
     trained = once.trained * training.epochs / training.processes
     return Work(forward, trained, trained_parameters(cell) * steps / 1e6, once.calls * training.epochs, 1.0)
@@ -216,9 +216,9 @@ def common(cell: Cell, made: Batches) -> float:
     return cell.training.epochs * cut(cell) * passes(cell)[0] * block
 
 
-def store_work(cell: Cell, known: Texts, split: str) -> float:
+def store_work(cell: Cell, texts: Texts, split: str) -> float:
     """GFLOP of the frozen blocks over a split, once for all cells that read them from a store."""
-    return cut(cell) * gflop(sizes(cell.encoder), known.splits[split])
+    return cut(cell) * gflop(sizes(cell.encoder), texts.splits[split])
 
 
 def gflop(size: Sizes, lengths: npt.NDArray[np.int64]) -> float:
@@ -226,11 +226,11 @@ def gflop(size: Sizes, lengths: npt.NDArray[np.int64]) -> float:
     return size.flops(int(lengths.sum()), int(np.square(lengths).sum()), len(lengths) / EMBEDDED) / 1e9
 
 
-def _embedded(known: Texts, evaluation: Evaluation) -> list[npt.NDArray[np.int64]]:
-    found = [known.splits[name] for name in embedded(evaluation)]
+def _embedded(texts: Texts, evaluation: Evaluation) -> list[npt.NDArray[np.int64]]:
+    splits = [texts.splits[name] for name in embedded(evaluation)]
     if evaluation.drops_twice():
-        found += [lengths[:DROPPED] for lengths in found for _ in range(2)]
-    return found
+        splits += [lengths[:DROPPED] for lengths in splits for _ in range(2)]
+    return splits
 
 
 def passes(cell: Cell) -> tuple[int, int]:

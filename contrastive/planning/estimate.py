@@ -126,9 +126,9 @@ class Fit:
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
         if (key := work_amounts(cell)) not in self._memories:
-            known, found = self.calibration(cell), cost.memory_of_cell(cell, self.batches(cell))
-            own = found.own - found.batch + int(known.batch * found.batch)
-            self._memories[key] = known.base + found.shared, own
+            calibrated, memory = self.calibration(cell), cost.memory_of_cell(cell, self.batches(cell))
+            own = memory.own - memory.batch + int(calibrated.batch * memory.batch)
+            self._memories[key] = calibrated.base + memory.shared, own
         return self._memories[key]
 
     def predicted(self, cell: Cell, together: int = 1) -> dict[str, float] | None:
@@ -172,10 +172,10 @@ class Fit:
 
     def _first(self, ratios: dict[Hashable, float], cell: Cell) -> float | None:
         """Of the cells that are most alike."""
-        known = (
+        candidates = (
             (ratios.get(key) for key in _keys(cell, self.speed.of(cell.training.sharding).kernels)) if ratios else ()
         )
-        return next((ratio for ratio in known if ratio is not None), None)
+        return next((ratio for ratio in candidates if ratio is not None), None)
 
     def _path(self, cell: Cell) -> Path:
         key = (*calibration_settings(cell).values(), cell.training.sharding)
@@ -212,15 +212,15 @@ def finished_cells(latest: int) -> Iterator[Seen]:
     done = sorted(runs.glob("*/DONE"), key=lambda path: path.stat().st_mtime_ns) if runs.is_dir() else []
     for folder in (marker.parent for marker in done[-latest:]):
         try:
-            config, known = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
-            speed = known.get("speed") or {}
+            config, provenance = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
+            speed = provenance.get("speed") or {}
             yield Seen(
                 Cell.model_validate(config["cell"]),
                 speed.get("kernels", "plain"),
                 int(speed.get("together", 1)),
                 speed.get("reuse", "none") != "none",
-                float(known["wall_seconds"]),
-                int(known.get("peak_memory_bytes") or 0) or None,
+                float(provenance["wall_seconds"]),
+                int(provenance.get("peak_memory_bytes") or 0) or None,
                 *_evaluation_of(folder),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -230,7 +230,9 @@ def finished_cells(latest: int) -> Iterator[Seen]:
 def _evaluation_of(folder: Path) -> tuple[str, float | None]:
     """By which settings a cell was measured, and for how long."""
     attempts = [
-        one for one in claim.attempts(folder) if one.get("stage") == "evaluate" and one.get("outcome") == "done"
+        attempt
+        for attempt in claim.attempts(folder)
+        if attempt.get("stage") == "evaluate" and attempt.get("outcome") == "done"
     ]
     if not attempts:
         return "", None
@@ -242,5 +244,5 @@ def total_seconds(cells: Iterable[Cell], fit: Fit | None = None) -> float | None
     nothing was calibrated."""
     fit = fit or Fit()
     each = [fit.seconds(cell) for cell in cells]
-    known = [expected for expected in each if expected is not None]
-    return sum(known, 0.0) if len(known) == len(each) else None
+    seconds = [expected for expected in each if expected is not None]
+    return sum(seconds, 0.0) if len(seconds) == len(each) else None

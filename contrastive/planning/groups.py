@@ -19,12 +19,12 @@ def groups(cells: Iterable[Cell], fit: Fit, slots: int, room: int | None) -> lis
 
     Those of the same data and encoder begin after one another, the longest of them first.
     """
-    found: dict[Hashable, list[Cell]] = {}
+    sharing: dict[Hashable, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(shared(cell, fit), []).append(cell)
-    together = sum(len(group) for group in found.values() if len(group) > 1)
+        sharing.setdefault(shared(cell, fit), []).append(cell)
+    together = sum(len(group) for group in sharing.values() if len(group) > 1)
     most = fit.speed.together or min(AT_MOST, max(1, together // slots))
-    parts = [part for group in found.values() for part in equal_parts(group, min(most, holds(group, fit, room)))]
+    parts = [part for group in sharing.values() for part in equal_parts(group, min(most, holds(group, fit, room)))]
     return ordered(parts, fit)
 
 
@@ -60,11 +60,11 @@ def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
     def amount(timed: tuple[float, list[Cell]]) -> float:
         return timed[0]
 
-    found = sorted(families.values(), key=lambda family: sum(map(amount, family)), reverse=True)
-    return [part for family in found for _, part in sorted(family, key=amount, reverse=True)]
+    longest_first = sorted(families.values(), key=lambda family: sum(map(amount, family)), reverse=True)
+    return [part for family in longest_first for _, part in sorted(family, key=amount, reverse=True)]
 
 
 def rank_seconds(cell: Cell, together: int, fit: Fit) -> float:
     """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
-    known = fit.seconds(cell, together)
-    return UNKNOWN + fit.size(cell, stored=False) if known is None else known
+    seconds = fit.seconds(cell, together)
+    return UNKNOWN + fit.size(cell, stored=False) if seconds is None else seconds

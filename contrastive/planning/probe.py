@@ -53,7 +53,7 @@ def main() -> None:
     embedding = looked(cells[0], speed)  # first: it warms up what only the first cell of a process waits for
     probed = [probe(cell, speed) for cell in cells]
     memory.reset_peak()
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "boot": boot,
         "base": 0 if torch.cuda.is_available() else memory.resident("VmRSS"),  # on a GPU tensors alone are counted
         "seen": [line for each in probed for line in each["seen"]] + [embedding],
@@ -61,8 +61,8 @@ def main() -> None:
         "memory": [each["memory"] for each in probed],
     }
     if asked["evaluation"] is not None:
-        found["evaluation"] = seconds_of_evaluation(cells[0], Evaluation.model_validate(asked["evaluation"]))
-    store.write_json(answer, found)
+        measured["evaluation"] = seconds_of_evaluation(cells[0], Evaluation.model_validate(asked["evaluation"]))
+    store.write_json(answer, measured)
 
 
 def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
@@ -85,11 +85,14 @@ def probe(cell: Cell, speed: Speed) -> dict[str, Any]:
         steps.close()
     made = [probe_batches([lengths[batch] for batch in step]) for _, step in batching.steps(cell, tokens)][: len(times)]
     pairs = zip(made, times[:-1], times[1:], strict=False)  # of the last step it is not told when it ended
-    seen = [[list(cost.training_work(cell, one, looks=0.0)), end - start] for one, start, end in pairs]
+    seen = [[list(cost.training_work(cell, batches, looks=0.0)), end - start] for batches, start, end in pairs]
     return {
         "seen": seen[1:],  # the first looks at each term's gradient
         "cell": times[0] - began,
-        "memory": {"peak": peak.bytes, **cost.memory_of_cell(cell, max(made, key=lambda one: one.longest))._asdict()},
+        "memory": {
+            "peak": peak.bytes,
+            **cost.memory_of_cell(cell, max(made, key=lambda batches: batches.longest))._asdict(),
+        },
     }
 
 
@@ -133,8 +136,8 @@ def seconds_of_evaluation(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
     tokens, here = token_store.open(prepare_cell_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
     texts = sum(len(arrays[f"{split}.labels"]) for split in here.splits)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         np.savez(folder / "embeddings.npz", **arrays)
         np.savez(folder / "predictions.npz")
         began = time.perf_counter()

@@ -114,16 +114,16 @@ def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Att
 
 def attempts(run: Path) -> list[dict[str, Any]]:
     """What is known of each attempt, in their order."""
-    return [known for path in sorted((run / "attempts").glob("*/attempt.json")) if (known := _known(path))]
+    return [document for path in sorted((run / "attempts").glob("*/attempt.json")) if (document := _known(path))]
 
 
 def _known(path: Path) -> dict[str, Any]:
     """What an attempt or a claim says of itself; a file that is missing or harmed tells nothing, and stops nobody."""
     try:
-        found = store.read_json(path)
+        document = store.read_json(path)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def latest(run: Path) -> str:
@@ -161,8 +161,8 @@ def _take(run: Path, finished: Callable[[], bool]) -> Attempt | None:
             if (beat := (claim.get("number"), claim.get("beat"))) != seen:
                 seen, since = beat, time.monotonic()
             if not claim or _gone(claim) or time.monotonic() - since > LEASE:
-                known = (int(path.name) for path in (run / "attempts").glob("[0-9]*"))
-                number = 1 + max(claim.get("number", 0), *known, 0)
+                numbers = (int(path.name) for path in (run / "attempts").glob("[0-9]*"))
+                number = 1 + max(claim.get("number", 0), *numbers, 0)
                 store.write_json(run / "claim.json", {"number": number, "beat": 0} | _here())
                 _lost(run, claim)
                 return Attempt(run, number)
@@ -189,19 +189,19 @@ def set_back(run: Path) -> str:
         return ""
     with store.locked(run / ".claim"):
         wrong = {marker: store.damage(run, marker, thorough=True) for marker in ("DONE", "TRAINED")}
-        found = [marker for marker, why in wrong.items() if why and os.path.lexists(run / marker)]
-        if not found or is_held(run):
+        markers = [marker for marker, why in wrong.items() if why and os.path.lexists(run / marker)]
+        if not markers or is_held(run):
             return ""
-        for marker in found:
+        for marker in markers:
             store.remove(run / marker)
-    return str(wrong[found[-1]])
+    return str(wrong[markers[-1]])
 
 
 def _lost(run: Path, claim: dict[str, Any]) -> None:
     """Say of an attempt that never came to an end that it was lost."""
     path = run / "attempts" / f"{claim.get('number', 0):04}" / "attempt.json"
-    if (known := _known(path)) and "ended" not in known:
-        store.write_json(path, known | {"outcome": "lost"})
+    if (document := _known(path)) and "ended" not in document:
+        store.write_json(path, document | {"outcome": "lost"})
 
 
 def _here() -> dict[str, Any]:
@@ -234,8 +234,8 @@ def _born(pid: int) -> str:
 
 def _read(run: Path) -> dict[str, Any]:
     """The claim on a cell; one that does not say who holds it holds nothing."""
-    found = _known(run / "claim.json")
-    return found if {"host", "pid", "born", "among"} <= found.keys() and isinstance(found.get("number"), int) else {}
+    claim = _known(run / "claim.json")
+    return claim if {"host", "pid", "born", "among"} <= claim.keys() and isinstance(claim.get("number"), int) else {}
 
 
 def leftovers(run: Path, names: Iterable[str]) -> Path | None:

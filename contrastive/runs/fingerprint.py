@@ -61,22 +61,22 @@ def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str,
 def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
     """Module → digest of its code, over the import closure of `roots`."""
     registries = {module: (table, names) for module, table, names in chosen}
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     waiting = list(roots)
     while waiting:
         module = waiting.pop()
-        if module in found or (describes(module) and module not in roots) or module_file(module) is None:
+        if module in digests or (describes(module) and module not in roots) or module_file(module) is None:
             continue
-        found[module] = module_digest(module, registry=module in registries)
+        digests[module] = module_digest(module, registry=module in registries)
         if module in registries:
             table, names = registries[module]
             lines = entries(module, table)
-            found |= {f"{module}.{table}[{name}]": f"{lines[name].module}.{lines[name].function}" for name in names}
+            digests |= {f"{module}.{table}[{name}]": f"{lines[name].module}.{lines[name].function}" for name in names}
             unused = {lines[name].module for name in lines if name not in names}
             waiting += [name for name in imports(module) if name not in unused]
             continue
         waiting += imports(module)
-    return dict(sorted(found.items()))
+    return dict(sorted(digests.items()))
 
 
 @cache
@@ -108,14 +108,14 @@ def _is_line_of_registry(node: ast.stmt) -> bool:
 @cache
 def imports(module: str) -> tuple[str, ...]:
     """Modules that a module imports anywhere in its source, lazily inside functions too."""
-    found: list[str] = []
+    modules: list[str] = []
     for node in ast.walk(syntax_tree(module)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{module}: relative imports are not followed"
             submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            found += [name for name in submodules if module_file(name)] or [node.module]
+            modules += [name for name in submodules if module_file(name)] or [node.module]
             if module_file(node.module) is not None:
-                found.append(node.module)
-    return tuple(dict.fromkeys(found))
+                modules.append(node.module)
+    return tuple(dict.fromkeys(modules))

@@ -140,5 +140,5 @@ def provenance_of(text: bytes, name: str) -> Provenance | None:
 
 def first(error: ValidationError) -> str:
     """The first thing that is wrong, and where."""
-    found = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, found['loc'])) or 'the file'}: {found['msg']}"
+    problem = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

@@ -50,7 +50,7 @@ def explain(error: OSError) -> str:
         return f"the disk is full: could not write {path}; {what_is_free(path)}"
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
-    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    there = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
     if error.errno in MISPLACED and (there.is_symlink() or there.is_file() or error.errno == errno.EISDIR):
         what = "a file" if there.is_file() else "a folder" if there.is_dir() else "a link that leads nowhere"
         return f"{there} is {what}, which cannot be used here: move it away, or set ABLATE_HOME elsewhere, and go on"
@@ -59,8 +59,8 @@ def explain(error: OSError) -> str:
 
 def what_is_free(path: Path) -> str:
     """How much room the disk of a path has left, and what to do about it."""
-    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    mount = next(place for place in (there, *there.parents) if os.path.ismount(place))
+    there = next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
+    mount = next(candidate for candidate in (there, *there.parents) if os.path.ismount(candidate))
     return (
         f"the disk at {mount} has {shutil.disk_usage(there).free / 2**20:.1f} MiB left: make room there, or set "
         "ABLATE_HOME to a place on another disk; nothing is lost, the same command goes on"
@@ -190,8 +190,8 @@ def finished(folder: Path) -> bool:
 def failure(folder: Path) -> dict[str, Any] | None:
     """What FAILED.json says of the last attempt; None when there is none."""
     try:
-        found: dict[str, Any] = read_json(folder / "FAILED.json")
-        return found | {"kind": str(found["kind"]), "error": str(found["error"])}
+        document: dict[str, Any] = read_json(folder / "FAILED.json")
+        return document | {"kind": str(document["kind"]), "error": str(document["error"])}
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, OSError):

@@ -42,13 +42,13 @@ class Pinned(NamedTuple):
 
 def pinned(source: str) -> Pinned:
     """Read hf:OWNER/NAME[/FOLDER]@COMMIT."""
-    found = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
-    if found is None or ".." in source:
+    match = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
+    if match is None or ".." in source:
         raise UserError(
             f"{brief(source)}: write hf:OWNER/NAME@REVISION, where the revision is a commit of 40 hexadecimal digits "
             "(a branch or tag may move, and the results with it)"
         )
-    return Pinned(found[1], found[2].strip("/"), found[3])
+    return Pinned(match[1], match[2].strip("/"), match[3])
 
 
 def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
@@ -189,10 +189,10 @@ def scratch_sizes(encoder: Encoder) -> dict[str, int]:
 
 def files_digest(folder: Path, patterns: tuple[str, ...]) -> str:
     """Digest of the names and bytes of the files of a folder that match, wherever the folder lies."""
-    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    for path in found:
+    matching = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    for path in matching:
         paths.check_file(path)
-    return fingerprint.key("files", files=[[path.name, store.digest_file(path)] for path in found])
+    return fingerprint.key("files", files=[[path.name, store.digest_file(path)] for path in matching])
 
 
 def _whole(model: str, folder: Path) -> Path:
@@ -215,9 +215,9 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
     """What a JSON file of a model says."""
     paths.check_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(document, dict):
+            return document
         raise ValueError("no object")
     except (ValueError, RecursionError) as error:
         raise UserError(

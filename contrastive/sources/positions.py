@@ -24,8 +24,8 @@ def longest(model: str) -> int | None:
     if folder is None:
         return None
     config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
-    known = [positions(config), whole_number(tokenizer.get("model_max_length"))]
-    return min((number for number in known if number is not None and number < UNLIMITED), default=None)
+    limits = [positions(config), whole_number(tokenizer.get("model_max_length"))]
+    return min((number for number in limits if number is not None and number < UNLIMITED), default=None)
 
 
 def positions(config: dict[str, Any]) -> int | None:
@@ -51,16 +51,16 @@ def cached_snapshot(model: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     repository, _, revision = locate.pinned(model)
-    found = try_to_load_from_cache(repository, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(path).parent if isinstance(path, str) else None
 
 
 def json_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def whole_number(number: Any) -> int | None:

@@ -25,10 +25,10 @@ def cross_validated(inputs: Inputs, loss: Loss) -> Bool[np.ndarray, " n"]:
     members = np.ones((len(parts), len(classes)), bool)
     for fold, test in enumerate(parts):
         members[fold, test] = False
-    found = fit_classifiers(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
+    classifiers = fit_classifiers(inputs.embeddings, classes, members, np.ones(len(parts)), loss=loss, scaled=True)
     right = np.zeros(len(classes), bool)
     for fold, test in enumerate(parts):
-        right[test] = found.predict(inputs.embeddings[test], fold) == classes[test]
+        right[test] = classifiers.predict(inputs.embeddings[test], fold) == classes[test]
     return right
 
 
@@ -88,8 +88,8 @@ def fit_classifiers(
         float(loss == "hinge"),
         CURVES["softmax" if together else loss],
     )
-    found = minimise(problems).reshape(len(members), -1, rows.shape[1] + 1)
-    return Classifiers(mean, unit, found[..., :-1], found[..., -1])
+    weights = minimise(problems).reshape(len(members), -1, rows.shape[1] + 1)
+    return Classifiers(mean, unit, weights[..., :-1], weights[..., -1])
 
 
 def centred(

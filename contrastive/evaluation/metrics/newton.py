@@ -182,8 +182,8 @@ def step(part: Problems, weights: Any, basis: Any) -> tuple[Any, Any]:
     return weights + length(part, scores, weights, direction)[:, None, None] * direction, done
 
 
-def dots(one: Any, other: Any) -> Any:
-    return (one * other).sum((1, 2))
+def dots(left: Any, right: Any) -> Any:
+    return (left * right).sum((1, 2))
 
 
 def conditioner(part: Problems, curvature: Any, basis: Any) -> Callable[[Any], Any]:
@@ -251,8 +251,8 @@ def length(part: Problems, scores: Any, weights: Any, direction: Any) -> Any:
     begin = np.abs(slope(np.zeros(len(first))))
     low, high, now = np.zeros(len(first)), np.full(len(first), np.inf), np.ones(len(first))
     for _ in range(30):
-        found = slope(now)
-        far = found > 0.1 * begin
+        slope_now = slope(now)
+        far = slope_now > 0.1 * begin
         if not far.any():
             break
         low, high = np.where(far, low, now), np.where(far, now, high)

@@ -145,7 +145,7 @@ def test_a_damaged_run_outside_of_the_grid_stops_no_plan(content: str, home: Pat
 def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
     for path in home.glob("cache/tokens/*/*.offsets.npy"):
         path.write_bytes(b"")
-    assert not cost.lengths_of_texts(make(source)).known
+    assert not cost.lengths_of_texts(make(source)).counted
 
 
 def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):

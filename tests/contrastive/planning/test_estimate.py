@@ -143,10 +143,10 @@ def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     texts.write_text("text,label\n" + "".join(f"some words {i},{'ab'[i % 2]}\n" for i in range(120)))
     one = cell(100)
     one = one.model_copy(update={"data": one.data.model_copy(update={"source": f"file:{texts}"})})
-    assert not Fit().texts(one).known and Fit().batches(one).length == 128
+    assert not Fit().texts(one).counted and Fit().batches(one).length == 128
     tokens.prepare_tokens(one.data, one.encoder, home)
     fit = Fit()
-    assert fit.texts(one).known and fit.batches(one).length < 10
+    assert fit.texts(one).counted and fit.batches(one).length < 10
     assert {name: len(found) for name, found in fit.texts(one).splits.items()} == {
         "train": 100,
         "validation": 0,
