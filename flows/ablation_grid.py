@@ -117,9 +117,9 @@ def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[O
 
 def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
     """Raise where nothing can work, before anything trains; else say what will be missing."""
-    found = foreseen(plan, gpus_per_cell, engine)
-    found.refuse()
-    for warning in found.warnings:
+    problems = foreseen(plan, gpus_per_cell, engine)
+    problems.refuse()
+    for warning in problems.warnings:
         logger.warning(warning)
 
 

@@ -46,12 +46,12 @@ def plan(
     planned = make_forecast(experiment)
     if calibrate:
         measure(planned)
-    found = foreseen(planned)
+    problems = foreseen(planned)
     if as_json:
-        say(json.dumps(as_dict(planned, found), ensure_ascii=False, indent=1))
+        say(json.dumps(as_dict(planned, problems), ensure_ascii=False, indent=1))
     else:
-        print_forecast(planned, found)
-    found.refuse()
+        print_forecast(planned, problems)
+    problems.refuse()
 
 
 @app.command()

@@ -127,16 +127,16 @@ def candidates(code: Path) -> list[str]:
 
 
 @contextmanager
-def worktree(place: Path, commit: str) -> Iterator[Path]:
+def worktree(folder: Path, commit: str) -> Iterator[Path]:
     """A checkout of its own; what a search that was killed has left goes first."""
-    code = place / "code"
+    code = folder / "code"
     try:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         git("worktree", "prune")
         git("worktree", "add", "--quiet", "--detach", str(code), commit)
         yield code
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         git("worktree", "prune", check=False)
 
 

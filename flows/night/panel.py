@@ -99,7 +99,7 @@ def surroundings(home: Path, code: Path) -> dict[str, str]:
 
 def rows_by_label(results: Results) -> dict[str, list[str]]:
     """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
-    return labelled((one.title, row.label, row.cells) for one in results.grid.sections for row in one.rows)
+    return labelled((section.title, row.label, row.cells) for section in results.grid.sections for row in section.rows)
 
 
 def labelled(rows: Iterable[tuple[str, str, Cells]]) -> dict[str, Cells]:
@@ -184,10 +184,12 @@ def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]
     """What decides numbers beside the code: another one of these, and an earlier night tells nothing of tonight."""
     wanted = load_panel(panel).experiment
     content = json.dumps(wanted.model_dump(mode="json", exclude={"description"}), sort_keys=True)
-    names = [one for line in requires("ablate-contrastive") or () if not (one := Requirement(line)).marker]
+    names = [
+        requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker
+    ]
     return {
         "python": sys.version.split()[0],
-        **{one.name: version(one.name) for one in names},
+        **{requirement.name: version(requirement.name) for requirement in names},
         "threads": str(wanted.training.threads),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", ""),
         "engine": engine,
