@@ -69,10 +69,10 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
                 errors.append(error)
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
-    for place in data_folders(plan).values():
-        if store.finished(place) and not store.finished(tfidf.reference_file(place, store.home())):
+    for folder in data_folders(plan).values():
+        if store.finished(folder) and not store.finished(tfidf.reference_file(folder, store.home())):
             try:
-                reference(place, engine)
+                reference(folder, engine)
             except WorkerLost as error:
                 logger.warning("no TF-IDF reference this time: %s", error)
     return known_references(plan)
@@ -80,7 +80,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
     """The references as far as they have been computed, each with the name of its data."""
-    by_data = {name: tfidf.known_scores(place, store.home()) for name, place in data_folders(plan).items()}
+    by_data = {name: tfidf.known_scores(folder, store.home()) for name, folder in data_folders(plan).items()}
     return [reference | {"data": name} for name, measured in by_data.items() for reference in measured]
 
 

@@ -134,8 +134,8 @@ def local(leave: Path, resources: Resources, threads: int) -> Local:
     """A slot a device, or several where a cell needs only a part of one, or a share of the cores without devices."""
     common, here = {stopping.VARIABLE: str(leave)}, devices_and_cores(resources, threads)
     warn_of_too_many(len(here.train), threads, count_cores())
-    train = [Slot(common | place) for place in here.train]
-    evaluate = [Slot(common | place) for place in here.evaluate] if here.on_gpu else train
+    train = [Slot(common | environment) for environment in here.train]
+    evaluate = [Slot(common | environment) for environment in here.evaluate] if here.on_gpu else train
     return Local(leave, train, evaluate, resources.gpus_per_cell if here.on_gpu else 0, bytes_for_slot(here))
 
 

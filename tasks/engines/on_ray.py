@@ -69,7 +69,7 @@ class OnRay(Engine):
         """The first node leads, and says where the others meet it; each has as many of the processes as it holds."""
         shares = shares_of_nodes(processes, [how_many(node, self.needs(1)) for node in nodes()])
         bundles = [{"CPU": share["num_cpus"], "GPU": share["num_gpus"]} for share in map(self.needs, shares)]
-        group = placement_group([{name: value for name, value in one.items() if value} for one in bundles])
+        group = placement_group([{name: value for name, value in bundle.items() if value} for bundle in bundles])
         try:
             while not group.wait(LOOK_EVERY):
                 self.check()
@@ -78,8 +78,8 @@ class OnRay(Engine):
             everyone = [partial(work, machines=Machines(host, tuple(shares)))]
             everyone += [partial(assist, index) for index in range(1, len(shares))]
             begun = [
-                self.begin(one, self.needs(share), PlacementGroupSchedulingStrategy(group, index))
-                for index, (one, share) in enumerate(zip(everyone, shares, strict=True))
+                self.begin(piece, self.needs(share), PlacementGroupSchedulingStrategy(group, index))
+                for index, (piece, share) in enumerate(zip(everyone, shares, strict=True))
             ]
             return self.result_of(begun, watch)
         finally:
@@ -99,7 +99,7 @@ class OnRay(Engine):
                 if begun[0] in ended and waiting and ray.get(begun[0]):  # it failed: perhaps since another one was lost
                     others, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=10)
                     ended += others
-                for lost in filter(None, (ray.get(one) for one in ended if one is not begun[0])):
+                for lost in filter(None, (ray.get(task) for task in ended if task is not begun[0])):
                     raise WorkerLost(lost)
                 if watch is not None and (hung := watch.look()):
                     why, watch = hung, None
@@ -111,8 +111,8 @@ class OnRay(Engine):
             self.check()
             raise WorkerLost(why) from error
         finally:
-            for one in waiting:
-                ray.cancel(one, force=True)
+            for task in waiting:
+                ray.cancel(task, force=True)
 
     def environment(self, with_devices: bool) -> dict[str, str]:
         given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), stopping.VARIABLE: str(self.permit)}
@@ -203,7 +203,7 @@ def knock(address: str) -> None:
 @ray.remote(max_retries=0, max_calls=0)  # 0: a worker that has GPUs is kept, as others are
 def in_worker(
     environment: dict[str, str],
-    place: str,
+    folder: str,
     expected: dict[str, str],
     work: Callable[[], Any],
 ) -> Any:
@@ -216,8 +216,8 @@ def in_worker(
     if kind not in _slots or _slots[kind].environment != environment:
         if kind in _slots:
             _slots.pop(kind).close()
-        if os.path.isdir(place):  # what an experiment file names by a relative path is looked for from there
-            os.chdir(place)
+        if os.path.isdir(folder):  # what an experiment file names by a relative path is looked for from there
+            os.chdir(folder)
         _slots[kind] = Slot(environment)
     return _slots[kind].run(work)
 
