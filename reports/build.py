@@ -57,7 +57,9 @@ def publish(results: Results, output: Path) -> Path:
 def write_report(results: Results, folder: Path) -> None:
     """Everything that a report consists of."""
     titles = results.grid.sections
-    sections = [describe(one, name, results, folder) for one, name in zip(titles, file_names(titles), strict=True)]
+    sections = [
+        describe(section, name, results, folder) for section, name in zip(titles, file_names(titles), strict=True)
+    ]
     overview = figures.overview(results, folder)
     notes = [guard.words for guard in general(results)]
     below = footer_lines(footer(results))

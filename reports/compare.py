@@ -44,10 +44,10 @@ class Comparisons:
     @cached_property
     def lines(self) -> dict[str, list[dict[Any, Any]]]:
         """What was compared, by value."""
-        found: dict[str, list[dict[Any, Any]]] = {}
+        by_value: dict[str, list[dict[Any, Any]]] = {}
         for line in self.frame[self.frame["verdict"].isin(SAID)].to_dict("records"):
-            found.setdefault(line["value"], []).append(line)
-        return found
+            by_value.setdefault(line["value"], []).append(line)
+        return by_value
 
 
 def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Comparisons:
@@ -60,21 +60,21 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
         [line_of_row(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
     )
     tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
-    known = {
+    seed_values = {
         (i, value): measured
         for i, row in enumerate(rows)
         for value, measured in seed_values_of_row(
-            row, [one for one in tested if applies(row, one, results)], results
+            row, [name for name in tested if applies(row, name, results)], results
         ).items()
     }
     complete = bool(may_rank and may_compare and frame.loc[frame["tested"], "complete"].all())
     seeds = min((len(row.cells) for row in rows), default=0)
-    frame, limits, hypotheses = against_baselines(frame, rows, known, may_compare)
+    frame, limits, hypotheses = against_baselines(frame, rows, seed_values, may_compare)
     ranked = complete and seeds > 1 and len({tuple(row.seeds) for row in rows}) == 1
-    pairs = every_pair(rows, tested, known) if ranked else {}
-    best = {line for value, found in pairs.items() for line in tied_lines(found, value, rows, frame)}
+    pairs = every_pair(rows, tested, seed_values) if ranked else {}
+    best = {line for value, row_pairs in pairs.items() for line in tied_lines(row_pairs, value, rows, frame)}
     frame["bold"] = [(line["row"], line["value"]) in best for line in frame.to_dict("records")]
-    return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked, known)
+    return Comparisons(frame, pairs, limits, hypotheses, seeds, ranked, seed_values)
 
 
 def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Results) -> Line:
@@ -97,7 +97,7 @@ def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Res
 
 
 def against_baselines(
-    frame: pd.DataFrame, rows: list[ShownRow], known: dict[tuple[int, str], SeedValues], may_compare: bool
+    frame: pd.DataFrame, rows: list[ShownRow], seed_values: dict[tuple[int, str], SeedValues], may_compare: bool
 ) -> tuple[pd.DataFrame, dict[str, float | None], int]:
     """The columns that compare a row to its baseline; per value the smallest difference that would have been found."""
     lines, differences = [], {}
@@ -107,25 +107,27 @@ def against_baselines(
         if baseline is None or not line["tested"]:
             lines.append({"verdict": "baseline" if row.baseline else ""})
             continue
-        ours, theirs = known[line["row"], line["value"]], known[baseline, line["value"]]
-        found, more = one_comparison(ours, theirs)
+        ours, theirs = seed_values[line["row"], line["value"]], seed_values[baseline, line["value"]]
+        difference, more = one_comparison(ours, theirs)
         whole = ours.seeds == theirs.seeds and more["common"] == len(ours.seeds)
         if may_compare and whole:
-            differences[position] = found
+            differences[position] = difference
         else:
             more |= {"p": math.nan, "difference_half_width": math.nan, "verdict": "not comparable"}
         lines.append(more | {"against": rows[baseline].label})
-    told = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
-    told = told.astype(dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict"), "object"))
-    frame = frame.join(told)
+    comparisons = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
+    comparisons = comparisons.astype(
+        dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict"), "object")
+    )
+    frame = frame.join(comparisons)
     adjusted = holm(np.array([math.nan if d.p is None else d.p for d in differences.values()]))
     frame.loc[list(differences), "p_holm"] = adjusted
     hypotheses = int(np.isfinite(adjusted).sum())
     limits = smallest_differences(frame, differences, hypotheses)
     verdicts = frame["verdict"].tolist()
-    told_of = frame.to_dict("records")
+    records = frame.to_dict("records")
     for position in differences:
-        verdicts[position] = verdict(told_of[position], limits.get(told_of[position]["value"]))
+        verdicts[position] = verdict(records[position], limits.get(records[position]["value"]))
     frame["verdict"] = verdicts
     return frame, limits, hypotheses
 
@@ -150,36 +152,36 @@ def baseline_of(row: ShownRow, rows: list[ShownRow]) -> int | None:
     """The row that this one is compared to: its section's baseline with the same vectors."""
     if row.baseline or row.against is None:
         return None
-    known = (i for i, other in enumerate(rows) if (other.place, other.variant) == (row.against, row.variant))
-    return next(known, None)
+    positions = (i for i, other in enumerate(rows) if (other.position, other.variant) == (row.against, row.variant))
+    return next(positions, None)
 
 
 def one_comparison(ours: SeedValues, theirs: SeedValues) -> tuple[Difference, Line]:
     """Paired by the seeds that both have, and by text where both were measured on the same ones."""
-    places = {seed: place for place, seed in enumerate(theirs.seeds)}
+    positions = {seed: position for position, seed in enumerate(theirs.seeds)}
     both = [
-        (mine, places[seed])
+        (mine, positions[seed])
         for mine, seed in enumerate(ours.seeds)
-        if seed in places and math.isfinite(ours.numbers[mine]) and math.isfinite(theirs.numbers[places[seed]])
+        if seed in positions and math.isfinite(ours.numbers[mine]) and math.isfinite(theirs.numbers[positions[seed]])
     ]
     ours, theirs = ours.at([mine for mine, _ in both]), theirs.at([other for _, other in both])
     by_text = ours.each is not None and theirs.each is not None and len({*ours.texts, *theirs.texts}) == 1
     if by_text:
-        found = paired(ours.numbers, theirs.numbers, ours.each, theirs.each)
+        difference = paired(ours.numbers, theirs.numbers, ours.each, theirs.each)
     else:
-        found = paired(ours.numbers, theirs.numbers, texts=ours.count)
+        difference = paired(ours.numbers, theirs.numbers, texts=ours.count)
     more: Line = {
         "common": len(both),
-        "difference": found.mean,
-        "difference_half_width": math.nan if found.half_width is None else found.half_width,
-        "over_texts": found.over_texts,
-        "p": math.nan if found.p is None else found.p,
+        "difference": difference.mean,
+        "difference_half_width": math.nan if difference.half_width is None else difference.half_width,
+        "over_texts": difference.over_texts,
+        "p": math.nan if difference.p is None else difference.p,
     }
     if by_text and ours.each.dtype == np.bool_:
-        counts = [mcnemar(one, another) for one, another in zip(ours.each, theirs.each, strict=True)]
+        counts = [mcnemar(own, other) for own, other in zip(ours.each, theirs.each, strict=True)]
         more |= {"only_ours": [c[0] for c in counts], "only_theirs": [c[1] for c in counts]}
         more |= {"mcnemar": [c[2] for c in counts]}
     if len(both) > 1:
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
         more["improvement"] = improvement(*better)
-    return found, more
+    return difference, more

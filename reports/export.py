@@ -54,9 +54,9 @@ def scores_frame(results: Results) -> pd.DataFrame:
     names = [name for name in results.scores.columns if SCORE.match(name)]
     held = results.scores[names].rename_axis("cell").reset_index()
     held = held.melt("cell", var_name="score", value_name="value").dropna(subset="value")
-    found = held.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
-    parts = [name.rpartition("/") for name in found["score"]]
-    return found.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
+    frame = held.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
+    parts = [name.rpartition("/") for name in frame["score"]]
+    return frame.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
 
 
 def plain_column(values: pd.Series) -> pd.Series:

@@ -120,7 +120,7 @@ def axes(frame: pd.DataFrame | None, value: str, to: Markup) -> Iterator[Words]:
     name = heading(value, to)
     for line in [] if frame is None else frame.to_dict("records"):
         if line["p_holm"] < ALPHA:
-            effect = " × ".join(to.text(symbol(one)) for one in str(line["effect"]).split(" × "))
+            effect = " × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × "))
             share, p = f"{100 * line['share']:.1f}", equals(line["p_holm"])
             yield Words(
                 f"{effect} explains {share} % of the variance of {name} ({p} after Holm).",

@@ -37,7 +37,7 @@ class CellRun:
     error: str
     provenance: Provenance | None  # None where the run says nothing
     run_id: str
-    place: str  # of its files
+    artifact_uri: str  # of its files
     params: dict[str, str]
     evaluation: str  # key of the settings by which it was measured
 
@@ -157,18 +157,18 @@ class Results:
         run = self.cells.get(cell)
         if self.artifacts is None or run is None or run.status != "finished":
             return None
-        return self.artifacts.path(run.run_id, run.place, name)
+        return self.artifacts.path(run.run_id, run.artifact_uri, name)
 
 
 def load(experiment: str, uri: str) -> Results:
     client = MlflowClient(tracking_uri=uri)
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
+    mlflow_experiment = client.get_experiment_by_name(experiment)
+    if mlflow_experiment is None:
         raise UserError(f"MLflow holds no experiment {experiment}: run it first, or check MLFLOW_TRACKING_URI")
-    if found.lifecycle_stage == "deleted":
+    if mlflow_experiment.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    held, artifacts = mlflow_runs.read(client, found.experiment_id), Artifacts(client)
+    held, artifacts = mlflow_runs.read(client, mlflow_experiment.experiment_id), Artifacts(client)
     recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
     if recorded is None:
         raise UserError(
@@ -189,14 +189,14 @@ def load(experiment: str, uri: str) -> Results:
         wide({cell: run.metrics for cell, run in chosen.items()}),
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
-        {one.name: Kind(one.higher_is_better, one.count) for known in files.values() for one in known.scores},
-        {cell: {one.name: one.unit for one in known.scores} for cell, known in files.items()},
-        measured_frame({cell: known.scores for cell, known in files.items()}),
+        {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
+        {cell: {score.name: score.unit for score in saved.scores} for cell, saved in files.items()},
+        measured_frame({cell: saved.scores for cell, saved in files.items()}),
         excerpts(artifacts, recorded),
-        found.experiment_id,
+        mlflow_experiment.experiment_id,
         uri,
         artifacts,
-        {cell: known.notes for cell, known in files.items() if known.notes},
+        {cell: saved.notes for cell, saved in files.items() if saved.notes},
     )
 
 
@@ -208,7 +208,7 @@ def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:
         run.tags.get("ablate.error", ""),
         None if path is None else provenance_of(path.read_bytes(), cell),
         run.run_id,
-        run.place,
+        run.artifact_uri,
         run.params,
         run.tags.get("ablate.evaluation", ""),
     )
@@ -241,9 +241,9 @@ def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
 def measured_frame(scores: dict[str, list[Score]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            (cell, one.name, one.value, one.higher_is_better, one.count, one.unit, one.standard_error)
-            for cell, found in scores.items()
-            for one in found
+            (cell, score.name, score.value, score.higher_is_better, score.count, score.unit, score.standard_error)
+            for cell, cell_scores in scores.items()
+            for score in cell_scores
         ],
         columns=MEASURED,
     )
@@ -266,11 +266,11 @@ def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held
 def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Held]) -> dict[str, Picture]:
     """Pictures of each row's first seed, for the sections that show them."""
     firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
-    found = {}
+    by_cell = {}
     for cell in sorted(firsts & chosen.keys()):
         if (path := file(artifacts, chosen[cell], "picture.npz")) is not None:
-            found[cell] = picture(path)
-    return found
+            by_cell[cell] = picture(path)
+    return by_cell
 
 
 def picture(path: Path) -> Picture:
@@ -278,15 +278,15 @@ def picture(path: Path) -> Picture:
     try:
         with np.load(path) as arrays:
             reason = str(arrays["reason"]) if "reason" in arrays else ""
-            known = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
+            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s cannot be read: %s", path, error)
         return without_points("picture", f"{path.name} cannot be read")
-    if not np.isfinite(known.x).all():
-        return without_points(known.method, "its coordinates are not finite numbers")
-    if len(known.x) and known.x.std(0).max() <= ONE_POINT:
-        return without_points(known.method, f"all {len(known.x)} texts lie on one point")
-    return without_points(known.method, known.reason) if known.reason else known
+    if not np.isfinite(stored.x).all():
+        return without_points(stored.method, "its coordinates are not finite numbers")
+    if len(stored.x) and stored.x.std(0).max() <= ONE_POINT:
+        return without_points(stored.method, f"all {len(stored.x)} texts lie on one point")
+    return without_points(stored.method, stored.reason) if stored.reason else stored
 
 
 def without_points(method: str, reason: str) -> Picture:
@@ -294,4 +294,4 @@ def without_points(method: str, reason: str) -> Picture:
 
 
 def file(artifacts: Artifacts, run: Held, name: str) -> Path | None:
-    return artifacts.path(run.run_id, run.place, name)
+    return artifacts.path(run.run_id, run.artifact_uri, name)

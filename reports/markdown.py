@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)]
 def plain(text: object) -> str:
     """A text of data or configuration as Markdown that shows it as it is: no link, picture, table, block or HTML."""
     shown = html.escape(MARKUP.sub(r"\\\g<0>", line(str(text))), quote=False)
-    return BLOCK.sub(lambda found: found[0] + "\\", shown)
+    return BLOCK.sub(lambda match: match[0] + "\\", shown)
 
 
 def code(text: str) -> str:

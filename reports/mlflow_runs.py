@@ -30,7 +30,7 @@ class Held:
 
     run_id: str
     name: str
-    place: str  # of its artifacts
+    artifact_uri: str  # of its artifacts
     tags: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -70,8 +70,8 @@ def points(client: MlflowClient, runs: list[Held]) -> Iterator[tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=100_000)
-def folder_of(place: str) -> str:
-    return url2pathname(urlsplit(place).path)
+def folder_of(artifact_uri: str) -> str:
+    return url2pathname(urlsplit(artifact_uri).path)
 
 
 class Artifacts:
@@ -82,10 +82,10 @@ class Artifacts:
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self.names: dict[str, set[str]] = {}  # run → the files that it has
 
-    def path(self, run_id: str, place: str, name: str) -> Path | None:
+    def path(self, run_id: str, artifact_uri: str, name: str) -> Path | None:
         """Where a file of a run lies; None when the run has none of that name."""
-        if place.startswith("file://"):
-            here = f"{folder_of(place)}/{name}"
+        if artifact_uri.startswith("file://"):
+            here = f"{folder_of(artifact_uri)}/{name}"
             return Path(here) if os.path.exists(here) else None
         try:
             return self.fetched(run_id, name)

@@ -23,7 +23,7 @@ def across(section: RecordedSection, compared: Comparisons, results: Results, to
     for row in rows:
         groups.setdefault(configuration(row), []).append(row)
     sets = [sorted(row.data for row in group) for group in groups.values()]
-    if len(sets[0] if sets else ()) < 2 or any(one != sets[0] for one in sets) or len(set(sets[0])) < len(sets[0]):
+    if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
         return []
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
     return [table for value in values if (table := one_value(value, groups, len(sets[0]), results, to))]
@@ -32,10 +32,10 @@ def across(section: RecordedSection, compared: Comparisons, results: Results, to
 def one_value(value: str, groups: dict[str, list[ShownRow]], sets: int, results: Results, to: Markup) -> Table | None:
     body = []
     for label, group in groups.items():
-        known = {row.data: seed_scores(row, value, results) for row in group}
-        if not all(np.isfinite(one).all() for one in known.values()):
+        scores = {row.data: seed_scores(row, value, results) for row in group}
+        if not all(np.isfinite(values).all() for values in scores.values()):
             return None
-        middle, low, high = interquartile_mean(known, seed=GENERATOR)
+        middle, low, high = interquartile_mean(scores, seed=GENERATOR)
         cells = [cell for row in group for cell in row.cells]
         interval = f" ({number(low)}–{number(high)})" if np.isfinite(low) else ""  # nothing of one seed
         text = same(f"{number(middle)}{interval}")

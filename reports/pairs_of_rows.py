@@ -23,30 +23,33 @@ class RowPairs:
 
 
 def every_pair(
-    rows: list[ShownRow], values: list[str], known: dict[tuple[int, str], SeedValues]
+    rows: list[ShownRow], values: list[str], seed_values: dict[tuple[int, str], SeedValues]
 ) -> dict[str, RowPairs]:
     """Of the rows over the same data, all values of the family corrected together."""
-    found, uppers = {}, {}
+    compared, uppers = {}, {}
     for value in values:
-        places = [i for i in range(len(rows)) if (i, value) in known]
+        places = [i for i in range(len(rows)) if (i, value) in seed_values]
         if len(places) < 2:
             continue
         group = np.array([rows[i].data for i in places])
         uppers[value] = np.triu(group[:, None] == group[None, :], 1)
-        own = [known[i, value] for i in places]
-        by_text = all(one.each is not None for one in own) and len({text for one in own for text in one.texts}) == 1
-        each = np.stack([one.each for one in own]) if by_text else None
+        own = [seed_values[i, value] for i in places]
+        by_text = (
+            all(measured.each is not None for measured in own)
+            and len({text for measured in own for text in measured.texts}) == 1
+        )
+        each = np.stack([measured.each for measured in own]) if by_text else None
         texts = None if by_text else own[0].count
-        found[value] = (places, all_pairs(np.stack([one.numbers for one in own]), each, texts))
-    if not found:
+        compared[value] = (places, all_pairs(np.stack([measured.numbers for measured in own]), each, texts))
+    if not compared:
         return {}
-    adjusted = holm(np.concatenate([pairs.p[uppers[value]] for value, (_, pairs) in found.items()]))
+    adjusted = holm(np.concatenate([pairs.p[uppers[value]] for value, (_, pairs) in compared.items()]))
     parts = np.split(adjusted, np.cumsum([int(upper.sum()) for upper in uppers.values()])[:-1])
     return {
         value: RowPairs(
             places, [rows[i].label for i in places], pairs.mean, symmetric(len(places), uppers[value], part)
         )
-        for (value, (places, pairs)), part in zip(found.items(), parts, strict=True)
+        for (value, (places, pairs)), part in zip(compared.items(), parts, strict=True)
     }
 
 
@@ -60,11 +63,11 @@ def tied_lines(pairs: RowPairs, value: str, rows: list[ShownRow], frame: pd.Data
     """Rows that are tied with the best of those over the same data."""
     lines = frame[frame["value"] == value].set_index("row")
     group = np.array([rows[i].data for i in pairs.rows])
-    found = []
+    tied_rows = []
     for data in dict.fromkeys(group):
         here = np.flatnonzero(group == data)
-        means = lines.loc[[pairs.rows[place] for place in here], "mean"].to_numpy(float)
+        means = lines.loc[[pairs.rows[position] for position in here], "mean"].to_numpy(float)
         if len(here) > 1:
             best = tied(means, pairs.adjusted[np.ix_(here, here)], bool(lines["higher"].iloc[0]))
-            found += [(pairs.rows[place], value) for place in here[best]]
-    return found
+            tied_rows += [(pairs.rows[position], value) for position in here[best]]
+    return tied_rows

@@ -8,9 +8,9 @@ from reports.bilingual import Words
 GIB = 2**30
 
 
-def predicted(known: list[Provenance]) -> Words | None:
+def predicted(provenances: list[Provenance]) -> Words | None:
     """One line of all cells that a time was predicted for; nothing where there is none."""
-    cells = [(p, p.predicted) for p in known if p.predicted and p.predicted.seconds > 0]
+    cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
         return None
     before = sum(said.seconds for _, said in cells) / 60

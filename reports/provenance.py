@@ -34,23 +34,23 @@ class Footer:
 
 def footer(results: Results, section: RecordedSection | None = None) -> Footer:
     cells = list(results.cells) if section is None else list(section_cells(section, results))
-    known = [p for cell in cells if (p := results.cells[cell].provenance)]
-    machines = [p.hardware for p in known]
+    provenances = [p for cell in cells if (p := results.cells[cell].provenance)]
+    machines = [p.hardware for p in provenances]
     report = results.grid.experiment.report
     return Footer(
         sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines}),
-        sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in known}),
-        sorted({p.commit for p in known if p.commit}),
+        sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances}),
+        sorted({p.commit for p in provenances if p.commit}),
         len(cells),
-        sum(p.wall_seconds for p in known) / 60,
-        sum(map(gpu_seconds, known)) / 60,
-        max((p.peak_memory_mib for p in known), default=0),
-        energy(known),
-        predicted(known),
-        ways(known),
+        sum(p.wall_seconds for p in provenances) / 60,
+        sum(map(gpu_seconds, provenances)) / 60,
+        max((p.peak_memory_mib for p in provenances), default=0),
+        energy(provenances),
+        predicted(provenances),
+        ways(provenances),
         report.price_per_hour,
         report.currency,
-        money(report.price_per_hour, known),
+        money(report.price_per_hour, provenances),
     )
 
 
@@ -63,42 +63,46 @@ def gpu_seconds(provenance: Provenance) -> float:
     return provenance.gpu_seconds * (provenance.processes or 1)
 
 
-def energy(known: Sequence[Provenance]) -> dict[str, float]:
+def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
     """Watt-hours of the cells together, of `cpu` and `gpu`, as far as counters could be read for all of them: a part
     would be taken for the whole."""
-    told = [p.energy_joules or {} for p in known]
-    return {kind: sum(t[kind] for t in told) / HOUR for kind in ("cpu", "gpu") if told and all(kind in t for t in told)}
+    joules = [p.energy_joules or {} for p in provenances]
+    return {
+        kind: sum(t[kind] for t in joules) / HOUR
+        for kind in ("cpu", "gpu")
+        if joules and all(kind in t for t in joules)
+    }
 
 
-def money(price: float | None, known: Sequence[Provenance]) -> float | None:
+def money(price: float | None, provenances: Sequence[Provenance]) -> float | None:
     """At the price of an hour of a GPU; of a machine, for cells that had none."""
-    return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in known) / HOUR
+    return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
 
 
-def footer_lines(known: Footer) -> list[Words]:
+def footer_lines(facts: Footer) -> list[Words]:
     """What stands below a report: hardware, what it cost, versions, commits."""
-    lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in known.hardware]
-    lines.append(spent(known))
-    lines += [line for line in (known.predicted, known.ways) if line]
-    lines += [Words(f"Versions: {line}", f"版本：{line}") for line in known.versions]
-    if commits := ", ".join(known.commits):
+    lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in facts.hardware]
+    lines.append(spent(facts))
+    lines += [line for line in (facts.predicted, facts.ways) if line]
+    lines += [Words(f"Versions: {line}", f"版本：{line}") for line in facts.versions]
+    if commits := ", ".join(facts.commits):
         lines.append(Words(f"Commit: {commits}", f"提交：{commits}"))
     return lines
 
 
-def spent(known: Footer) -> Words:
+def spent(facts: Footer) -> Words:
     """Cells and their time; energy and money where they are known."""
-    wall, gpu = f"{known.wall_minutes:.1f}", f"{known.gpu_minutes:.1f}"
-    english = [f"{known.cells} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
-    chinese = [f"{known.cells} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
-    for meter, energy in known.energy_watt_hours.items():
+    wall, gpu = f"{facts.wall_minutes:.1f}", f"{facts.gpu_minutes:.1f}"
+    english = [f"{facts.cells} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
+    chinese = [f"{facts.cells} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
+    for meter, energy in facts.energy_watt_hours.items():
         english.append(f"{energy:.1f} Wh ({meter})")
         chinese.append(f"{energy:.1f} Wh（{meter}）")
-    if known.cost is not None:
-        price = f"{known.price_per_hour:g} {known.currency}"
-        english.append(f"about {known.cost:.2f} {known.currency} at {price} an hour")
-        chinese.append(f"按每小时 {price} 约 {known.cost:.2f} {known.currency}")
-    memory = known.peak_memory_mib
+    if facts.cost is not None:
+        price = f"{facts.price_per_hour:g} {facts.currency}"
+        english.append(f"about {facts.cost:.2f} {facts.currency} at {price} an hour")
+        chinese.append(f"按每小时 {price} 约 {facts.cost:.2f} {facts.currency}")
+    memory = facts.peak_memory_mib
     english.append(f"largest memory of a process {memory} MiB")
     chinese.append(f"单个进程最大内存 {memory} MiB")
     return Words("; ".join(english), "；".join(chinese))
@@ -106,8 +110,8 @@ def spent(known: Footer) -> Words:
 
 def section_footer(section: RecordedSection, results: Results) -> Words | None:
     """On what a section was computed, and what that took; nothing of cells that say nothing of it."""
-    known = footer(results, section)
-    if not known.hardware:
+    facts = footer(results, section)
+    if not facts.hardware:
         return None
-    hardware, cost = " / ".join(known.hardware), spent(known)
+    hardware, cost = " / ".join(facts.hardware), spent(facts)
     return Words(f"Computed on: {hardware}; {cost.en}", f"实验环境：{hardware}；{cost.zh}")

@@ -14,7 +14,7 @@ class ShownRow:
 
     recorded: RecordedRow
     number: int  # among all that the section shows
-    place: int  # of its configuration in the section
+    position: int  # of its configuration in the section
     variant: str  # what its scores' names begin with; nothing for the vectors that trained
     label: str
     axes: dict[str, Any]
@@ -65,16 +65,16 @@ def variants(values: Sequence[str], results: Results) -> list[str]:
 
 def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[ShownRow]:
     """Where vectors of several kinds are measured, which kind is one more axis."""
-    known = variants(values, results)
-    several = known != [""]
-    places = [(place, variant) for place in range(len(section.rows)) for variant in known]
+    kinds = variants(values, results)
+    several = kinds != [""]
+    places = [(position, variant) for position in range(len(section.rows)) for variant in kinds]
     return [
-        shown_row(section.rows[place], number, place, variant, several)
-        for number, (place, variant) in enumerate(places)
+        shown_row(section.rows[position], number, position, variant, several)
+        for number, (position, variant) in enumerate(places)
     ]
 
 
-def shown_row(row: RecordedRow, number: int, place: int, variant: str, several: bool) -> ShownRow:
+def shown_row(row: RecordedRow, number: int, position: int, variant: str, several: bool) -> ShownRow:
     kind = variant.rstrip("/")
     axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
-    return ShownRow(row, number, place, variant, f"{row.label} · {kind}" if variant else row.label, axes)
+    return ShownRow(row, number, position, variant, f"{row.label} · {kind}" if variant else row.label, axes)

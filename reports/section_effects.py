@@ -25,26 +25,28 @@ def explained(section: RecordedSection, compared: Comparisons, results: Results)
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
     if not compared.ranked or len(factors) < 2 or len({row.data for row in rows}) > 1:
         return {}
-    found = {}
+    frames = {}
     for value in values:
-        known = [compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured]
-        whole = len(known) == len(rows) and all(one is not None for one in known)
-        noise = interaction_of_texts(np.stack(known)) if whole else 0.0
+        by_text = [
+            compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured
+        ]
+        whole = len(by_text) == len(rows) and all(numbers is not None for numbers in by_text)
+        noise = interaction_of_texts(np.stack(by_text)) if whole else 0.0
         frame = effects(tidy_values(rows, factors, value, results), factors, value, from_texts=noise)
         if len(frame):
-            found[value] = frame.assign(
-                shown=[" × ".join(map(symbol, str(one).split(" × "))) for one in frame["effect"]]
+            frames[value] = frame.assign(
+                shown=[" × ".join(map(symbol, str(effect).split(" × "))) for effect in frame["effect"]]
             )
-    corrected(found)
-    return found
+    corrected(frames)
+    return frames
 
 
-def corrected(found: dict[str, pd.DataFrame]) -> None:
+def corrected(frames: dict[str, pd.DataFrame]) -> None:
     """Holm over the terms of all values of the section together."""
-    adjusted = holm(np.concatenate([frame["p"].to_numpy(float) for frame in found.values()] or [np.zeros(0)]))
+    adjusted = holm(np.concatenate([frame["p"].to_numpy(float) for frame in frames.values()] or [np.zeros(0)]))
     begin = 0
-    for value, frame in found.items():
-        found[value] = frame.assign(p_holm=adjusted[begin : begin + len(frame)])
+    for value, frame in frames.items():
+        frames[value] = frame.assign(p_holm=adjusted[begin : begin + len(frame)])
         begin += len(frame)
 
 
@@ -54,15 +56,15 @@ def grid_rows(section: RecordedSection, results: Results) -> list[ShownRow]:
     return [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
 
 
-def level_means(section: RecordedSection, found: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
+def level_means(section: RecordedSection, frames: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
     """Of each explained value, the mean of every level of an axis over the others, with the interval of its distance
     from the mean of the levels."""
     rows = grid_rows(section, results)
     means = {}
-    for value, frame in found.items():
-        factors = [one for one in frame["effect"] if " × " not in one]
-        known = tidy_values(rows, factors, value, results)
-        parts = [levels(known, factors, factor, value).assign(axis=symbol(factor)) for factor in factors]
+    for value, frame in frames.items():
+        factors = [effect for effect in frame["effect"] if " × " not in effect]
+        table = tidy_values(rows, factors, value, results)
+        parts = [levels(table, factors, factor, value).assign(axis=symbol(factor)) for factor in factors]
         means[value] = pd.concat(parts, ignore_index=True)
     return means
 

@@ -89,7 +89,7 @@ def exported(compared: Comparisons, title: str) -> pd.DataFrame:
     """The comparisons of a section as comparisons.csv has them."""
     frame = compared.frame.drop(columns=["cells"])
     for name in ("only_ours", "only_theirs", "mcnemar"):
-        frame[name] = frame[name].map(lambda known: json.dumps(known) if isinstance(known, list) else None)
-    known = compared.detectable
-    smallest = frame["value"].map(lambda value: math.nan if known.get(value) is None else known[value])
+        frame[name] = frame[name].map(lambda counts: json.dumps(counts) if isinstance(counts, list) else None)
+    limits = compared.detectable
+    smallest = frame["value"].map(lambda value: math.nan if limits.get(value) is None else limits[value])
     return frame.assign(section=title, detectable=smallest)

@@ -15,8 +15,8 @@ COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of t
 
 def seed_scores(row: ShownRow, value: str, results: Results) -> Float[np.ndarray, " s"]:
     """Of each seed; nan where there is none."""
-    known = results.by_score.get(f"{row.variant}{value}", {})
-    return np.array([known.get(cell, math.nan) for cell in row.cells], dtype=float)
+    scores = results.by_score.get(f"{row.variant}{value}", {})
+    return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
 def applies(row: ShownRow, value: str, results: Results) -> bool:
@@ -40,33 +40,33 @@ class SeedValues:
     higher: bool | None = True
     count: int | None = None  # texts of a value that counts them, where each is not known
 
-    def at(self, places: list[int]) -> "SeedValues":
+    def at(self, positions: list[int]) -> "SeedValues":
         """At some of its seeds."""
-        each = None if self.each is None else self.each[places]
+        each = None if self.each is None else self.each[positions]
         seeds, texts = (
-            [self.seeds[place] for place in places],
-            tuple(self.texts[place] for place in places if self.texts),
+            [self.seeds[position] for position in positions],
+            tuple(self.texts[position] for position in positions if self.texts),
         )
-        return SeedValues(seeds, self.numbers[places], each, texts, self.higher, self.count)
+        return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
 
 
 def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
     """Each value of a row, with what each text adds where the value is the mean of that."""
     names = [f"{row.variant}{value}" for value in values]
     stored = [results.examples(cell, names) for cell in row.cells]
-    found = {}
+    by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
         each = [arrays.get(name) for arrays, _ in stored]
         texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
-        known = [one for one in each if one is not None]
-        whole = len(known) == len(stored) and None not in texts and len({len(one) for one in known}) == 1
-        together = np.stack(known) if whole else None
+        held = [array for array in each if array is not None]
+        whole = len(held) == len(stored) and None not in texts and len({len(array) for array in held}) == 1
+        together = np.stack(held) if whole else None
         if together is not None and np.allclose(together.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-            found[value] = SeedValues(row.seeds, numbers, together, tuple(one or 0 for one in texts), higher)
+            by_value[value] = SeedValues(row.seeds, numbers, together, tuple(mark or 0 for mark in texts), higher)
         else:
-            found[value] = SeedValues(row.seeds, numbers, higher=higher, count=text_count(value, results))
-    return found
+            by_value[value] = SeedValues(row.seeds, numbers, higher=higher, count=text_count(value, results))
+    return by_value
 
 
 def text_count(value: str, results: Results) -> int | None:

@@ -16,9 +16,9 @@ REASONS = {
 }
 
 
-def known(results: Results) -> list[DataCounts]:
+def counted_data(results: Results) -> list[DataCounts]:
     """The data sets whose rows were counted: grids of before that have none."""
-    return [one for one in results.grid.data if one.sifted]
+    return [data for data in results.grid.data if data.sifted]
 
 
 def named(data: DataCounts) -> Words:
@@ -35,8 +35,8 @@ def rows_dropped(counts: dict[str, int]) -> int:
 
 def sifted_tables(results: Results) -> list[Words]:
     """A table for each data set, a line for what it was read from; its numbers add up to all rows."""
-    found = []
-    for data in known(results):
+    tables = []
+    for data in counted_data(results):
         of = named(data)
         lines = [
             [part, *(str(counts[reason]) for reason in REASONS), str(counts["rows"] - rows_dropped(counts)),
@@ -45,8 +45,8 @@ def sifted_tables(results: Results) -> list[Words]:
         ]  # fmt: skip
         english = [plain("Rows" + of.en), *(reason.en for reason in REASONS.values()), "kept", "all"]
         chinese = [plain("行数" + of.zh), *(reason.zh for reason in REASONS.values()), "保留", "合计"]
-        found.append(Words(markdown([english, *lines]), markdown([chinese, *lines])))
-    return found
+        tables.append(Words(markdown([english, *lines]), markdown([chinese, *lines])))
+    return tables
 
 
 def sentences(results: Results) -> list[Words]:
@@ -55,7 +55,7 @@ def sentences(results: Results) -> list[Words]:
 
 
 def sifted_parts(results: Results) -> Iterator[tuple[str, Words, dict[str, int]]]:
-    for data in known(results):
+    for data in counted_data(results):
         for part, counts in data.sifted.items():
             yield part, named(data), counts
 

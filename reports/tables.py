@@ -45,7 +45,7 @@ class Table:
     folded: bool = False  # long, and detail: behind its caption
 
     def markdown(self, language: Language) -> str:
-        lines = [[one.in_language(language) for one in self.head]]
+        lines = [[words.in_language(language) for words in self.head]]
         return markdown(lines + [[entry.text.in_language(language) for entry in row] for row in self.rows])
 
 
@@ -64,24 +64,24 @@ def section_tables(
 ) -> list[Table]:
     """One list, or one pivot for each value that the section shows; and one of further data, where asked."""
     values = section.show.table.values
-    known = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
+    lines = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
     rows = rows_of(section, shown_values(section, results), results)
     if section.show.table.columns is None:
-        found = [list_table(section, rows, values, results, known, to)]
+        tables = [list_table(section, rows, values, results, lines, to)]
     else:
-        found = [pivot_table(section, rows, value, results, known, to) for value in values]
+        tables = [pivot_table(section, rows, value, results, lines, to) for value in values]
     if section.show.transfer:
-        found.append(list_table(section, rows, transfer_values(results), results, known, to))
-    return found
+        tables.append(list_table(section, rows, transfer_values(results), results, lines, to))
+    return tables
 
 
 def list_table(
-    section: RecordedSection, rows: list[ShownRow], values: Sequence[str], results: Results, known: Lines, to: Markup
+    section: RecordedSection, rows: list[ShownRow], values: Sequence[str], results: Results, lines: Lines, to: Markup
 ) -> Table:
     body = [
         [
             label(row.label, row.baseline and len(rows) > 1, to),
-            *(entry(known[row.number, value], to) for value in values),
+            *(entry(lines[row.number, value], to) for value in values),
         ]
         for row in rows
     ]
@@ -97,7 +97,7 @@ def list_table(
 
 
 def pivot_table(
-    section: RecordedSection, rows: list[ShownRow], value: str, results: Results, known: Lines, to: Markup
+    section: RecordedSection, rows: list[ShownRow], value: str, results: Results, lines: Lines, to: Markup
 ) -> Table:
     table = section.show.table
     across = str(table.columns)
@@ -112,11 +112,11 @@ def pivot_table(
             here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             rest = [further(r, (down, across), to) if len(here) > 1 else "" for r in here]
             line.append(
-                joined([(text, entry(known[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
+                joined([(text, entry(lines[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
             )
         body.append(line)
     body += [
-        [label(row.label, row.baseline, to), *[entry(known[row.number, value], to)] * len(columns)] for row in outside
+        [label(row.label, row.baseline, to), *[entry(lines[row.number, value], to)] * len(columns)] for row in outside
     ]
     body += [
         [reference_label(name, to), *[reference_entry(scores[value])] * len(columns)]
@@ -134,9 +134,9 @@ def joined(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
     if not parts:
         return Entry(same(MISSING))
     return Entry(
-        same(to.line_break.join(text + one.text.en for text, one in parts)),
+        same(to.line_break.join(text + content.text.en for text, content in parts)),
         None,
-        [cell for _, one in parts for cell in one.cells],
+        [cell for _, content in parts for cell in content.cells],
     )
 
 
@@ -245,7 +245,7 @@ def effects_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Tab
     ]
     body = [
         [
-            Entry(same(" × ".join(to.text(symbol(one)) for one in str(line["effect"]).split(" × ")))),
+            Entry(same(" × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × ")))),
             Entry(same(f"{100 * line['share']:.1f} %"), line["share"]),
             Entry(same(f"{line['F']:.2f}"), line["F"]),
             p_value(line["p_holm"]),

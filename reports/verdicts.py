@@ -17,9 +17,9 @@ def smallest_differences(
     """Of each value, at the strictest step of Holm, with the variance of all its comparisons taken together."""
     values = frame["value"].tolist()
     of_value: dict[str, list[Difference]] = {}
-    for place, difference in differences.items():
-        of_value.setdefault(values[place], []).append(difference)
-    spreads = {value: pooled(found) for value, found in of_value.items()}
+    for position, difference in differences.items():
+        of_value.setdefault(values[position], []).append(difference)
+    spreads = {value: pooled(group) for value, group in of_value.items()}
     alpha = ALPHA / max(1, hypotheses)
     return {value: None if spread is None else detectable(spread, alpha, POWER) for value, spread in spreads.items()}
 

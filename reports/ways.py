@@ -16,9 +16,9 @@ NAMES = {
 }
 
 
-def ways(known: list[Provenance]) -> Words | None:
+def ways(provenances: list[Provenance]) -> Words | None:
     """One line; nothing where every cell was computed the plain way, or none says how."""
-    counts = Counter(_way(p.speed) for p in known if p.speed is not None)
+    counts = Counter(_way(p.speed) for p in provenances if p.speed is not None)
     if not counts.keys() - {tuple(PLAIN.items())}:
         return None
     many = len(counts) > 1

@@ -76,8 +76,8 @@ def save(drawn: Any, path: Path, alt: Words) -> Figure:
 
 def drawable(names: list[str], kind: str) -> list[str]:
     """The names, or their numbers where the font that every installation has lacks one of their characters."""
-    known = get_font(findfont("DejaVu Sans")).get_charmap()
-    whole = all(ord(character) in known for name in names for character in name)
+    glyphs = get_font(findfont("DejaVu Sans")).get_charmap()
+    whole = all(ord(character) in glyphs for name in names for character in name)
     return names if whole else [f"{kind} {number}" for number in range(1, len(names) + 1)]
 
 
@@ -102,9 +102,12 @@ def labels_in_words(labels: list[str]) -> Words:
 def renamed(labels: list[str], kind: str, kind_zh: str) -> Words:
     """Which label stands for which number, where the font could not draw them; else nothing."""
     shown = drawable(labels, kind)
-    told = [f"{number} {label}" for number, (a, label) in enumerate(zip(shown, labels, strict=True), 1) if a != label]
-    if not told:
+    entries = [
+        f"{number} {label}" for number, (a, label) in enumerate(zip(shown, labels, strict=True), 1) if a != label
+    ]
+    if not entries:
         return Words("", "")
     return Words(
-        f" ({', '.join(f'{kind} {one}' for one in told)})", f"（{'、'.join(f'{kind_zh} {one}' for one in told)}）"
+        f" ({', '.join(f'{kind} {entry}' for entry in entries)})",
+        f"（{'、'.join(f'{kind_zh} {entry}' for entry in entries)}）",
     )

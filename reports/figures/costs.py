@@ -63,17 +63,17 @@ def configurations(results: Results, value: str) -> list[Point]:
     if value not in results.scores:
         return []
     scores = dict(results.scores[value])
-    found: dict[tuple[str, ...], Point] = {}
+    points: dict[tuple[str, ...], Point] = {}
     for row in (row for section in results.grid.sections for row in section.rows):
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
-        noted = [known for cell in cells if (known := results.provenance(cell)) is not None]
+        noted = [provenance for cell in cells if (provenance := results.provenance(cell)) is not None]
         if np.isfinite(score) and len(noted) == len(cells):
-            costs = [device_seconds(known) for known in noted]
+            costs = [device_seconds(provenance) for provenance in noted]
             if len({device for device, _ in costs}) == 1:
                 mean = float(np.mean([seconds for _, seconds in costs]))
-                found.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
-    return list(found.values())
+                points.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
+    return list(points.values())
 
 
 def device_seconds(provenance: Provenance) -> tuple[str, float]:
@@ -117,12 +117,12 @@ def numbered(axis: Any, best: list[Point]) -> None:
     span = max(best[-1].seconds - best[0].seconds, 1e-9)
     last = -np.inf
     for number, point in enumerate(best, start=1):
-        place = max((point.seconds - best[0].seconds) / span, last + 0.035)
-        last = place
+        position = max((point.seconds - best[0].seconds) / span, last + 0.035)
+        last = position
         axis.annotate(
             str(number),
             (point.seconds, point.score),
-            (best[0].seconds + place * span, point.score),
+            (best[0].seconds + position * span, point.score),
             va="bottom",
             ha="right",
             color=BETTER,

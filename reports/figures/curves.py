@@ -17,9 +17,9 @@ FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.to
 
 def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """Loss, or what it lies above its floor where floors differ, and gradient norm."""
-    known = section_curves(section, results)
-    wanted = [*losses(section, known), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
-    panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, known)).tables]
+    curves = section_curves(section, results)
+    wanted = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
+    panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, curves)).tables]
     if not panels:
         return None
     names = [panel.title for panel in panels]
@@ -31,9 +31,9 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figur
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """The gradient norm of each term alone, all on one scale."""
-    known, rows = section_curves(section, results), list(range(len(section.rows)))
-    keys = sorted(key for key in known["key"].unique() if key.startswith("gradient_norm."))
-    panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, known) for key in keys]
+    curves, rows = section_curves(section, results), list(range(len(section.rows)))
+    keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
+    panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
     if not panels:
         return None
@@ -44,28 +44,28 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
         return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
 
 
-def losses(section: RecordedSection, known: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
     """Key, title and rows of each panel: where floors differ, raw losses of contrastive terms are not compared."""
     rows = section.rows
     everyone = list(range(len(rows)))
     if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
         return [("loss", "training loss", everyone)]
-    terms = sorted(key for key in known["key"].unique() if key.startswith("excess."))
-    having = {key: [i for i in everyone if has(key, rows[i], known)] for key in terms}
-    rest = [i for i in everyone if not any(i in found for found in having.values())]
-    found = [(key, f"{key.removeprefix('excess.')}: loss − floor", having[key]) for key in terms]
-    return found + ([("loss", "training loss, no floor known" if terms else "training loss", rest)] if rest else [])
+    terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
+    having = {key: [i for i in everyone if has(key, rows[i], curves)] for key in terms}
+    rest = [i for i in everyone if not any(i in members for members in having.values())]
+    panels = [(key, f"{key.removeprefix('excess.')}: loss − floor", having[key]) for key in terms]
+    return panels + ([("loss", "training loss, no floor known" if terms else "training loss", rest)] if rest else [])
 
 
-def has(key: str, row: RecordedRow, known: pd.DataFrame) -> bool:
-    return bool(((known["key"] == key) & known["cell"].isin(row.cells)).any())
+def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
+    return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, known: pd.DataFrame) -> lines.LinePanel:
-    points = known[known["key"] == key]
+def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> lines.LinePanel:
+    points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
-    return lines.LinePanel(title, {number: found for number, found in tables.items() if len(found)})
+    return lines.LinePanel(title, {number: table for number, table in tables.items() if len(table)})
 
 
 def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:

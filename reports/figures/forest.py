@@ -59,11 +59,11 @@ def forest_figure(
     panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detectable: dict[str, float | None]
 ) -> Any:
     shown = [beside(rows, names) for _, rows in panels]
-    heights = [0.11 * sum(1.6 + name.count("\n") for name in found) + 0.55 for found in shown]
+    heights = [0.11 * sum(1.6 + name.count("\n") for name in labels) + 0.55 for labels in shown]
     drawn = canvas(sum(heights) + 0.45)
     axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axis, (value, rows), found in zip(axes, panels, shown, strict=True):
-        forest_panel(axis, rows, found, detectable.get(value))
+    for axis, (value, rows), labels in zip(axes, panels, shown, strict=True):
+        forest_panel(axis, rows, labels, detectable.get(value))
         axis.set_title(
             f"{value_name(value)}, difference to {others(rows, names)}{direction_in_words(rows)}", loc="right"
         )
@@ -123,8 +123,8 @@ def difference_text(difference: float, half_width: float) -> str:
 
 def others(rows: pd.DataFrame, names: dict[str, str]) -> str:
     """What the panel's rows are compared with, where it is one."""
-    found = list(dict.fromkeys(rows["against"]))
-    return wrapped(names[found[0]], 16, 1) if len(found) == 1 else "its baseline"
+    baselines = list(dict.fromkeys(rows["against"]))
+    return wrapped(names[baselines[0]], 16, 1) if len(baselines) == 1 else "its baseline"
 
 
 def direction_in_words(rows: pd.DataFrame) -> str:

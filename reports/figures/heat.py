@@ -38,14 +38,14 @@ def draw_heat(section: RecordedSection, comparisons: Any, results: Results, path
     if table.columns is None:
         return None
     frame = comparisons.frame
-    known = frame[frame["value"].isin(table.values) & frame["mean"].notna()]
-    rows = placed(section, known, results)
+    measured = frame[frame["value"].isin(table.values) & frame["mean"].notna()]
+    rows = placed(section, measured, results)
     axes = directions(section, rows)
-    if known.empty or axes is None:
+    if measured.empty or axes is None:
         return None
     panels = [
         (value, key, part)
-        for value in dict.fromkeys(known["value"])
+        for value in dict.fromkeys(measured["value"])
         for key, part in heat_panels(rows[rows["value"] == value], axes)
     ]
     if sum(map(len, (part for _, _, part in panels))) > CELLS:
@@ -55,11 +55,11 @@ def draw_heat(section: RecordedSection, comparisons: Any, results: Results, path
         return save(drawn, path.with_name(f"{path.name}-heat.svg"), heat_caption(panels, axes))
 
 
-def placed(section: RecordedSection, known: pd.DataFrame, results: Results) -> pd.DataFrame:
+def placed(section: RecordedSection, measured: pd.DataFrame, results: Results) -> pd.DataFrame:
     """The frame with the axes of each row that the section shows; which kind of vectors it has may be one of them."""
     shown = rows_of(section, shown_values(section, results), results)
-    axes: list[Any] = [shown[number].axes for number in known["row"]]
-    return known.assign(axes=pd.Series(axes, index=known.index, dtype=object))
+    axes: list[Any] = [shown[number].axes for number in measured["row"]]
+    return measured.assign(axes=pd.Series(axes, index=measured.index, dtype=object))
 
 
 def directions(section: RecordedSection, rows: pd.DataFrame) -> tuple[str, str] | None:
@@ -110,9 +110,9 @@ def scale(value: str, results: Results) -> Normalize:
     rows = [row.cells for section in results.grid.sections for row in section.rows]
     numbers = np.repeat(np.arange(len(rows)), [len(cells) for cells in rows])
     cells = results.scores[columns].reindex([cell for cells in rows for cell in cells])
-    known = cells.groupby(numbers).mean().to_numpy(float).ravel()
-    known = known[np.isfinite(known)]
-    return Normalize(float(known.min()), float(known.max())) if len(known) else Normalize(0, 1)
+    means = cells.groupby(numbers).mean().to_numpy(float).ravel()
+    means = means[np.isfinite(means)]
+    return Normalize(float(means.min()), float(means.max())) if len(means) else Normalize(0, 1)
 
 
 def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colours: Normalize) -> None:
@@ -123,11 +123,11 @@ def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str],
     for line in part.itertuples():
         own = line.axes
         if all(name in own for name in axes):
-            place, left, width = down.index(own[axes[0]]), across.index(own[axes[1]]), 1
+            top, left, width = down.index(own[axes[0]]), across.index(own[axes[1]]), 1
         else:
-            place, left, width = len(names), 0, len(across)
+            top, left, width = len(names), 0, len(across)
             names.append(drawable([line.label], "outside")[0])
-        heat_cell(axis, place, left, width, line, colours)
+        heat_cell(axis, top, left, width, line, colours)
     letters = max(7, 44 // len(across))
     heads = [wrapped(name, letters) for name in drawable([str(name) for name in across], symbol(axes[1]))]
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
@@ -139,13 +139,13 @@ def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str],
     drawn.colorbar(shades(colours), ax=axis, fraction=0.05, pad=0.01)
 
 
-def heat_cell(axis: Any, place: int, left: int, width: int, line: Any, colours: Normalize) -> None:
+def heat_cell(axis: Any, top: int, left: int, width: int, line: Any, colours: Normalize) -> None:
     colour = shades(colours).to_rgba(line.mean)
-    axis.fill_between([left, left + width], place, place + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
+    axis.fill_between([left, left + width], top, top + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
     text = f"{line.mean:.4f}" + (f"\n± {line.half_width:.4f}" if pd.notna(line.half_width) else "")
     light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 0.5
     axis.text(
-        left + width / 2, place + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5
+        left + width / 2, top + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5
     )
 
 
@@ -156,11 +156,11 @@ def shades(colours: Normalize) -> ScalarMappable:
 def heat_caption(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str]) -> Words:
     values = list(dict.fromkeys(value_name(value) for value, _, _ in panels))
     rows = pd.concat([part for _, _, part in panels])
-    found = [list(map(str, axis_settings(rows, name, axes))) for name in axes]
+    levels = [list(map(str, axis_settings(rows, name, axes))) for name in axes]
     outside = list(dict.fromkeys(rows.loc[[not all(n in own for n in axes) for own in rows["axes"]], "label"]))
-    en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, found, strict=True))
-    zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, found, strict=True))
-    numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, found, strict=True)]
+    en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, levels, strict=True))
+    zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, levels, strict=True))
+    numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, levels, strict=True)]
     below = labels_in_words(outside)
     return Words(
         f"Heat map of {', '.join(values)}, mean over seeds ± half-width, by {en}"

@@ -43,10 +43,10 @@ def draw_lines(
         for held, group in zip(parts, groups, strict=True)
     ]
     drawn = canvas(sum(heights))
-    places = drawn.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
+    subfigures = drawn.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
     axes: dict[str, list[Any]] = {}
-    for place, held, group in zip(places, parts, groups, strict=True):
-        for panel, axis in zip(held, draw_group(place, held, group, names, across), strict=True):
+    for subfigure, held, group in zip(subfigures, parts, groups, strict=True):
+        for panel, axis in zip(held, draw_group(subfigure, held, group, names, across), strict=True):
             axes.setdefault("" if one_scale else panel.title, []).append(axis)
     for same in axes.values():
         rescale(same, scale)
@@ -66,9 +66,9 @@ def draw_group(
     for axis, panel in zip(axes, panels, strict=False):
         axis.set_title(panel.title)
         axis.set_xlabel(across)
-        for place, number in enumerate(group):
+        for position, number in enumerate(group):
             if number in panel.tables:
-                handles[number] = draw_line(axis, panel.tables[number], COLOURS[place])
+                handles[number] = draw_line(axis, panel.tables[number], COLOURS[position])
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     shown = [names[number] for number in group]

@@ -30,11 +30,13 @@ def draw_pairs(section: RecordedSection, comparisons: Any, path: Path) -> Figure
     """Of the first value that is compared in pairs."""
     if section.show.table.columns is not None:
         return None
-    for value, found in comparisons.pairs.items():
-        if FEWEST <= len(found.labels) <= MOST and np.isfinite(found.adjusted).any():
+    for value, row_pairs in comparisons.pairs.items():
+        if FEWEST <= len(row_pairs.labels) <= MOST and np.isfinite(row_pairs.adjusted).any():
             with style():
-                drawn = matrix(found, value, better_when(comparisons.frame, value))
-                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(found.labels), value))
+                drawn = matrix(row_pairs, value, better_when(comparisons.frame, value))
+                return save(
+                    drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(row_pairs.labels), value)
+                )
     return None
 
 
@@ -43,14 +45,14 @@ def better_when(frame: pd.DataFrame, value: str) -> bool | None:
     return None if higher is None or pd.isna(higher) else bool(higher)
 
 
-def matrix(found: Any, value: str, higher: bool | None) -> Any:
-    labels, count = drawable(list(found.labels), "row"), len(found.labels)
+def matrix(row_pairs: Any, value: str, higher: bool | None) -> Any:
+    labels, count = drawable(list(row_pairs.labels), "row"), len(row_pairs.labels)
     drawn = canvas(0.75 + 0.29 * count)
     axis = drawn.subplots()
     for i in range(count):
         for j in range(count):
             if i != j:
-                square(axis, i, j, float(found.means[i, j]), float(found.adjusted[i, j]), higher)
+                square(axis, i, j, float(row_pairs.means[i, j]), float(row_pairs.adjusted[i, j]), higher)
     axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
     axis.set_yticks(
         np.arange(count) + 0.5, [f"{wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]

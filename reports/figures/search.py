@@ -20,9 +20,9 @@ def draw_search(results: Results, path: Path) -> Figure | None:
     value, higher = main_value(results)
     sections = results.grid.sections
     tables = {
-        number: reached(found, higher)
+        number: reached(means, higher)
         for number, section in enumerate(sections)
-        if len(found := mean_scores(section, value, results)) >= FEWEST
+        if len(means := mean_scores(section, value, results)) >= FEWEST
     }
     if not tables:
         return None
@@ -48,11 +48,11 @@ def mean_scores(section: RecordedSection, value: str, results: Results) -> np.nd
     """The mean over seeds of each configuration that has them all."""
     if value not in results.scores:
         return np.zeros(0)
-    known = dict(results.scores[value])
-    found = np.array([np.mean([known.get(cell, np.nan) for cell in row.cells]) for row in section.rows], float)
-    return found[np.isfinite(found)]
+    scores = dict(results.scores[value])
+    means = np.array([np.mean([scores.get(cell, np.nan) for cell in row.cells]) for row in section.rows], float)
+    return means[np.isfinite(means)]
 
 
-def reached(found: np.ndarray, higher: bool) -> pd.DataFrame:
+def reached(means: np.ndarray, higher: bool) -> pd.DataFrame:
     sign = 1 if higher else -1
-    return pd.DataFrame({"best": sign * expected_best(sign * found)[0]}, index=np.arange(1, len(found) + 1))
+    return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))

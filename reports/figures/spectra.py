@@ -16,7 +16,7 @@ UNUSED = 1e-4  # of the largest
 
 
 def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figure | None:
-    tables = {number: found for number, row in enumerate(section.rows) if len(found := spectra(row, results))}
+    tables = {number: table for number, row in enumerate(section.rows) if len(table := spectra(row, results))}
     if not tables:
         return None
     labels = [row.label for row in section.rows]
@@ -36,7 +36,7 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
 
 def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
     """Place × seed, without what centring and rounding leave of directions that nothing uses."""
-    known = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
-    table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in known.items()})
+    by_cell = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
+    table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in by_cell.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)
     return table[(table > UNUSED * table.max()).all(axis=1)]

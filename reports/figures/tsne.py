@@ -133,9 +133,9 @@ def tsne_panel(axis: Any, arrays: Picture, places: np.ndarray, reach: np.ndarray
 
 def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     """Of the classes that the panels show; none where they show several data sets."""
-    known = [results.provenance(row.cells[0]) for row in rows]
-    found = {tuple(provenance.class_counts.get("test", ())) for provenance in known if provenance}
-    return list(found.pop()) if len(found) == 1 else []
+    provenances = [results.provenance(row.cells[0]) for row in rows]
+    class_lists = {tuple(provenance.class_counts.get("test", ())) for provenance in provenances if provenance}
+    return list(class_lists.pop()) if len(class_lists) == 1 else []
 
 
 def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Words:

@@ -13,8 +13,8 @@ CHECKS = (*coverage.CHECKS, *identity.CHECKS, *confounds.CHECKS, *scores.CHECKS)
 def guards(section: RecordedSection, results: Results) -> list[Guard]:
     """The violated guards of a section, what blocks a ranking first."""
     cells = shown(section, results)
-    found = [guard for check in CHECKS for guard in check(section, results, cells)]
-    return sorted(found, key=lambda guard: not guard.blocks_ranking)
+    violated = [guard for check in CHECKS for guard in check(section, results, cells)]
+    return sorted(violated, key=lambda guard: not guard.blocks_ranking)
 
 
 def general(results: Results) -> list[Guard]:

@@ -38,16 +38,16 @@ def by(names: set[str]) -> Key:
 
 
 def same_settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    known, may = [cell for cell in cells if cell.params], declared(section, results)
-    found = []
+    recorded, may = [cell for cell in cells if cell.params], declared(section, results)
+    differences = []
     for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
         alike = by({*CHOICES} - {name}) if name in FOLLOWING else by(set())
-        values = {cell: cell.setting(path(name)) for cell in known}
+        values = {cell: cell.setting(path(name)) for cell in recorded}
         if difference := first_difference(values, alike):
-            found.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
-    if found:
-        words = [said for said, _ in found[:3]]
-        rest = len(found) - len(words)
+            differences.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
+    if differences:
+        words = [said for said, _ in differences[:3]]
+        rest = len(differences) - len(words)
         more = Words(f"; and {rest} more settings", f"；另有 {rest} 项设置") if rest else Words("", "")
         yield Guard(
             "settings",
@@ -69,10 +69,10 @@ def first_difference(values: dict[Shown, str], alike: Key) -> Words | None:
         if len(by_value) > 1:
             (usual, _), *others = sorted(by_value.items(), key=lambda item: (-len(item[1]), item[0]))
             english, chinese = [], []
-            for value, found in others[:OTHERS]:
-                place = where(found)
-                english.append(f"{value} in {place.en}")
-                chinese.append(f"{place.zh} 中为 {value}")
+            for value, cells in others[:OTHERS]:
+                location = where(cells)
+                english.append(f"{value} in {location.en}")
+                chinese.append(f"{location.zh} 中为 {value}")
             if rest := len(others) - OTHERS if len(others) > OTHERS else 0:
                 english.append(f"and {rest} more values")
                 chinese.append(f"另有 {rest} 种值")
@@ -107,8 +107,8 @@ def compare_alike(
 
 def noted(cells: list[Shown], read: Callable[[Provenance], Any]) -> dict[Shown, str]:
     """What the provenance of cells says, of those where it says something."""
-    found = {cell: read(cell.provenance) for cell in cells if cell.provenance}
-    return {cell: str(value) for cell, value in found.items() if value is not None}
+    values = {cell: read(cell.provenance) for cell in cells if cell.provenance}
+    return {cell: str(value) for cell, value in values.items() if value is not None}
 
 
 def data(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -140,9 +140,9 @@ def same_code(section: RecordedSection, results: Results, cells: list[Shown]) ->
     """Cells of the same parts by their digest; beyond that module by module, where it is noted."""
     digests = noted(cells, lambda p: p.code)
     what = Words("The code is not the same", "代码不一致")
-    found = compare_alike("code", what, digests, by({"loss", "view", "source"}), blocks=True)
-    if found or len({cell.provenance.commit for cell in digests if cell.provenance}) < 2:
-        yield from found
+    guards = compare_alike("code", what, digests, by({"loss", "view", "source"}), blocks=True)
+    if guards or len({cell.provenance.commit for cell in digests if cell.provenance}) < 2:
+        yield from guards
         return
     modules: dict[str, set[str]] = {}
     for cell in {digest: cell for cell, digest in digests.items()}.values():
@@ -166,7 +166,7 @@ def packages(section: RecordedSection, results: Results, cells: list[Shown]) -> 
     versions: dict[str, set[str]] = {}
     for name, version in (pair for packages in held for pair in packages.items()):
         versions.setdefault(name, set()).add(version)
-    differing = sorted(name for name, found in versions.items() if len(found) > 1)
+    differing = sorted(name for name, used in versions.items() if len(used) > 1)
 
     def shown(p: Provenance) -> str | None:
         whole = p.packages and p.packages.keys() >= {*differing}
@@ -195,19 +195,19 @@ def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Ite
 
 def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells that had too little memory for what was asked."""
-    found = [
+    affected = [
         cell
         for cell in cells
         if cell.provenance and cell.params and cell.provenance.micro_batch is not None
         if json.dumps(cell.provenance.micro_batch) != cell.setting("training.micro_batch")
     ]
-    if found:
-        place = where(found)
+    if affected:
+        location = where(affected)
         yield Guard(
             "micro-batch",
             Words(
-                f"For lack of memory, fewer texts were encoded at a time than the settings say: {place.en}.",
-                f"因内存不足，每次编码的文本少于设置：{place.zh}。",
+                f"For lack of memory, fewer texts were encoded at a time than the settings say: {location.en}.",
+                f"因内存不足，每次编码的文本少于设置：{location.zh}。",
             ),
             False,
         )
@@ -221,12 +221,12 @@ def evaluation(section: RecordedSection, results: Results, cells: list[Shown]) -
 
 def unknown(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Finished cells of which nothing is known that could be compared."""
-    found = [cell for cell in cells if cell.status == "finished" and not cell.provenance]
-    if found:
-        place = where(found)
+    without = [cell for cell in cells if cell.status == "finished" and not cell.provenance]
+    if without:
+        location = where(without)
         yield Guard(
             "provenance",
-            Words(f"Nothing tells where these numbers come from: {place.en}.", f"以下数值来源不明：{place.zh}。"),
+            Words(f"Nothing tells where these numbers come from: {location.en}.", f"以下数值来源不明：{location.zh}。"),
             True,
         )
 

@@ -15,11 +15,11 @@ STATES = {
 def unfinished(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells without a result, those of one reason in one sentence."""
     holes = [cell for cell in cells if cell.status != "finished"]
-    for (status, error), found in grouped(holes, lambda cell: (cell.status, cell.error)).items():
+    for (status, error), group in grouped(holes, lambda cell: (cell.status, cell.error)).items():
         said = [error] if status == "missing" else [status, error] if error else [status]
         state = [STATES.get(status, status), error] if error else [STATES.get(status, status)]
-        place = where(found)
-        yield Guard("missing", Words(f"{place.en}: {': '.join(said)}", f"{place.zh}：{'：'.join(state)}"), True)
+        location = where(group)
+        yield Guard("missing", Words(f"{location.en}: {': '.join(said)}", f"{location.zh}：{'：'.join(state)}"), True)
 
 
 def unmeasured(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -29,12 +29,12 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[Shown]) -
         held = values_of(results, finished, value)
         without = [cell for cell in finished if cell.cell not in held]
         if without:
-            place, why = where(without), left_out(without, value, results)
+            location, why = where(without), left_out(without, value, results)
             yield Guard(
                 "missing score",
                 Words(
-                    f"{place.en}: finished, without {value}" + (f": {why}" if why else ""),
-                    f"{place.zh}：已完成，但没有 {value}" + (f"：{why}" if why else ""),
+                    f"{location.en}: finished, without {value}" + (f": {why}" if why else ""),
+                    f"{location.zh}：已完成，但没有 {value}" + (f"：{why}" if why else ""),
                 ),
                 True,
             )
@@ -54,12 +54,12 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Shown]
     seeds = [sorted(cell.seed for cell in row) for row in rows]
     other = [cell for row, own in zip(rows, seeds, strict=True) if own != seeds[0] for cell in row]
     if other:
-        place = where(other)
+        location = where(other)
         yield Guard(
             "seeds",
             Words(
-                f"Rows with other seeds than the first one cannot be paired with it: {place.en}.",
-                f"以下各行的种子与第一行不同，无法配对：{place.zh}。",
+                f"Rows with other seeds than the first one cannot be paired with it: {location.en}.",
+                f"以下各行的种子与第一行不同，无法配对：{location.zh}。",
             ),
             True,
         )
@@ -95,8 +95,8 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[Shown]) 
             False,
         )
     elif alone:
-        place = where(alone, seeds=False)
-        yield Guard("baseline", Words(f"Without a baseline: {place.en}.", f"没有基线：{place.zh}。"), False)
+        location = where(alone, seeds=False)
+        yield Guard("baseline", Words(f"Without a baseline: {location.en}.", f"没有基线：{location.zh}。"), False)
 
 
 CHECKS = (unfinished, unmeasured, unequal_seeds, one_seed, no_baseline)

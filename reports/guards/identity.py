@@ -15,16 +15,16 @@ def other_settings(section: RecordedSection, results: Results, cells: list[Shown
     wrong: list[Shown] = []
     said: list[str] = []
     for cell in cells:
-        if cell.params and (found := setting_differences(cell)):
+        if cell.params and (differences := setting_differences(cell)):
             wrong.append(cell)
-            said += found
+            said += differences
     if wrong:
-        names, place = listed(list(dict.fromkeys(said)), 3), where(wrong)
+        names, location = listed(list(dict.fromkeys(said)), 3), where(wrong)
         yield Guard(
             "identity",
             Words(
-                f"These cells are not what their row says: {place.en} ({names.en}).",
-                f"这些单元与所在行的设置不符：{place.zh}（{names.zh}）。",
+                f"These cells are not what their row says: {location.en} ({names.en}).",
+                f"这些单元与所在行的设置不符：{location.zh}（{names.zh}）。",
             ),
             True,
         )
@@ -52,12 +52,12 @@ def one_run_twice(section: RecordedSection, results: Results, cells: list[Shown]
     seen: dict[str, Shown] = {}
     again = [cell for cell in cells if seen.setdefault(cell.cell, cell) is not cell]
     if again:
-        place = where(again)
+        location = where(again)
         yield Guard(
             "identity",
             Words(
-                f"These cells are shown in another place of this table, too: {place.en}.",
-                f"这些单元在本表的其他位置重复出现：{place.zh}。",
+                f"These cells are shown in another place of this table, too: {location.en}.",
+                f"这些单元在本表的其他位置重复出现：{location.zh}。",
             ),
             True,
         )
@@ -69,12 +69,12 @@ def other_scores(section: RecordedSection, results: Results, cells: list[Shown])
     mismatched = results.mismatched
     wrong = [cell for name, cell in finished.items() if name in mismatched]
     if wrong:
-        place, names = where(wrong), listed(sorted({name for cell in wrong for name in mismatched[cell.cell]}), 3)
+        location, names = where(wrong), listed(sorted({name for cell in wrong for name in mismatched[cell.cell]}), 3)
         yield Guard(
             "scores",
             Words(
-                f"MLflow holds other numbers than scores.json, for {names.en}: {place.en}.",
-                f"MLflow 中的 {names.zh} 与 scores.json 不一致：{place.zh}。",
+                f"MLflow holds other numbers than scores.json, for {names.en}: {location.en}.",
+                f"MLflow 中的 {names.zh} 与 scores.json 不一致：{location.zh}。",
             ),
             True,
         )

@@ -40,8 +40,8 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
     """Scores that no such measure can give, and such that are no numbers, in MLflow or in scores.json."""
     chosen = {cell.cell: cell for cell in cells if cell.status == "finished"}
     held = results.scores.reindex(list(chosen))
-    known = measured_of(results, list(chosen.values()))
-    nothing = known[~np.isfinite(known["value"].to_numpy(float))]
+    measured = measured_of(results, list(chosen.values()))
+    nothing = measured[~np.isfinite(measured["value"].to_numpy(float))]
     wrong = {(name, cell) for name, cell in zip(nothing["score"], nothing["cell"], strict=True)}
     for name in filter(SCORE.match, held.columns):
         low, high = limits(name)
@@ -50,10 +50,12 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
         wrong |= {(name, cell) for cell in held.index[outside]}
     if wrong:
         names = listed(sorted({name for name, _ in wrong}), 3)
-        place = where([entry for cell, entry in chosen.items() if any(cell == other for _, other in wrong)])
+        location = where([entry for cell, entry in chosen.items() if any(cell == other for _, other in wrong)])
         yield Guard(
             "range",
-            Words(f"{names.en}: outside of what it can be, in {place.en}.", f"{names.zh} 超出取值范围：{place.zh}。"),
+            Words(
+                f"{names.en}: outside of what it can be, in {location.en}.", f"{names.zh} 超出取值范围：{location.zh}。"
+            ),
             True,
         )
 
@@ -61,9 +63,11 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
 def unclear_direction(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Shown values of which runs do not agree whether more is better, or none says."""
     values = list(section.show.table.values)
-    known = measured_of(results, cells)
+    measured = measured_of(results, cells)
     said: dict[str, set[Any]] = {}
-    for name, higher in known.loc[known["score"].isin(values), ["score", "higher_is_better"]].itertuples(index=False):
+    for name, higher in measured.loc[measured["score"].isin(values), ["score", "higher_is_better"]].itertuples(
+        index=False
+    ):
         said.setdefault(name, set()).add(higher)
     if torn := [name for name in values if len(said.get(name, ())) > 1]:
         names = listed(torn)
@@ -75,7 +79,7 @@ def unclear_direction(section: RecordedSection, results: Results, cells: list[Sh
             ),
             True,
         )
-    if silent := [name for name in values if name in results.scores.columns and name not in said and len(known)]:
+    if silent := [name for name in values if name in results.scores.columns and name not in said and len(measured)]:
         names = listed(silent)
         yield Guard(
             "direction",
@@ -90,11 +94,11 @@ def unclear_direction(section: RecordedSection, results: Results, cells: list[Sh
 def examples(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Shown values that rest on other texts, or another number of them, in some rows."""
     may = declared(section, results) & {"source", "text", "label", "positive", "negative", "test", "validation"}
-    known = measured_of(results, cells)
+    measured = measured_of(results, cells)
     values = set(section.show.table.values)
     counted = {
         (cell, name): int(count)
-        for cell, name, count in known[["cell", "score", "count"]].dropna().itertuples(index=False)
+        for cell, name, count in measured[["cell", "score", "count"]].dropna().itertuples(index=False)
         if name in values
     }
     finished = [cell for cell in cells if cell.status == "finished"]
@@ -123,17 +127,17 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -
     columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
     finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
     held = results.scores.reindex([cell.cell for cell in finished], columns=columns).to_numpy(float)
-    told = [(cell, row) for cell, row in zip(finished, held, strict=True) if np.isfinite(row).any()]
-    finished, marks = [cell for cell, _ in told], {id(cell): row.tobytes() for cell, row in told}
+    measured = [(cell, row) for cell, row in zip(finished, held, strict=True) if np.isfinite(row).any()]
+    finished, marks = [cell for cell, _ in measured], {id(cell): row.tobytes() for cell, row in measured}
     rows = grouped(finished, lambda cell: id(cell.row)).values()
     idle = [row for row in rows if len({c.cell for c in row}) > 1 and len({marks[id(c)] for c in row}) == 1]
     if idle:
-        place = where([cell for row in idle for cell in row])
+        location = where([cell for row in idle for cell in row])
         yield Guard(
             "idle seeds",
             Words(
-                f"Every number is the same at each seed, so that the seed does nothing here: {place.en}.",
-                f"各种子的所有数值完全相同，种子在此不起作用：{place.zh}。",
+                f"Every number is the same at each seed, so that the seed does nothing here: {location.en}.",
+                f"各种子的所有数值完全相同，种子在此不起作用：{location.zh}。",
             ),
             False,
         )
@@ -144,24 +148,24 @@ def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) ->
     for name in filter(ALARM.fullmatch, results.scores.columns):
         of, _, split = name.removesuffix(".collapsed").rpartition("/")
         held = values_of(results, cells, name)
-        if found := [cell for cell in cells if held.get(cell.cell) == 1]:
-            place, extra = where(found), f" ({of})" if of else ""
+        if affected := [cell for cell in cells if held.get(cell.cell) == 1]:
+            location, extra = where(affected), f" ({of})" if of else ""
             yield Guard(
                 "collapsed",
                 Words(
-                    f"{place.en}: the {split} embeddings{extra} lie in one direction",
-                    f"{place.zh}：{split} 的嵌入{extra}都落在同一方向",
+                    f"{location.en}: the {split} embeddings{extra} lie in one direction",
+                    f"{location.zh}：{split} 的嵌入{extra}都落在同一方向",
                 ),
                 False,
             )
     since = [cell for cell in cells if cell.provenance and cell.provenance.collapsed_since is not None]
-    for step, found in grouped(since, lambda cell: cell.provenance and cell.provenance.collapsed_since).items():
-        place = where(found)
+    for step, affected in grouped(since, lambda cell: cell.provenance and cell.provenance.collapsed_since).items():
+        location = where(affected)
         yield Guard(
             "collapsed",
             Words(
-                f"{place.en}: all sentence vectors lie in one direction, since step {step}",
-                f"{place.zh}：自第 {step} 步起，所有句向量都落在同一方向",
+                f"{location.en}: all sentence vectors lie in one direction, since step {step}",
+                f"{location.zh}：自第 {step} 步起，所有句向量都落在同一方向",
             ),
             False,
         )
@@ -170,8 +174,8 @@ def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) ->
 def redundant_scores(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """ARI and NMI side by side where both follow from one accuracy."""
     values = [value for value in section.show.table.values if value.endswith((".ari", ".nmi"))]
-    units = [known for cell in cells if (known := results.units.get(cell.cell))]
-    if len(values) > 1 and units and all(known.get(value) for known in units for value in values):
+    units = [cell_units for cell in cells if (cell_units := results.units.get(cell.cell))]
+    if len(values) > 1 and units and all(cell_units.get(value) for cell_units in units for value in values):
         yield Guard(
             "redundant",
             Words(
@@ -196,12 +200,12 @@ def chance(section: RecordedSection, results: Results, cells: list[Shown]) -> It
             if values and largest and sum(values) / len(values) <= largest[0]:
                 low += row
         if low:
-            place = where(low, seeds=False)
+            location = where(low, seeds=False)
             yield Guard(
                 "chance",
                 Words(
-                    f"{value} is not above the share of the largest class, which needs no training: {place.en}.",
-                    f"{value} 不高于最大类别所占比例，而后者无需训练：{place.zh}。",
+                    f"{value} is not above the share of the largest class, which needs no training: {location.en}.",
+                    f"{value} 不高于最大类别所占比例，而后者无需训练：{location.zh}。",
                 ),
                 False,
             )

@@ -59,15 +59,15 @@ def default(setting: str) -> str:
 
 
 def shown(section: RecordedSection, results: Results) -> list[Shown]:
-    found = []
+    cells = []
     for row in section.rows:
         for cell, seed in zip(row.cells, row.seeds, strict=True):
-            if known := results.cells.get(cell):
-                own = (known.status, known.error, known.params, known.provenance, known.evaluation)
-                found.append(Shown(row, seed, cell, *own))
+            if run := results.cells.get(cell):
+                own = (run.status, run.error, run.params, run.provenance, run.evaluation)
+                cells.append(Shown(row, seed, cell, *own))
             else:
-                found.append(Shown(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
-    return found
+                cells.append(Shown(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
+    return cells
 
 
 def declared(section: RecordedSection, results: Results) -> set[str]:
@@ -90,10 +90,10 @@ def values_of(results: Results, cells: Iterable[Shown], name: str) -> dict[str, 
 
 
 def grouped(cells: Iterable[Shown], key: Callable[[Shown], Hashable]) -> dict[Any, list[Shown]]:
-    found: dict[Any, list[Shown]] = {}
+    groups: dict[Any, list[Shown]] = {}
     for cell in cells:
-        found.setdefault(key(cell), []).append(cell)
-    return found
+        groups.setdefault(key(cell), []).append(cell)
+    return groups
 
 
 def where(cells: Sequence[Shown], *, seeds: bool = True) -> Words:

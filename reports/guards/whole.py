@@ -25,23 +25,23 @@ def stale(results: Results) -> Iterator[Guard]:
 
 
 def commits(results: Results) -> Iterator[Guard]:
-    found = distinct(results, lambda p: p.commit or "unknown")
-    if len(found) > 1:
-        names = listed(found)
+    values = distinct(results, lambda p: p.commit or "unknown")
+    if len(values) > 1:
+        names = listed(values)
         yield Guard(
             "commits",
             Words(
-                f"The cells were computed at {len(found)} commits: {names.en}.",
-                f"各单元在 {len(found)} 个提交上计算：{names.zh}。",
+                f"The cells were computed at {len(values)} commits: {names.en}.",
+                f"各单元在 {len(values)} 个提交上计算：{names.zh}。",
             ),
             False,
         )
 
 
 def devices(results: Results) -> Iterator[Guard]:
-    found = distinct(results, lambda p: p.hardware.device)
-    if len(found) > 1:
-        names = listed(found)
+    values = distinct(results, lambda p: p.hardware.device)
+    if len(values) > 1:
+        names = listed(values)
         yield Guard(
             "devices",
             Words(f"The cells ran on different devices: {names.en}.", f"各单元运行于不同的设备：{names.zh}。"),
@@ -58,10 +58,10 @@ def much_dropped(results: Results) -> Iterator[Guard]:
 
 def wordless(results: Results) -> Iterator[Guard]:
     """Texts of which the tokenizer leaves nothing: all of them have one embedding."""
-    for data in sifted.known(results):
+    for data in sifted.counted_data(results):
         of = sifted.named(data)
-        if found := {part: count for part, count in data.wordless.items() if count}:
-            parts = listed([f"{part} {count}" for part, count in found.items()])
+        if counts := {part: count for part, count in data.wordless.items() if count}:
+            parts = listed([f"{part} {count}" for part, count in counts.items()])
             yield Guard(
                 "wordless",
                 Words(
@@ -74,7 +74,7 @@ def wordless(results: Results) -> Iterator[Guard]:
 
 def merged(results: Results) -> Iterator[Guard]:
     """Labels that differ in how they are written alone."""
-    for data in sifted.known(results):
+    for data in sifted.counted_data(results):
         of, ways = sifted.named(data), data.merged.values()
         if ways:
             english = "; ".join(" and ".join(map(plain, some)) for some in ways)

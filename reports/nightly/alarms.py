@@ -23,7 +23,7 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
     alarms = judged = 0
     for night in nights:
         p = []
-        for metric in (one for one in metrics if not one.is_part):
+        for metric in (metric for metric in metrics if not metric.is_part):
             values = complete_values(night.values, metric)
             if values is None or len(values) < 2 * FEWEST:
                 continue
@@ -36,7 +36,7 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
                 window, since = np.stack(rows[: settings.window]), rows[settings.window :]
                 step = step_of(night.document.get("texts", {}), metric)
                 looks = [compare_nights(window, np.stack(since[-k:]), step).p for k in LOOKS if k <= len(since)]
-                if tested := [one for one in looks if not math.isnan(one)]:
+                if tested := [p_value for p_value in looks if not math.isnan(p_value)]:
                     p.append(min(1.0, len(looks) * min(tested)))
         judged += bool(p)
         alarms += bool(p) and bool((holm(np.array(p)) <= settings.false_alarms).any())

@@ -50,12 +50,12 @@ def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "
         spreads.append(Spread(variance(window.mean(1)) * (1 / count + 1 / len(nights)), count - 1))
     varying = [spread for spread in spreads if spread.seeds] or [Spread(math.nan if difference else 0.0, 1)]
     size, none = np.array(abs(difference)), np.zeros(())
-    p = max(float(significance(size, np.array(one.seeds), one.freedom, none, math.inf)) for one in varying)
-    found = [Evidence(difference, p if difference else 1.0, spread) for spread in varying]
-    return max(found, key=lambda evidence: evidence.half_width)
+    p = max(float(significance(size, np.array(spread.seeds), spread.freedom, none, math.inf)) for spread in varying)
+    candidates = [Evidence(difference, p if difference else 1.0, spread) for spread in varying]
+    return max(candidates, key=lambda evidence: evidence.half_width)
 
 
 def variance(values: Float[np.ndarray, " n"]) -> float:
     """0 where the values differ by rounding alone."""
-    found = float(values.var(ddof=1))
-    return found if found > (ROUNDING * float(np.abs(values).max())) ** 2 else 0.0
+    computed = float(values.var(ddof=1))
+    return computed if computed > (ROUNDING * float(np.abs(values).max())) ** 2 else 0.0

@@ -16,14 +16,14 @@ NIGHT = "night.json"
 def nights(uri: str) -> list[Night]:
     """All of them, the oldest first; one whose recording was cut off is none."""
     client = MlflowClient(tracking_uri=uri)
-    found = client.get_experiment_by_name(EXPERIMENT)
-    if found is None or found.lifecycle_stage == "deleted":
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None or experiment.lifecycle_stage == "deleted":
         return []
-    runs = [run for run in all_runs(client, found.experiment_id) if run.data.tags.get("ablate.kind") == "night"]
+    runs = [run for run in all_runs(client, experiment.experiment_id) if run.data.tags.get("ablate.kind") == "night"]
     artifacts, whole = Artifacts(client), [run.info for run in runs if run.info.status == "FINISHED"]
     paths = [artifacts.path(info.run_id, info.artifact_uri or "", NIGHT) for info in whole]
-    known = [night(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path is not None]
-    return sorted(known, key=lambda one: one.when)
+    recorded = [night(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path is not None]
+    return sorted(recorded, key=lambda recorded_night: recorded_night.when)
 
 
 def night(document: dict[str, Any]) -> Night:

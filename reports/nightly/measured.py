@@ -75,7 +75,9 @@ def metrics_of(settings: Nightly, night: Night) -> list[Metric]:
     directions, parts = night.document.get("directions", {}), night.document.get("configurations", ())
     whole = [Metric(name, directions.get(name, True), limits) for name, limits in settings.quality.items()]
     whole += [Metric(name, higher, settings.speed) for name, higher in TIMINGS.items()]
-    by_part = [replace(one, name=one.name + AT + part) for one in whole if not one.is_timing for part in parts]
+    by_part = [
+        replace(metric, name=metric.name + AT + part) for metric in whole if not metric.is_timing for part in parts
+    ]
     return whole + (by_part if len(parts) > 1 else [])
 
 
@@ -114,7 +116,7 @@ def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -
 
 def turned_direction(now: Measured, before: Sequence[Measured]) -> Words | None:
     """A direction that the code of tonight turned round would make an improvement of a loss."""
-    then = next((one.higher_is_better for one in before if one.higher_is_better is not None), None)
+    then = next((earlier.higher_is_better for earlier in before if earlier.higher_is_better is not None), None)
     if None in (then, now.higher_is_better) or then == now.higher_is_better:
         return None
     old, new = (Words("higher", "越高越好"), Words("lower", "越低越好"))[:: 1 if then else -1]
@@ -133,12 +135,12 @@ def other_seeds(now: Measured, before: Sequence[Measured]) -> Words | None:
     return Words(f"{ours.en} tonight, {theirs.en} in the window", f"今晚{ours.zh}，基线窗口{theirs.zh}")
 
 
-def values_in_words(one: Measured) -> Words:
+def values_in_words(measured: Measured) -> Words:
     """Its seeds, or its values where these are not known."""
-    if one.seeds is not None and len(one.seeds) == len(one.values):
-        seeds = ", ".join(map(str, one.seeds))
+    if measured.seeds is not None and len(measured.seeds) == len(measured.values):
+        seeds = ", ".join(map(str, measured.seeds))
         return Words(f"seeds {seeds}", f"种子 {seeds}")
-    values = ", ".join(f"{value:.4g}" for value in one.values)
+    values = ", ".join(f"{value:.4g}" for value in measured.values)
     return Words(f"values {values}", f"值 {values}")
 
 
@@ -150,10 +152,10 @@ def step_of(texts: Mapping[str, int], metric: Metric) -> float:
 
 def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
     """The values of a metric, if each seed has one."""
-    found = values.get(metric.name)
-    if found is None or len(found) == 0 or not np.isfinite(found).all():
+    array = values.get(metric.name)
+    if array is None or len(array) == 0 or not np.isfinite(array).all():
         return None
-    return None if metric.is_timing and bool((found <= 0).any()) else found
+    return None if metric.is_timing and bool((array <= 0).any()) else array
 
 
 def nothing(values: np.ndarray | None) -> Words:

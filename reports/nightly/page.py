@@ -41,7 +41,7 @@ class Said:
 
     @property
     def failing(self) -> list[Judgement]:
-        return [one for one in self.judgements if one.fails]
+        return [judgement for judgement in self.judgements if judgement.fails]
 
     @property
     def headline(self) -> str:
@@ -64,14 +64,14 @@ def write_nightly(uri: str, output: Path) -> Said:
 
 
 def text(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], rules: Rules, language: Language) -> str:
-    rest = [one for one in judged[-1] if one.metric.is_part]
+    rest = [judgement for judgement in judged[-1] if judgement.metric.is_part]
     configurations: list[Words | str] = (
         [Words("## Configurations", "## 各配置"), judgement_table(rest, language)] if rest else []
     )
     blocks: list[Words | str] = [
         Words("# Nightly: ", "# 夜间回归：").in_language(language) + headline(judged[-1]).in_language(language),
         situation(nights, judged, rules.settings).in_language(language),
-        judgement_table([one for one in judged[-1] if not one.metric.is_part], language),
+        judgement_table([judgement for judgement in judged[-1] if not judgement.metric.is_part], language),
         *configurations,
         *bulleted(Words("## Cells without a result", "## 没有结果的单元"), failed(nights[-1])),
         *bulleted(
@@ -102,7 +102,7 @@ def headline(judgements: Sequence[Judgement]) -> Words:
     """Counts of the verdicts, and the names of what failed or improved."""
     en, zh = [], []
     for verdict in ORDER:
-        names = [one.metric.name for one in judgements if one.verdict == verdict]
+        names = [judgement.metric.name for judgement in judgements if judgement.verdict == verdict]
         if names:
             said = VERDICTS[verdict]
             named = verdict in ("measured nothing", "regressed", "improved")
@@ -113,8 +113,8 @@ def headline(judgements: Sequence[Judgement]) -> Words:
 
 def situation(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], settings: Nightly) -> Words:
     night, commit = nights[-1], nights[-1].document["commit"]
-    epochs = list(dict.fromkeys(one.epoch for one in nights))
-    members = [one for one in nights if one.epoch == night.epoch]
+    epochs = list(dict.fromkeys(member.epoch for member in nights))
+    members = [member for member in nights if member.epoch == night.epoch]
     window = members[: settings.window]
     number = epochs.index(night.epoch) + 1
     en = (
@@ -142,15 +142,15 @@ def environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> li
 def judgement_table(judgements: Sequence[Judgement], language: Language) -> str:
     rows = [
         [
-            plain(one.metric.name),
-            level(one.metric, one.tonight),
-            level(one.metric, one.baseline),
-            difference_in_words(one),
-            change(one.metric, one.detectable, sign=False),
-            "" if math.isnan(one.p) else f"{one.p:.4f}",
-            verdict_in_words(one, language),
+            plain(judgement.metric.name),
+            level(judgement.metric, judgement.tonight),
+            level(judgement.metric, judgement.baseline),
+            difference_in_words(judgement),
+            change(judgement.metric, judgement.detectable, sign=False),
+            "" if math.isnan(judgement.p) else f"{judgement.p:.4f}",
+            verdict_in_words(judgement, language),
         ]
-        for one in sorted(judgements, key=lambda one: ORDER.index(one.verdict))
+        for judgement in sorted(judgements, key=lambda judgement: ORDER.index(judgement.verdict))
     ]
     return markdown_table([HEADINGS.in_language(language).split("|"), *rows])
 
@@ -159,9 +159,9 @@ def level(metric: Metric, value: float) -> str:
     return "" if math.isnan(value) else f"{metric.shown(value):.4g}"
 
 
-def difference_in_words(one: Judgement) -> str:
-    width = change(one.metric, one.half_width, sign=False)
-    return f"{change(one.metric, one.difference)} ± {width}" if width else ""
+def difference_in_words(judgement: Judgement) -> str:
+    width = change(judgement.metric, judgement.half_width, sign=False)
+    return f"{change(judgement.metric, judgement.difference)} ± {width}" if width else ""
 
 
 def change(metric: Metric, value: float, sign: bool = True) -> str:
@@ -172,9 +172,9 @@ def change(metric: Metric, value: float, sign: bool = True) -> str:
     return f"{value:{'+' if sign else ''}.4f}"
 
 
-def verdict_in_words(one: Judgement, language: Language) -> str:
-    said, why = VERDICTS[one.verdict].in_language(language), one.why.in_language(language)
-    strong = f"**{said}**" if one.verdict in ("regressed", "measured nothing", "improved") else said
+def verdict_in_words(judgement: Judgement, language: Language) -> str:
+    said, why = VERDICTS[judgement.verdict].in_language(language), judgement.why.in_language(language)
+    strong = f"**{said}**" if judgement.verdict in ("regressed", "measured nothing", "improved") else said
     return f"{strong}: {why}" if why else strong
 
 
@@ -184,7 +184,7 @@ def failed(night: Night) -> list[str]:
 
 def since_good(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]]) -> list[str]:
     """The commits of the nights after the last one in which nothing failed; of a good night, what it brought."""
-    good = [number for number, night in enumerate(judged[:-1]) if not any(one.fails for one in night)]
+    good = [number for number, night in enumerate(judged[:-1]) if not any(judgement.fails for judgement in night)]
     after = nights[good[-1] + 1 :] if good else nights[-1:]
     brought = [line for night in reversed(after) for line in night.document["commits"]]
     return [f"{commit} {plain(subject)}" for commit, subject in brought]
@@ -202,7 +202,7 @@ def alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: Nightly
 
 
 def history(nights: Sequence[Night], judged: Sequence[Sequence[Judgement]], language: Language) -> str:
-    epochs = list(dict.fromkeys(one.epoch for one in nights))
+    epochs = list(dict.fromkeys(night.epoch for night in nights))
     headings = Words("Night|Commit|Environment|Verdict", "夜晚|提交|环境|结论").in_language(language).split("|")
     rows = [
         [

@@ -61,24 +61,27 @@ def judge_by_documents(nights: Sequence[Night]) -> list[list[Judgement]]:
 
 def judge(nights: Sequence[Night], rules: Sequence[Rules]) -> list[list[Judgement]]:
     """For each night, in their order, the judgement of each metric of its rules."""
-    found: list[list[Judgement]] = []
-    known = {metric.name: metric for own in rules for metric in own.metrics}
+    judgements: list[list[Judgement]] = []
+    metrics = {metric.name: metric for own in rules for metric in own.metrics}
     measured: dict[tuple[str, str], list[Measured]] = {}  # (epoch, metric) → its nights so far
     suspected: dict[str, dict[str, int]] = {}  # epoch → what the last of its nights made suspect
     for night, own in zip(nights, rules, strict=True):
-        before = {name: measured.setdefault((night.epoch, name), []) for name in known}
-        read = {name: comparable_value(night, metric, before[name]) for name, metric in known.items()}
-        looks = {one.name: look(before[one.name], read[one.name], night, one, own.settings) for one in own.metrics}
+        before = {name: measured.setdefault((night.epoch, name), []) for name in metrics}
+        read = {name: comparable_value(night, metric, before[name]) for name, metric in metrics.items()}
+        looks = {
+            metric.name: look(before[metric.name], read[metric.name], night, metric, own.settings)
+            for metric in own.metrics
+        }
         adjusted, last = correct(own.metrics, looks), suspected.get(night.epoch, {})
-        found.append([
+        judgements.append([
             one_verdict(metric, looks[metric.name], adjusted, last.get(metric.name, 0), own.settings)
             for metric in own.metrics
         ])  # fmt: skip
-        suspected[night.epoch] = {one.metric.name: one.suspected for one in found[-1]}
-        for name, one in read.items():
-            if isinstance(one, Measured):
-                before[name].append(one)
-    return found
+        suspected[night.epoch] = {judgement.metric.name: judgement.suspected for judgement in judgements[-1]}
+        for name, value in read.items():
+            if isinstance(value, Measured):
+                before[name].append(value)
+    return judgements
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def look(before: Sequence[Measured], now: Measured | Refused, night: Night, metr
         return Look(Refused("inconclusive", why), len(before), mean)
     if len(before) < settings.window:
         return Look(None, len(before), mean)
-    rows, step = [one.values for one in before], step_of(night.document.get("texts", {}), metric)
+    rows, step = [earlier.values for earlier in before], step_of(night.document.get("texts", {}), metric)
     window, since = np.stack(rows[: settings.window]), [*rows[settings.window :][-max(LOOKS) :], tonight]
     compared = {k: compare_nights(window, np.stack(since[-k:]), step) for k in LOOKS if k <= len(since)}
     nights = min(compared, key=lambda k: (math.isnan(compared[k].p), compared[k].p))

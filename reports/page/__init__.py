@@ -115,14 +115,14 @@ def render_page(
 
 def section_pictures(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
     live = None if isinstance(picture, LeftOut) else picture
-    left_out = [one for one in (*section.figures, picture) if isinstance(one, LeftOut)]
+    left_out = [figure for figure in (*section.figures, picture) if isinstance(figure, LeftOut)]
     return Drawn(live, images(section.figures, folder, live is not None), left_out)
 
 
 def images(figures: Sequence[Figure | LeftOut], folder: Path, live: bool) -> list[Image]:
     """A grid of pictures is left to the one that answers to the pointer."""
-    known = [figure for figure in figures if not isinstance(figure, LeftOut)]
-    kept = [figure for figure in known if not (live and figure.path.endswith("-tsne.png"))]
+    drawn = [figure for figure in figures if not isinstance(figure, LeftOut)]
+    kept = [figure for figure in drawn if not (live and figure.path.endswith("-tsne.png"))]
     return [Image(address(folder / figure.path), figure.alt) for figure in kept]
 
 

@@ -41,20 +41,20 @@ def section_points(rows: list[RecordedRow], results: Results) -> Panels | None:
         return None
     first = first_of(rows, results)
     arrays = [results.tsne[row.cells[0]] for row in rows]
-    coordinates = [aligned(one, first) for one in arrays]
+    coordinates = [aligned(picture, first) for picture in arrays]
     reach = max((float(np.abs(x).max()) for x in coordinates if len(x)), default=1.0) * 1.03 or 1.0
-    highest = max((int(np.max(one.labels)) for one in arrays if len(one.x)), default=-1)
+    highest = max((int(np.max(picture.labels)) for picture in arrays if len(picture.x)), default=-1)
     names = class_names(rows, results)
     panels = [
         PointPanel(
             row.label,
             row.seeds[0],
             np.rint((x + reach) / (2 * reach) * SIDE).astype(int),
-            np.asarray(one.labels)[: len(x)],
-            np.asarray(one.ids)[: len(x)],
-            "" if len(x) else one.reason,
+            np.asarray(picture.labels)[: len(x)],
+            np.asarray(picture.ids)[: len(x)],
+            "" if len(x) else picture.reason,
         )
-        for row, one, x in zip(rows, arrays, coordinates, strict=True)
+        for row, picture, x in zip(rows, arrays, coordinates, strict=True)
     ]
     classes = [printable(names[i]) if i < len(names) else f"class {i + 1}" for i in range(max(highest + 1, len(names)))]
     return Panels(first.method, classes, panels)
@@ -62,12 +62,12 @@ def section_points(rows: list[RecordedRow], results: Results) -> Panels | None:
 
 def texts(pictures: list[Panels | None], results: Results) -> dict[int, str]:
     """Of all points, once each: a text's id does not fit the numbers of a browser, its place here does."""
-    ids = {int(one) for picture in pictures if picture for panel in picture.panels for one in panel.ids}
-    return {one: printable(results.texts.get(one, "")) for one in sorted(ids)}
+    ids = {int(text_id) for picture in pictures if picture for panel in picture.panels for text_id in panel.ids}
+    return {text_id: printable(results.texts.get(text_id, "")) for text_id in sorted(ids)}
 
 
 def arrays(pictures: list[Panels | None], shown: dict[int, str]) -> list[dict[str, Any]]:
-    place = {one: number for number, one in enumerate(shown)}
+    numbers = {text_id: number for number, text_id in enumerate(shown)}
     return [
         {
             "classes": picture.classes,
@@ -76,7 +76,7 @@ def arrays(pictures: list[Panels | None], shown: dict[int, str]) -> list[dict[st
                     "x": panel.places[:, 0].tolist() if len(panel.ids) else [],
                     "y": panel.places[:, 1].tolist() if len(panel.ids) else [],
                     "labels": panel.labels.tolist(),
-                    "texts": [place[int(one)] for one in panel.ids],
+                    "texts": [numbers[int(text_id)] for text_id in panel.ids],
                 }
                 for panel in picture.panels
             ],

@@ -48,9 +48,9 @@ def effects(
         df, size = more - fewer, max(without - with_it, 0.0)
         f = size / df / (rest / freedom + from_texts) if df else np.nan  # nan: it cannot be told from the others
         rows.append((" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / grid.total))
-    found = pd.DataFrame(rows, columns=COLUMNS)
-    found["p_holm"] = holm(found["p"].to_numpy(float))
-    return found
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table["p_holm"] = holm(table["p"].to_numpy(float))
+    return table
 
 
 def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
@@ -92,8 +92,8 @@ def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str,
     means = (inverse @ x.T @ grid.y)[: len(names)]
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse[: len(names), : len(names)] @ contrast))
-    known = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
-    return pd.DataFrame({"level": names, "mean": means, "half_width": known * scale, "n": np.bincount(codes)})
+    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
+    return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": np.bincount(codes)})
 
 
 class Grid:
@@ -103,12 +103,12 @@ class Grid:
         self.frame = frame[np.isfinite(frame[value].to_numpy(float))]
         self.y = self.frame[value].to_numpy(float)
         mains: list[Term] = [(name,) for name in factors if self.frame[name].nunique() > 1]
-        self.terms: list[Term] = [*mains, *(one + other for one, other in combinations(mains, 2))]
+        self.terms: list[Term] = [*mains, *(first + other for first, other in combinations(mains, 2))]
         codes: dict[Term, ndarray] = {t: pd.factorize(self.frame[t[0]])[0] for t in [(block,), *mains]}
-        for one, other in combinations(mains, 2):
-            codes[one + other] = pd.factorize(codes[one] * len(self.y) + codes[other])[0]
+        for first, other in combinations(mains, 2):
+            codes[first + other] = pd.factorize(codes[first] * len(self.y) + codes[other])[0]
         self.block: Term = (block,)
-        self.parts = {term: np.eye(found.max(initial=-1) + 1)[found] for term, found in codes.items()}
+        self.parts = {term: np.eye(numbers.max(initial=-1) + 1)[numbers] for term, numbers in codes.items()}
         centred = np.hstack([part - part.mean(0) for part in self.parts.values()])
         self.total = float(((self.y - self.y.mean()) ** 2).sum())
         self.products, self.onto = centred.T @ centred, centred.T @ (self.y - self.y.mean())

@@ -12,9 +12,9 @@ def holm(p: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
     tested = ~np.isnan(p)
     ordered = np.argsort(p[tested])
     steps = p[tested][ordered] * np.arange(len(ordered), 0, -1)
-    adjusted, found = np.full(p.shape, np.nan), np.empty(len(ordered))
-    found[ordered] = np.minimum(np.maximum.accumulate(steps), 1)
-    adjusted[tested] = found
+    adjusted, corrected = np.full(p.shape, np.nan), np.empty(len(ordered))
+    corrected[ordered] = np.minimum(np.maximum.accumulate(steps), 1)
+    adjusted[tested] = corrected
     return adjusted
 
 

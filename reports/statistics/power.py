@@ -55,12 +55,12 @@ def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
 
 def pooled(differences: Sequence["Difference"]) -> Spread | None:
     """The spread of one comparison, as the mean of all of a section that share their baseline; None without any."""
-    known = [d.spread for d in differences if d.spread is not None]
-    if not known:
+    spreads = [d.spread for d in differences if d.spread is not None]
+    if not spreads:
         return None
-    seeds, texts = (float(np.mean([getattr(s, part) for s in known])) for part in ("seeds", "texts"))
-    freedom, texts_freedom = (min(getattr(s, part) for s in known) for part in ("freedom", "texts_freedom"))
-    return Spread(seeds, freedom, texts, texts_freedom, len(known))
+    seeds, texts = (float(np.mean([getattr(s, part) for s in spreads])) for part in ("seeds", "texts"))
+    freedom, texts_freedom = (min(getattr(s, part) for s in spreads) for part in ("freedom", "texts_freedom"))
+    return Spread(seeds, freedom, texts, texts_freedom, len(spreads))
 
 
 def smallest_p(seeds: int) -> float:

@@ -19,13 +19,13 @@ class Summary:
 
 def summarise(values: Sequence[float]) -> Summary | None:
     """Mean ± half-width of Student's 95 % interval over seeds; None without any value."""
-    known = np.array([value for value in values if np.isfinite(value)])
-    if len(known) == 0:
+    finite = np.array([value for value in values if np.isfinite(value)])
+    if len(finite) == 0:
         return None
-    if len(known) == 1:
-        return Summary(float(known[0]), None, 1)
-    error = known.std(ddof=1) / np.sqrt(len(known))
-    return Summary(float(known.mean()), float(interval_quantile(len(known) - 1) * error), len(known))
+    if len(finite) == 1:
+        return Summary(float(finite[0]), None, 1)
+    error = finite.std(ddof=1) / np.sqrt(len(finite))
+    return Summary(float(finite.mean()), float(interval_quantile(len(finite) - 1) * error), len(finite))
 
 
 @cache

@@ -320,7 +320,7 @@ def test_a_module_that_changed_between_commits_is_named_across_losses(results: R
         folder.mkdir()
         files = {"contrastive.training.train": commit, "contrastive.evaluation.embed": "same"}
         (folder / "config.json").write_text(json.dumps({"files": files}))
-        put(results.cells[cell], place=folder.as_uri())
+        put(results.cells[cell], artifact_uri=folder.as_uri())
     assert "contrastive.training.train changed" in fired(results, 0)["code"].words.en
     for cell in cells:
         put(results.provenance(cell), commit="one")
@@ -330,7 +330,7 @@ def test_a_module_that_changed_between_commits_is_named_across_losses(results: R
 def test_other_texts_of_the_same_number_are_seen(results: Results, tmp_path: Path):
     cell = at(results, 2, 1)
     np.savez_compressed(tmp_path / "examples.npz", **{"test.ids": np.arange(1, 601, dtype=np.uint64)})
-    put(results.cells[cell], place=tmp_path.as_uri())
+    put(results.cells[cell], artifact_uri=tmp_path.as_uri())
     assert "test.ids differ" in fired(results)["examples"].words.en
 
 
