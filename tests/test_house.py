@@ -1,4 +1,4 @@
-"""What keeps the house readable: short files and functions, and no name for two different things."""
+"""What keeps the house readable: short files and functions, names that say something, and none for two things."""
 
 import ast
 from collections import defaultdict
@@ -13,6 +13,7 @@ FILES = sorted(path for room in ROOMS for path in (CHECKOUT / room).rglob("*.py"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 40
 # A command is called as what it does, and so is what a worker does for a task.
 NAMED_AS_WHAT_THEY_CALL = {"flows/cli.py", "tasks/worker_calls.py"}
+SAY_NOTHING = {"found", "one", "known", "told", "place"}
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -36,3 +37,22 @@ def test_no_name_is_that_of_two_things():
                 homes[node.name].append(file)
     several = {name: files for name, files in homes.items() if len(files) > 1 and name != "main" and name[0] != "_"}
     assert several == {}
+
+
+def name_given(node: ast.AST) -> str | None:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+    return None
+
+
+def test_names_say_what_a_thing_is():
+    vague = [
+        f"{path.relative_to(CHECKOUT)}:{node.lineno}: {name}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (name := name_given(node)) in SAY_NOTHING
+    ]
+    assert vague == []
