@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,11 +47,22 @@ def alone(prefect_home: Path) -> Ablate:
 
 
 @pytest.fixture(scope="session")
-def ablate_in(prefect_home: Path, server: str) -> Iterator[Ablate]:
-    """The same against a server that is there already, in processes that have imported everything."""
+def ablate_in(prefect_home: Path, server: str, empty_store: Path) -> Iterator[Ablate]:
+    """The same against a server that is there already, in processes that have imported everything. A new home has its
+    empty store of MLflow already, and cells train in the process of the command unless a test names an engine."""
     settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
     with preloaded(kept(settings)) as line:
-        yield caller(settings, line)
+        ablate = caller(settings, line)
+
+        def call(home: Path, *arguments: object, **given: Any) -> subprocess.CompletedProcess[str]:
+            if not home.exists() and home.parent.is_dir():
+                home.mkdir()
+                shutil.copy(empty_store, home / "mlflow.db")
+            if arguments[0] == "run" and "--engine" not in arguments:
+                arguments = (*arguments, "--engine", "inline")
+            return ablate(home, *arguments, **given)
+
+        yield call
 
 
 def kept(settings: dict[str, str]) -> dict[str, str]:

@@ -52,6 +52,14 @@ def copy_of_the_code(folder: Path) -> Path:
     return code
 
 
+def repeat_timings_twice(code: Path) -> None:
+    """In the place of five times, of which each takes seconds."""
+    path = code / "flows/night/panel.py"
+    text = path.read_text()
+    assert "REPEATS = 5 " in text
+    path.write_text(text.replace("REPEATS = 5 ", "REPEATS = 2 "))
+
+
 def harm(code: Path) -> None:
     """A third of the predictions of the measured head are wrong."""
     path = code / HARMED

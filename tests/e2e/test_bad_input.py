@@ -124,11 +124,10 @@ def test_a_home_that_cannot_be_written_to(ablate_in: Ablate, tmp_path: Path):
 
 def test_a_full_disk_loses_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):
     """No file may grow beyond 8 MiB, and a new cell's weights need more: what a write to a full disk looks like."""
-
     before = {path: path.read_bytes() for path in home.glob("runs/*/DONE")}
     large = ("axes: {loss: [ce, ce+supcon]}", "axes: {scratch: [{layers: 2, hidden: 384, heads: 2, vocabulary: 400}]}")
     path = written(tmp_path / "large.yaml", large, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(home, "run", path, largest_file=8 * 2**20)
+    done = ablate_in(home, "run", path, "--engine", "local", largest_file=8 * 2**20)
     assert done.returncode == 1 and "the disk is full" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
     assert ablate_in(home, "run", path).returncode == 0
@@ -177,7 +176,7 @@ def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate
     home = tmp_path / "home"
     axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {tune: [full, {lora: {targets: [nothing]}}]}")
     path = written(tmp_path / "failing.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(home, "run", path)
+    done = ablate_in(home, "run", path, "--engine", "local")
     assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "linear modules" in done.stderr
     text = (home / "reports" / "output" / "smoke" / "README.md").read_text(encoding="utf-8")
     assert "> **Note** " in text and "linear modules" in text

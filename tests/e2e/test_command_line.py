@@ -66,9 +66,9 @@ def test_the_plan_of_a_finished_grid_is_to_reuse_it(finished: Path, ablate_in: A
     assert plan["counts"] == {"reuse": 8} and plan["estimated_seconds"] == 0
 
 
-def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, alone: Ablate):
+def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
     report, runs = report_of(finished), {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")}
-    done = alone(finished, "run", SMOKE)
+    done = ablate_in(finished, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
     assert report_of(finished) == report
     assert {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")} == runs
@@ -209,7 +209,7 @@ def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_pat
     zero = f"'deepspeed:{CONFIGS}/deepspeed/zero2.json'"
     ways = f"[{{}}, {{processes: 2}}, {{processes: 2, sharding: {zero}}}]"
     experiment.write_text(f"{text}sections:\n  - {{title: T, include: {ways}, baseline: {{}}}}\n")
-    done = ablate_in(tmp_path, "run", experiment, cwd=tmp_path)
+    done = ablate_in(tmp_path, "run", experiment, "--engine", "local", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = sorted(tmp_path.glob("runs/*"))
     assert len(runs) == 3

@@ -1,6 +1,7 @@
 """`ablate nightly` for real: nights of a panel of seconds, one of them with a harmful change of the code."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,8 +15,9 @@ from contrastive.errors import UserError
 from flows.nightly import read_verdict_settings
 from flows.serve import prefect_setup
 from tests.asked import ask
-from tests.e2e.conftest import caller
-from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel
+from tests.e2e.conftest import caller, kept
+from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel, repeat_timings_twice
+from tests.e2e.preloaded import preloaded
 
 
 class Received(HTTPServer):
@@ -48,19 +50,22 @@ def webhook() -> Iterator[Received]:
 
 @pytest.fixture(scope="module")
 def nights(
-    tmp_path_factory: pytest.TempPathFactory, webhook: Received, prefect_home: Path, server: str
+    tmp_path_factory: pytest.TempPathFactory, webhook: Received, prefect_home: Path, server: str, empty_store: Path
 ) -> dict[str, Any]:
     """Two nights as they should be, the window, and one at which accuracy is worse."""
     home, code = tmp_path_factory.mktemp("home"), copy_of_the_code(tmp_path_factory.mktemp("code"))
+    repeat_timings_twice(code)
+    shutil.copy(empty_store, home / "mlflow.db")
     (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
     arguments = ("nightly", panel(home), "--engine", "inline", "--settings", home / "verdict.yaml")
+    settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server, "ABLATE_WEBHOOK": webhook.address}
     ended, texts = [], []
-    ablate = caller({"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server, "ABLATE_WEBHOOK": webhook.address})
-    for number in range(3):
-        if number == 2:
-            harm(code)
-        ended.append(ablate(home, *arguments, code=code, cwd=home))
-        texts.append((home / "reports/output/nightly/README.md").read_text())
+    with preloaded(kept(settings) | {"PYTHONPATH": str(code)}) as line:
+        for number in range(3):
+            if number == 2:
+                harm(code)
+            ended.append(caller(settings, line)(home, *arguments, cwd=home))
+            texts.append((home / "reports/output/nightly/README.md").read_text())
     return {"home": home, "ended": ended, "texts": texts}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.asked import ask
+from tests.e2e.conftest import Ablate
 
 CHECKOUT = Path(__file__).parents[2]
 SMALL = """
@@ -35,7 +37,7 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
     """A folder that looks like the checkout, with this environment and code, and an experiment of seconds."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "tests", "prefect.yaml"):
@@ -45,6 +47,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / ".venv").symlink_to(here if here.exists() else environment)
     shutil.copytree(CHECKOUT / "configs", folder / "configs")
     (folder / "configs" / "quickstart.yaml").write_text(SMALL, encoding="utf-8")
+    shutil.copy(empty_store, folder / "mlflow.db")
     return folder
 
 
@@ -70,10 +73,13 @@ def test_the_readme_has_the_commands_that_this_file_knows_how_to_run():
 @pytest.mark.parametrize(
     "command", [c for c in commands() if not c.startswith(("make up", "make down", "export", ".venv/bin/prefect"))]
 )
-def test_a_command_of_the_readme(command: str, checkout: Path, environment: dict[str, str]):
-    done = subprocess.run(
-        command, shell=True, cwd=checkout, env=environment, capture_output=True, text=True, timeout=300
-    )
+def test_a_command_of_the_readme(command: str, checkout: Path, environment: dict[str, str], ablate_in: Ablate):
+    if command.startswith(".venv/bin/ablate "):
+        done = ablate_in(checkout, *shlex.split(command)[1:], cwd=checkout)
+    else:
+        done = subprocess.run(
+            command, shell=True, cwd=checkout, env=environment, capture_output=True, text=True, timeout=300
+        )
     output = done.stdout + done.stderr
     assert done.returncode == 0, output[-3000:]
     assert "Traceback" not in output

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,24 +44,30 @@ app(sys.argv[1:-1])
 ONCE = {"read_document": 1, "_experiment": 1, "in_cells": 1, "combinations": 2, "resolved": 1}  # there are two sections
 
 
-def counts(tmp_path: Path, *command: str) -> dict[str, int]:
-    (tmp_path / "small.yaml").write_text(FILE, encoding="utf-8")
-    told = tmp_path / "counts.json"
+@pytest.fixture
+def empty_home(tmp_path: Path, empty_store: Path) -> Path:
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    return tmp_path
+
+
+def counts(home: Path, *command: str, server: str = "") -> dict[str, int]:
+    path, counted = home / "small.yaml", home / "counts.json"
+    path.write_text(FILE, encoding="utf-8")
+    own = {"ABLATE_HOME": str(home), "OMP_NUM_THREADS": "1"} | ({"PREFECT_API_URL": server} if server else {})
     done = subprocess.run(
-        [sys.executable, "-c", COUNTED, *command, str(tmp_path / "small.yaml"), str(told)],
-        env=os.environ | {"ABLATE_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", COUNTED, *command, str(path), str(counted)],
+        env=os.environ | own,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(told.read_text()))
+    return dict(json.loads(counted.read_text()))
 
 
-def test_a_plan_resolves_its_experiment_once(tmp_path: Path):
-    assert counts(tmp_path, "plan") == ONCE
-    assert counts(tmp_path, "plan", "--json") == ONCE
+def test_a_plan_resolves_its_experiment_once(empty_home: Path):
+    assert counts(empty_home, "plan") == ONCE
 
 
 @pytest.mark.e2e
-def test_a_run_and_its_flow_resolve_their_experiment_once(tmp_path: Path):
-    assert counts(tmp_path, "run", "--engine", "inline") == ONCE
+def test_a_run_and_its_flow_resolve_their_experiment_once(empty_home: Path, server: str):
+    assert counts(empty_home, "run", "--engine", "inline", server=server) == ONCE
