@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, YAxis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 
@@ -90,6 +91,7 @@ def canvases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def keep(canvas: Any, path: Path, **named: Any) -> None:
         save(canvas, path, **named)
         canvas.set_dpi(72 if path.suffix == ".svg" else 200)  # where everything lies as it was saved
+        FigureCanvasAgg(canvas)  # keeps one renderer, where a figure by itself makes another for each question
         kept.append(canvas)
 
     monkeypatch.setattr(Canvas, "savefig", keep)
@@ -115,11 +117,11 @@ def test_no_text_is_cut_off_small_or_written_over(section: RecordedSection, canv
     for canvas in canvases:
         width, height = canvas.bbox.width, canvas.bbox.height
         for text in texts(canvas):
-            box = text.get_window_extent(canvas._get_renderer())
+            box = text.get_window_extent(canvas.canvas.get_renderer())
             assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text.get_text()
             assert text.get_fontsize() * 420 / 72 / canvas.get_figwidth() >= 6.4, text.get_text()  # pixels
         for axis in canvas.findobj(YAxis):
-            boxes = [tick.label1.get_window_extent(canvas._get_renderer()) for tick in axis._update_ticks()]
+            boxes = [tick.label1.get_window_extent(canvas.canvas.get_renderer()) for tick in axis._update_ticks()]
             for one, other in itertools.pairwise(sorted(boxes, key=lambda box: box.y0)):
                 assert one.y1 <= other.y0 + 1
 
