@@ -10,7 +10,7 @@ from tests.reports.nightly.nights import SETTINGS, Truth, judged, metrics, simul
 
 CALLED = ("improved", "regressed")
 AFTER = 20  # nights after the window, in a history
-HISTORIES = 50  # an alarm without a cause stays until other code comes
+HISTORIES = 25  # an alarm without a cause stays until other code comes
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_at_most_one_night_in_a_hundred_is_called_without_a_cause(truth):
         for _ in range(HISTORIES)
         for night in judged(simulate(truth, SETTINGS.window + AFTER, draw), truth)[SETTINGS.window :]
     ]
-    assert len(nights) == 1000
-    assert sum(any(one.verdict in CALLED for one in night) for night in nights) <= 10
+    assert len(nights) == HISTORIES * AFTER
+    assert sum(any(one.verdict in CALLED for one in night) for night in nights) <= len(nights) / 100
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_at_most_one_night_in_a_hundred_is_called_without_a_cause(truth):
     ids=["better", "worse", "each night its own code", "each run its own numbers", "five seeds that stay alike"],
 )
 def test_a_step_of_one_standard_deviation_is_called_within_three_nights(truth, sign):
-    draw, tries, seen, at = np.random.default_rng(1), 100, 0, SETTINGS.window + 1
+    draw, tries, seen, at = np.random.default_rng(1), 50, 0, SETTINGS.window + 1
     planted = replace(truth, step=float(sign), at=at)
     for _ in range(tries):
         nights = judged(simulate(planted, at + 3, draw), planted)[at:]
@@ -75,4 +75,4 @@ def test_the_rate_on_comparisons_that_hold_nothing_is_the_allowed_one_also_while
         truth = Truth(step=-2.0, at=20)
         found = false_alarms(simulate(truth, SETTINGS.window + AFTER, draw), metrics(truth), SETTINGS)
         alarms, looked = alarms + found[0], looked + found[1]
-    assert looked == 1000 and alarms <= 25  # before any confirmation, and of three looks the best
+    assert looked == HISTORIES * AFTER and alarms <= looked / 40  # before any confirmation, and of three looks the best
