@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -129,7 +130,7 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
     with started("local", 1, threads=1) as engine, ThreadPoolExecutor(3) as threads:
         engine.run("train", pid)
         asked = [threads.submit(engine.run, "train", slow, 60.0) for _ in range(3)]
-        time.sleep(0.5)
+        until(lambda: not engine.train.slots)
         began = time.monotonic()
         engine.stop()
         for one in asked:
@@ -137,6 +138,13 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
                 one.result(timeout=300)
         assert time.monotonic() - began < 45  # the work alone would take 60
     assert not multiprocessing.active_children()
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def told(*arguments: str, devices: str) -> tuple[str, ...]:
@@ -153,9 +161,9 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
             ran.append(name)
 
         long = threads.submit(run, "long", 1, 3.0)
-        time.sleep(0.5)
+        until(lambda: len(engine.train.slots) == 1)
         both = threads.submit(run, "both", 2, 0.0)
-        time.sleep(0.5)
+        until(lambda: engine.train.turn.locked() or both.done())
         later = threads.submit(run, "later", 1, 0.1)  # a slot is free, and it waits: nobody starves who needs two
         for future in (long, both, later):
             future.result(timeout=300)
