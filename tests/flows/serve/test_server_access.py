@@ -144,3 +144,14 @@ def test_another_user_is_refused():
         assert OwnPagesAndUser(app, users=[asking]).refusal(scope) == ""
         assert bool(OwnPagesAndUser(app, users=others).refusal(scope)) == (sys.platform == "linux")
         assert OwnPagesAndUser(app).refusal(scope) == ""  # with a password whoever asks
+
+
+def test_a_connection_of_nobody_is_refused():
+    """Its other end is closed already: whoever asked by it may have been any user."""
+    with connected(socket.AF_INET, "127.0.0.1") as (client, server):
+        ends = {"client": server.getpeername(), "server": server.getsockname()}
+        scope = {"type": "http", "headers": [(b"host", b"localhost")], **ends}
+        asked = OwnPagesAndUser(app, users=[os.getuid()])
+        assert asked.refusal(scope) == ""
+        client.close()
+        assert bool(asked.refusal(scope)) == (sys.platform == "linux")
