@@ -163,7 +163,7 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
         long = threads.submit(run, "long", 1, 3.0)
         until(lambda: len(engine.train.slots) == 1)
         both = threads.submit(run, "both", 2, 0.0)
-        until(lambda: engine.train.turn.locked() or both.done())
+        until(lambda: engine.train.changed._waiters or both.done())
         later = threads.submit(run, "later", 1, 0.1)  # a slot is free, and it waits: nobody starves who needs two
         for future in (long, both, later):
             future.result(timeout=300)
