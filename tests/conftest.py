@@ -5,9 +5,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from beartype import BeartypeConf
+from beartype.claw import beartype_packages
 
 import tasks  # noqa: F401 (switches all telemetry off)
 from tests.postgres import server as postgres_server
+
+# Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere. A search
+# for shapes here as well had an experiment file take five times as long to be read.
+WITHOUT_SHAPES = ("cells", "config", "experiment", "planning", "runs", "sources", "stages")
+beartype_packages(
+    [f"contrastive.{room}" for room in WITHOUT_SHAPES],
+    conf=BeartypeConf(claw_is_pep526=False, is_pep484_tower=True, violation_type=TypeError),  # an int is a float, too
+)
 
 HERE = Path(__file__).parent
 # rooms whose tests start servers, processes or trainings; a slow test elsewhere carries the mark `slow`

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.conftest import WITHOUT_SHAPES
+
 CHECKOUT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -18,6 +20,27 @@ def test_a_wrong_shape_is_an_error():
 
     with pytest.raises(Exception, match="Type-check error"):
         supcon(torch.zeros(2, 3), labels=torch.zeros(2), temperature=0.1)  # no axis for views
+
+
+def test_the_types_of_every_room_are_checked(pytestconfig: pytest.Config):
+    """And shapes, too, wherever a signature has one."""
+    package = CHECKOUT / "contrastive"
+    rooms = {path.parent.relative_to(package).parts[0] for path in package.rglob("*/*.py")}
+    shaped = {path.parent.relative_to(package).parts[0] for path in package.rglob("*/*.py") if has_shapes(path)}
+    checked = pytestconfig.getoption("jaxtyping_packages").split(",")[:-1]
+    with_shapes = {room.removeprefix("contrastive.") for room in checked}
+    assert shaped <= with_shapes and with_shapes | set(WITHOUT_SHAPES) == rooms
+
+
+def has_shapes(path: Path) -> bool:
+    return "from jaxtyping import" in path.read_text(encoding="utf-8")
+
+
+def test_a_wrong_type_is_an_error_where_there_are_no_shapes():
+    from contrastive.cells.identity import cell_id
+
+    with pytest.raises(TypeError, match="violates type hint"):
+        cell_id("no identity")
 
 
 def test_the_tested_versions_are_within_the_ranges():

@@ -5,10 +5,10 @@ prices, shares, splits or refuses something asks the facts, and never for a name
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 # Ways in which processes split the training state, with DeepSpeed's stages of ZeRO or PyTorch's FSDP.
-Splitting: TypeAlias = Literal["zero1", "zero2", "zero3", "fsdp"]
+Splitting = Literal["zero1", "zero2", "zero3", "fsdp"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 import pickle
 import random
 import time
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
 
 import pytest
@@ -603,15 +603,17 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
             assert all(problem.line >= 1 and problem.message for problem in error.problems)
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [{"x": None}]])
-def test_any_value_in_any_place_is_read_or_refused(value):
+def test_any_value_in_any_place_is_read_or_refused():
+    """Two of the values in each place, in turn: all six stand in the places of every three settings."""
     good = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
+    turn = cycle([None, 3, "x", [], {}, [{"x": None}]])
 
     def variants(node):
         for key in list(node) if isinstance(node, dict) else range(len(node)):
             kept = node[key]
-            node[key] = value
-            yield
+            for _ in range(2):
+                node[key] = next(turn)
+                yield
             node[key] = kept
             if isinstance(kept, dict | list):
                 yield from variants(kept)
@@ -622,7 +624,7 @@ def test_any_value_in_any_place_is_read_or_refused(value):
             parse_experiment(json.dumps(good))
         except ExperimentError:
             refused += 1
-    assert refused > 20
+    assert refused > 150
 
 
 def test_the_error_survives_pickling():
@@ -704,14 +706,14 @@ LISTS = {
 @pytest.mark.parametrize("what", LISTS)
 def test_reading_takes_time_in_proportion_to_the_file(what):
     """Four times as much may take eight times as long, by the processor's time; where each is compared with all, 16."""
-    text = {count: LISTS[what](count) for count in (500, 2000)}
-    assert reading_seconds(text[2000]) < 8 * reading_seconds(text[500])
+    text = {count: LISTS[what](count) for count in (250, 1000)}
+    assert reading_seconds(text[1000]) < 8 * reading_seconds(text[250])
 
 
 def reading_seconds(text: str) -> float:
-    """The least of three: what else the machine does only adds."""
+    """The lesser of two: what else the machine does only adds."""
     taken = []
-    for _ in range(3):
+    for _ in range(2):
         began = time.process_time()
         with contextlib.suppress(ExperimentError):
             parse_experiment(text)
