@@ -8,6 +8,7 @@ from tests.contrastive.views.toy_translation import ENGLISH, GERMAN, PARAPHRASE,
 @pytest.fixture(scope="session")
 def translators(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """There, and back to a paraphrase that is known: `paraphrased`."""
-    folder, german = tmp_path_factory.mktemp("translators"), dict(zip(ENGLISH, GERMAN, strict=True))
+    german = dict(zip(ENGLISH, GERMAN, strict=True))
     back = {german[word]: PARAPHRASE[word] for word in ENGLISH}
-    return learnt(folder / "there", german), learnt(folder / "back", back)
+    there_and_back = learnt(tmp_path_factory.mktemp("translators"), {"there": german, "back": back})
+    return there_and_back[0], there_and_back[1]

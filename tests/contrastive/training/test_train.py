@@ -5,6 +5,7 @@ import json
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
 def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_from_it(
     source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    cell = make(source, training={"epochs": 30})
+    cell = make(source, training={"epochs": 8})
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
@@ -168,7 +169,7 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
         taker.join()
     assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
     done = (claim.at_work(folder) / "metrics.jsonl").read_text().count("\n")
-    assert 3 <= done < 30 * 4
+    assert 3 <= done < 8 * 8
     assert numbers(run(cell)) == undisturbed
     assert [known["outcome"][:8] for known in claim.attempts(folder)] == ["Stopped:", "done"]
 
@@ -229,6 +230,7 @@ def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home:
 
 
 NAMES = ("file:there", "file:back")  # the fixture `translators` has real ones
+TWO_STEPS = {"train": 16, "validation": 0, "test": 16}
 SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "translators": NAMES}
 
 
@@ -266,33 +268,43 @@ OBJECTIVES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A home in which texts are tokenised once for many cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(tmp_path_factory.mktemp("prepared")))
+        yield
+
+
 @pytest.mark.parametrize("objective", combinations(), ids=lambda o: "-".join(o.values()))
 def test_every_loss_on_every_view_trains_what_it_says(
-    objective: dict, source: str, home: Path, translators: tuple[str, str]
+    objective: dict, source: str, prepared: None, tmp_path: Path, request: pytest.FixtureRequest
 ):
     """Two steps: each term alone gives the encoder a gradient, all that is said to train moves, and nothing else."""
-    known = SETTINGS | {"translators": translators}
-    settings = {name: known[name] for name in view_settings(objective) if name in known}
-    check(make(source, encoder=LAST_BLOCK, data={"train": 16}, **objective, **settings), home)
+    settings = {name: SETTINGS[name] for name in view_settings(objective) if name in SETTINGS}
+    if "translators" in settings:
+        settings["translators"] = request.getfixturevalue("translators")
+    check(make(source, encoder=LAST_BLOCK, data=TWO_STEPS, **objective, **settings), tmp_path)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in o.values()))
 @pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
-def test_every_objective_trains_what_it_says(objective: dict, architecture: str, source: str, home: Path):
+def test_every_objective_trains_what_it_says(
+    objective: dict, architecture: str, source: str, prepared: None, tmp_path: Path
+):
     """The audit runs inside; besides, what moved is exactly what the configuration says."""
-    check(make(source, encoder=LAST_BLOCK | {"model": f"scratch:{architecture}"}, **objective), home)
+    encoder = LAST_BLOCK | {"model": f"scratch:{architecture}"}
+    check(make(source, encoder=encoder, data=TWO_STEPS, **objective), tmp_path)
 
 
 def view_settings(objective: dict) -> tuple[str, ...]:
     return entries("contrastive.views", "VIEWS")[objective["view"]].settings if "view" in objective else ()
 
 
-def check(cell: Cell, home: Path) -> None:
+def check(cell: Cell, folder: Path) -> None:
     tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
     before = model.build_model(cell, tokens)
-    folder = home / "cell"
-    folder.mkdir()
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
