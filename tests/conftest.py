@@ -7,17 +7,22 @@ from pathlib import Path
 import pytest
 from beartype import BeartypeConf
 from beartype.claw import beartype_packages
+from hypothesis import settings
 
 import tasks  # noqa: F401 (switches all telemetry off)
 from tests.postgres import server as postgres_server
 
-# Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere. A search
-# for shapes here as well had an experiment file take five times as long to be read.
-WITHOUT_SHAPES = ("cells", "config", "experiment", "planning", "runs", "sources", "stages")
+# Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere, also in
+# modules of these rooms that it names. A search for shapes in them all had an experiment file take five times as long.
+WITHOUT_SHAPES = ("cells", "config", "data", "experiment", "planning", "runs", "sources", "stages")
 beartype_packages(
     [f"contrastive.{room}" for room in WITHOUT_SHAPES],
     conf=BeartypeConf(claw_is_pep526=False, is_pep484_tower=True, violation_type=TypeError),  # an int is a float, too
 )
+
+# what takes a moment on an idle machine takes seconds on a busy one
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
 # rooms whose tests start servers, processes or trainings; a slow test elsewhere carries the mark `slow`

@@ -101,7 +101,7 @@ def few(kind: str, texts: int, seed: int):
 
 
 @given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
     vectors, labels = few(kind, texts, seed)
     points = tsne(scaled(vectors))

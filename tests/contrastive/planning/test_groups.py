@@ -81,7 +81,7 @@ def seconds(group: list[Cell]) -> float:
 
 
 @given(CELLS, SPEEDS, st.integers(1, 6), st.none() | st.integers(0, 100))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
     cells: list[Cell], speed: Speed, slots: int, room: int | None
 ):
@@ -104,7 +104,7 @@ def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
 
 
 @given(CELLS, st.integers(1, 6))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_one_together_means_that_none_are(cells: list[Cell], slots: int):
     found = groups(cells, Known(together=1), slots, None)
     assert all(len(group) == 1 for group in found) and Counter(group[0] for group in found) == Counter(cells)

@@ -1,5 +1,6 @@
 """Cells that train in turns are those that train alone, bit for bit, whatever becomes of the others."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -295,11 +296,21 @@ def test_one_that_was_taken_over_is_left_to_who_took_it_and_the_others_go_on(
     folder = folder_of(cells[1])
     monkeypatch.setattr(claim, "LEASE", 0.06)
 
+    noticed = threading.Event()
+    real = claim.Attempt._beat
+
+    def beat(attempt: claim.Attempt) -> None:
+        real(attempt)
+        if attempt.lost:
+            noticed.set()
+
+    monkeypatch.setattr(claim.Attempt, "_beat", beat)
+
     def take_over() -> None:
         with store.locked(folder / ".claim"):  # else a beat at that moment writes over it
             found = store.read_json(folder / "claim.json")
             store.write_json(folder / "claim.json", found | {"number": 7, "born": "long ago"})
-        time.sleep(0.5)  # until a beat has seen it
+        assert noticed.wait(60)
 
     at_step(monkeypatch, 5, take_over)
     assert in_turns(cells) == [None] * 3
