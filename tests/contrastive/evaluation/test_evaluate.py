@@ -184,7 +184,7 @@ def test_one_thread_and_two_give_the_same_bytes(tmp_path):
         splits=("test", "train"), metrics=tuple(METRICS), vectors=("mean",), post=("whiten", "standardise", "flow")
     )
     for count in (1, 2):
-        folder = filled(tmp_path / str(count), 400, 16)
+        folder = filled(tmp_path / str(count), 200, 16)
         vectors = np.load(folder / "embeddings.npz")["test"]
         with_training(folder, **{"test/mean": vectors**2, "train/mean": 3 * vectors**2})
         evaluate_folder(folder, evaluation, into=folder, threads=count)

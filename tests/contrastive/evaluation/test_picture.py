@@ -66,11 +66,11 @@ def test_it_is_as_faithful_as_that_of_scikit_learn():
 @pytest.mark.parametrize("many", [10_000, 100])  # forces point by point, and on a grid
 def test_two_threads_draw_what_one_does(many, monkeypatch):
     monkeypatch.setattr("contrastive.evaluation.picture.MANY", many)
-    vectors, drawn = scaled(clouds(300)[0]), []
-    for count in (1, 2, 2):
+    vectors, drawn = scaled(clouds(150)[0]), []
+    for count in (1, 2):
         with parallel.threads(count):
             drawn.append(tsne(vectors))
-    assert (drawn[0] == drawn[1]).all() and (drawn[1] == drawn[2]).all()
+    assert (drawn[0] == drawn[1]).all()
 
 
 def test_the_nearest_others_by_hand():
@@ -101,7 +101,7 @@ def few(kind: str, texts: int, seed: int):
 
 
 @given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
     vectors, labels = few(kind, texts, seed)
     points = tsne(scaled(vectors))
@@ -114,8 +114,8 @@ def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
 def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
-    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not eight together."""
-    assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(8)]) > 0.6
+    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not five together."""
+    assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(5)]) > 0.6
 
 
 def test_umap_of_few_texts_is_a_picture():
