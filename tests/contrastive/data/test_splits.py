@@ -34,6 +34,7 @@ def test_test_stays_whatever_the_order_and_the_number_of_training_texts(shuffler
     assert set(part.train.texts) < set(whole.train.texts)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab")), min_size=30), st.booleans())
 def test_no_text_is_on_two_sides_or_twice(cells, own_test):
     rows = Rows("pool.csv", [f"text {n}" for n, _ in cells], [label for _, label in cells])

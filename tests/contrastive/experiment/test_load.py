@@ -415,6 +415,7 @@ def test_a_default_or_what_one_section_reads_is_no_mistake(settings: str):
     parse_experiment(text.replace("sections:\n", "sections:\n  - {title: first}\n"), "x.yaml")
 
 
+@pytest.mark.slow
 def test_every_sum_of_two_losses_is_read_or_refused():
     """None is found out later: whatever is read can be expanded into cells."""
     losses = registry.entries("contrastive.losses", "LOSSES")
@@ -566,6 +567,7 @@ def test_aliases_that_multiply_are_refused_quickly():
     assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
     choose = random.Random(seed)
@@ -603,6 +605,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
             assert all(problem.line >= 1 and problem.message for problem in error.problems)
 
 
+@pytest.mark.slow
 def test_any_value_in_any_place_is_read_or_refused():
     """Two of the values in each place, in turn: all six stand in the places of every three settings."""
     good = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
@@ -703,6 +706,7 @@ LISTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LISTS)
 def test_reading_takes_time_in_proportion_to_the_file(what):
     """Four times as much may take eight times as long, by the processor's time; where each is compared with all, 16."""
@@ -721,6 +725,7 @@ def reading_seconds(text: str) -> float:
     return min(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["a" * 1_000_001, f"seeds: {list(range(100_001))}", "[" * 100_000, "# " + "x" * 1_000_000],

@@ -85,6 +85,7 @@ def test_value_and_gradient_are_finite_and_not_zero(name):
     assert slope.isfinite().all() and slope.abs().max() > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LOSSES.keys() - STOPPED - {"mlm"}))
 def test_the_gradient_is_that_of_finite_differences(name):
     tensor = values(name, samples=3, dtype=torch.float64, norm=1.0)

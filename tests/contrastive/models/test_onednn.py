@@ -179,6 +179,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", CELLS, ids=lambda settings: settings["loss"])
 def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     settings: dict,

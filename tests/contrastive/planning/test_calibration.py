@@ -12,6 +12,8 @@ from contrastive.planning.makespan import Part
 from contrastive.runs import store
 from flows import forecast as plans
 
+pytestmark = pytest.mark.slow
+
 SMOKE = Path(__file__).parents[2] / "e2e" / "smoke.yaml"
 
 

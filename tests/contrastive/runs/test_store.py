@@ -85,6 +85,7 @@ def _hold(path: Path, started, seconds: float) -> None:
         time.sleep(seconds)
 
 
+@pytest.mark.slow
 def test_a_lock_waits_for_another_process_and_is_freed_by_its_death(tmp_path: Path):
     context = multiprocessing.get_context("spawn")
     started = context.Event()

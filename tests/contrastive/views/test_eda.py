@@ -74,6 +74,7 @@ def test_which_words_of_these_tests_have_synonyms(lexicon):
     assert "motor ##car" in synonyms_of("car", lexicon) and "motion picture" in synonyms_of("film", lexicon)
 
 
+@pytest.mark.slow
 @BOTH
 @given(texts=st.lists(text, min_size=1, max_size=4), seed=seeds, rate=rates)
 def test_versions_stand_between_the_added_tokens_and_have_none_within(name, texts, seed, rate, request):
@@ -87,6 +88,7 @@ def test_versions_stand_between_the_added_tokens_and_have_none_within(name, text
         assert bool(within) == bool(words)  # never emptied, never filled
 
 
+@pytest.mark.slow
 @given(words=text, seed=seeds, rate=rates)
 def test_the_share_of_the_text_is_drawn_among_the_words_that_have_synonyms(words, seed, rate, request):
     known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
@@ -162,6 +164,7 @@ def test_the_last_word_that_stays_is_any():
     assert {int(word) for _ in range(60) for word in thinned(words, 0.999)} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known, lexicon):
     words = ["car", "the", "big", "zebra", "film", ",", "of", "sofa", "kid", "."]
     drawn = Counter()
@@ -180,6 +183,7 @@ def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known,
     assert all(70 <= drawn[operation] <= 130 for operation in ("insert", "delete", "swap", "replace"))
 
 
+@pytest.mark.slow
 @BOTH
 @given(words=st.lists(st.sampled_from(sorted(WITHOUT)), min_size=1, max_size=6), seed=seeds)
 def test_without_synonyms_no_word_is_new(name, words, seed, request):
@@ -221,6 +225,7 @@ def minilm() -> tuple[Lexicon, Tokenizer]:
 SENTENCE = "I drove my big car fast , it wasn't a well-known film . Buy 2 naïve motorcarists , don't wait"
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.usefixtures("minilm")
 @given(words=st.lists(st.sampled_from(SENTENCE.split())), seed=seeds)

@@ -92,6 +92,7 @@ def test_labels_need_not_start_at_zero_nor_be_dense(name):
     assert [score.value for score in plain] == pytest.approx([score.value for score in other])
 
 
+@pytest.mark.slow
 @every_metric
 def test_memory_stays_far_below_a_square_of_the_texts(name):
     inputs = clouds(texts=8000, size=4)

@@ -195,6 +195,7 @@ def test_problems_do_not_see_each_other(loss):
         assert together.decide(vectors, problem) == pytest.approx(alone.decide(vectors, 0), abs=2e-3)
 
 
+@pytest.mark.slow
 @both_losses
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_same_bits_with_one_thread_and_two(loss, classes):

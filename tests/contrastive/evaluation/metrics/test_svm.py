@@ -18,6 +18,7 @@ def overlapping(texts: int = 200, size: int = 10, classes: int = 3) -> Inputs:
     return Inputs(vectors.astype(np.float32), labels, None, folds=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 300])  # more texts than dimensions, and fewer
 def test_it_is_the_cross_validation_of_a_pipeline(size):
     inputs = overlapping(size=size)

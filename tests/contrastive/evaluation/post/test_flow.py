@@ -82,6 +82,7 @@ def test_the_likelihood_is_a_density_of_the_vectors():
     assert glow.log_likelihood(torch.from_numpy(vectors)).detach().numpy() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_held_out_vectors_become_likelier_the_longer_it_fits():
     train, other = crescents(2000, 0), torch.from_numpy(crescents(1000, 1))
     likely = [fit_flow(train, steps).log_likelihood(other).mean().item() for steps in (0, 20, 60, 200)]
@@ -90,12 +91,14 @@ def test_held_out_vectors_become_likelier_the_longer_it_fits():
     assert likely[-1] > exact + 0.5  # bent, which no normal distribution is
 
 
+@pytest.mark.slow
 def test_latents_are_nearly_standard_normal():
     made = fit_post("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
     assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.2)
     assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.3)
 
 
+@pytest.mark.slow
 def test_few_vectors_are_not_learnt_by_heart():
     """600 vectors of 384 dimensions, in a few seconds; held-out ones gain."""
     train, other = (clouds(600, 384, seed) / 20 for seed in (0, 1))

