@@ -11,12 +11,12 @@ import pytest
 
 from contrastive.runs import claim, store
 
+pytestmark = pytest.mark.slow
+
 WORKER = """
 import sys, time
 from pathlib import Path
 from contrastive.runs import claim, store
-
-pytestmark = pytest.mark.slow
 claim.LEASE = float(sys.argv[4])
 run, name, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 print("ready", flush=True)
