@@ -23,7 +23,7 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 # Each computes with one thread: with two they take three times the seconds of the processor, to wait for each other.
 # An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 test: $(INSTALLED) $(BROWSER) ## all tests but those of `make chaos`; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) --ignore tests/chaos $(PYTEST_ARGS)
 

@@ -38,6 +38,7 @@ def cells() -> list[str]:
     return ["c0s0", "c0s1", "c1s0", "c1s1"]
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_again(home: Path, empty_store: Path):
     names = cells()
     uri = record(home, grid(), names)
@@ -73,6 +74,7 @@ def test_a_failed_and_a_missing_cell_are_said_with_their_reason_and_break_no_tab
     assert "| ce (baseline) | 0.7000 |" in text
 
 
+@pytest.mark.slow
 def test_names_that_break_markdown_are_escaped(home: Path):
     text = build(
         "small", record(home, grid(labels=("a|b\nc", "<img src=x> $\\bad$")), cells()), home / "out"
@@ -81,6 +83,7 @@ def test_names_that_break_markdown_are_escaped(home: Path):
     assert "<img" not in text
 
 
+@pytest.mark.slow
 def test_sections_whose_titles_make_one_file_name_keep_their_own_figures(home: Path):
     output = build("small", record(home, grid(titles=("视角", "层", "K 4", "K", "k")), cells()), home / "out").parent
     pictures = sorted(path.name for path in output.glob("figures/*"))
@@ -187,6 +190,7 @@ def test_the_alarm_of_an_evaluation_is_said_above_the_numbers(home: Path):
     assert text.count("in one direction") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "said"), [("= f(k-means accuracy)", True), ("", False)])
 def test_one_number_that_stands_there_twice_is_said_to_be_one(unit: str, said: bool, home: Path):
     """Only where it is so of every cell, the last one too."""
@@ -208,6 +212,7 @@ def pictured(cell: str, **changed: Any) -> None:
     store.mark_finished(store.run_folder(cell), "DONE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "said"), [(np.zeros((40, 2)), "lie on one point"), (np.full((40, 2), np.nan), "not finite numbers")]
 )
@@ -222,6 +227,7 @@ def test_a_picture_that_shows_nothing_is_said_to_be_none(which: tuple[str, ...],
     assert page.count("No picture: ") == len(which) and said in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
     language: Language, home: Path, caplog: pytest.LogCaptureFixture
@@ -241,6 +247,7 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
     assert contradictions(folder) == []
 
 
+@pytest.mark.slow
 def test_a_damaged_picture_is_said_to_be_one(home: Path):
     names = cells()
     (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")

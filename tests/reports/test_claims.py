@@ -221,6 +221,7 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SOUND.values(), ids=SOUND)
 def test_sound_reports_pass(tmp_path: Path, case: dict[str, Any]):
     assert reported(tmp_path, **case) == []

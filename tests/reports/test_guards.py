@@ -347,6 +347,7 @@ def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Res
 CELLS = st.tuples(st.integers(0, 6), st.integers(0, SEEDS - 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(holes=st.sets(CELLS))
 def test_however_many_cells_are_missing_each_is_told_of_or_counted(sound: Results, holes: set[tuple[int, int]]):
@@ -360,6 +361,7 @@ def test_however_many_cells_are_missing_each_is_told_of_or_counted(sound: Result
         assert ("more row" in found[0].words.en) == (len(labels) > 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(CELLS, CELLS)
 def test_any_two_cells_that_changed_places_are_found(sound: Results, first: tuple[int, int], second: tuple[int, int]):

@@ -77,6 +77,7 @@ def report(home: Path) -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md")}
 
 
+@pytest.mark.slow
 def test_nothing_is_called_better_than_its_neighbour_and_it_says_why(report: dict[str, str]):
     text = report["README.md"]
     assert " is better than " not in text and " is worse than " not in text and "tied with the best are" not in text
@@ -88,6 +89,7 @@ def test_nothing_is_called_better_than_its_neighbour_and_it_says_why(report: dic
     assert "只有一个随机种子，无法断言差异真实" in zh and "优于" not in zh.split("## ")[1]
 
 
+@pytest.mark.slow
 def test_its_numbers_stand_there_without_a_bold_one(report: dict[str, str]):
     text = report["README.md"]
     assert "| DeBERTa-V3-rdrop | 0.9506 |" in text and "| 60 | 0.9512 | 0.9507 |" in text

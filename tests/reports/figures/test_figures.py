@@ -41,6 +41,7 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
     return replace(section, show=section.show.model_copy(update=dict.fromkeys(shown, False)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "names"),
     [
@@ -73,6 +74,7 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     assert figures.overview(empty, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_same_numbers_give_the_same_bytes_whatever_the_machine_prefers(tmp_path: Path):
     for folder, colour in (("one", "red"), ("two", "blue")):
         with matplotlib.rc_context({"axes.facecolor": colour, "svg.hashsalt": folder}):
@@ -98,6 +100,7 @@ def canvases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "section",
     [
@@ -139,6 +142,7 @@ def texts(canvas: Any) -> list[Text]:
     ]
 
 
+@pytest.mark.slow
 def test_names_that_no_font_has_are_numbered_and_told_beside(tmp_path: Path):
     for name, figure in drawn(sample.recipes(labels=("交叉熵", "ce", "对比")), tmp_path).items():
         assert "row 1 交叉熵" in figure.alt.en and "行 1 交叉熵" in figure.alt.zh, name
@@ -197,6 +201,7 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     assert curves.losses(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
 
 
+@pytest.mark.slow
 def test_panels_of_a_figure_have_one_scale(canvases: list[Any], tmp_path: Path):
     section = sample.many(20)
     results = sample.results(section)

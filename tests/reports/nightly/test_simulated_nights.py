@@ -8,6 +8,7 @@ import pytest
 from reports.nightly.alarms import false_alarms
 from tests.reports.nightly.nights import SETTINGS, Truth, judged, metrics, simulate
 
+pytestmark = pytest.mark.slow
 CALLED = ("improved", "regressed")
 AFTER = 20  # nights after the window, in a history
 HISTORIES = 25  # an alarm without a cause stays until other code comes

@@ -74,6 +74,7 @@ def states(page: Page) -> list[str | None]:
     return [head.get_attribute("aria-sort") for head in page.locator("table").first.locator("thead th").all()]
 
 
+@pytest.mark.slow
 def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
     name, number = shown.locator("table").first.locator("thead button").all()
     assert (names(shown), states(shown)) == ("abcdefg", ["none", "none"])
@@ -215,6 +216,7 @@ def outside_data(text: str) -> str:
     return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_nothing_of_the_page_turns_text_around_or_stays_unseen(made: SimpleNamespace):
     text = made.path.read_text(encoding="utf-8")
     assert "\\u202e" in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)

@@ -5,6 +5,7 @@ from statsmodels.stats.multitest import multipletests
 from reports.statistics import holm, tied
 
 
+@pytest.mark.slow
 def test_holm_is_that_of_statsmodels():
     random = np.random.default_rng(0)
     for size in (1, 2, 7, 40):
