@@ -24,6 +24,7 @@ from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, shares_of_nodes
 from tests.contrastive.stages.launched import MORE, make, run, write_sources
 
+pytestmark = pytest.mark.e2e  # to begin early: it takes minutes
 GPUS = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 300  # seconds: on a machine with other work, four fresh workers import torch for minutes
 
@@ -37,17 +38,27 @@ def cluster() -> Iterator[Cluster]:
     found.shutdown()
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    return tmp_path
+@pytest.fixture(scope="module", autouse=True)
+def home(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(folder))
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def warm(home: Path) -> Iterator[Engine]:
+    """One engine for all tests but the first ones, which have the cluster for themselves: its workers stay warm."""
+    with engines.start("ray", Resources(), 1) as started:
+        yield started
 
 
 @pytest.fixture
-def engine(home: Path) -> Iterator[Engine]:
-    with engines.start("ray", Resources(), 1) as found:
-        yield found
+def engine(warm: Engine) -> Engine:
+    """The same, once Ray knows of the nodes that tests took away again."""
+    wait_for(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
+    return warm
 
 
 def where() -> tuple[str, str, int, int]:
@@ -91,6 +102,32 @@ def kill_around() -> None:
     time.sleep(60)
 
 
+def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
+    with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
+        assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
+        with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
+            engine.room_for(2)
+    with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
+        assert engine.run("train", where)[:2] == ("", "") and engine.width() == 10
+
+
+def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluster, tmp_path: Path):
+    there = tmp_path / "there" / "torch-1.2.3.dist-info"
+    there.mkdir(parents=True)
+    (there / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.2.3\n")
+    other = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(there.parent)})
+    cluster.wait_for_nodes()
+    try:
+        with (
+            pytest.raises(UserError, match=r"other packages than this machine: torch 1\.2\.3 instead of 2\."),
+            engines.start("ray", Resources(), 1),
+        ):
+            pass
+    finally:
+        cluster.remove_node(other)
+
+
 def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine, tmp_path: Path):
     assert engine.width() == 4
     with ThreadPoolExecutor(2) as threads:
@@ -112,16 +149,6 @@ def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: 
         finally:
             (tmp_path / "go").touch()
         assert asked.result(timeout=PATIENCE) == "done"
-
-
-def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
-    with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
-        assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
-        with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
-            engine.room_for(2)
-    with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
-        assert engine.run("train", where)[:2] == ("", "") and engine.width() == 10
 
 
 def test_what_dies_is_named_and_the_next_work_runs(engine: Engine):
@@ -163,30 +190,6 @@ def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(
         ended = [future.exception(timeout=PATIENCE) for future in asked]
     assert sorted(type(error).__name__ for error in ended) == ["NoneType", "NoneType", "WorkerLost"]
     assert engine.run("train", slow, 0.0) == "done"
-
-
-def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluster, tmp_path: Path):
-    there = tmp_path / "there" / "torch-1.2.3.dist-info"
-    there.mkdir(parents=True)
-    (there / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.2.3\n")
-    other = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(there.parent)})
-    cluster.wait_for_nodes()
-    try:
-        with (
-            pytest.raises(UserError, match=r"other packages than this machine: torch 1\.2\.3 instead of 2\."),
-            engines.start("ray", Resources(), 1),
-        ):
-            pass
-    finally:
-        cluster.remove_node(other)
-
-
-def test_a_node_that_does_not_see_the_store_is_refused(engine: Engine):
-    assert isinstance(engine, OnRay)
-    engine.look_at_nodes()
-    engine.permit.unlink()
-    with pytest.raises(UserError, match="does not see .* set ABLATE_HOME to a folder that all nodes share"):
-        engine.look_at_nodes()
 
 
 def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors(
@@ -254,7 +257,7 @@ def test_shares_are_such_as_the_nodes_have_room_for():
 
 
 def test_a_cell_of_two_nodes_has_the_numbers_of_one(
-    home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    engine: Engine, home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ):
     sources = write_sources(tmp_path_factory.mktemp("sources"))
     cell = make(sources, 3)
@@ -265,15 +268,17 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     extra = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
     try:
-        with engines.start("ray", Resources(), 1) as engine:
-            assist = partial(worker_calls.assist, name, "")
-            assert (
-                engine.run(
-                    "train", worker_calls.train, Asked(cell, "a cell", 1000, MORE), name, processes=3, assist=assist
-                )
-                is None
-            )
+        assist, asked = partial(worker_calls.assist, name, ""), Asked(cell, "a cell", 1000, MORE)
+        assert engine.run("train", worker_calls.train, asked, name, processes=3, assist=assist) is None
     finally:
         cluster.remove_node(extra)
     for file in ("checkpoint/weights.safetensors", "embeddings.npz"):
         assert (alone / file).read_bytes() == (home / "alone" / file).read_bytes()
+
+
+def test_a_node_that_does_not_see_the_store_is_refused(engine: Engine):
+    assert isinstance(engine, OnRay)
+    engine.look_at_nodes()
+    engine.permit.unlink()
+    with pytest.raises(UserError, match="does not see .* set ABLATE_HOME to a folder that all nodes share"):
+        engine.look_at_nodes()
