@@ -27,7 +27,7 @@ PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(B
 test: $(INSTALLED) $(BROWSER) ## all tests but those of `make chaos`; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) --ignore tests/chaos $(PYTEST_ARGS)
 
-test-fast: $(INSTALLED) $(BROWSER) ## the tests of the inner loop: without servers, processes and long trainings
+test-fast: $(INSTALLED) $(BROWSER) ## for the inner loop: two cases of each test that needs no server, process or long training
 	$(PYTEST) --fast $(PYTEST_ARGS)
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE

@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
     fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
     fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
-    parser.addoption("--fast", action="store_true", help="only tests without servers, processes and long trainings")
+    parser.addoption("--fast", action="store_true", help="two cases of each test without servers, processes and trainings")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -49,9 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What goes through several processes begins first: else one of two workers would end with it alone."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
     if config.getoption("--fast"):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
+        quick = [item for item in items if not item.get_closest_marker("slow")]
+        kept = first_and_last(quick)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in quick if item in kept]
+
+
+def first_and_last(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of all cases of a test the first and the last."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {case for same in cases.values() for case in (same[0], same[-1])}
 
 
 @pytest.fixture(scope="session")

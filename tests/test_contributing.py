@@ -87,6 +87,7 @@ def run(copy: Path, *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_extensions_pass_their_tests_and_the_contracts(copied: Path):
     assert len(BLOCKS) == 14
     new = "alignment or first_last or not (test_it_is_its_oracle or test_contract)"
