@@ -37,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
     fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
     fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
-    parser.addoption("--fast", action="store_true", help="two cases of each test without servers, processes and trainings")
+    parser.addoption(
+        "--fast", action="store_true", help="two cases of each test without servers, processes and trainings"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

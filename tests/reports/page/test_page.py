@@ -18,6 +18,7 @@ from tests import browser as browsers
 from tests.reports.figures import sample
 from tests.reports.page import sections as handed
 
+pytestmark = pytest.mark.slow  # they start a browser
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<!--", "\u202e\x1b[1m \\u003c & \"'")
 CLASSES = ("</script>", "<img src=http://127.0.0.1:9/x onerror=alert(3)>", "{{ 7 * 7 }}")
 LABELS = ("ce", "<b onclick=alert(4)>rdrop</b>", 'ce+"supcon"\x9b\u202e')
@@ -74,7 +75,6 @@ def states(page: Page) -> list[str | None]:
     return [head.get_attribute("aria-sort") for head in page.locator("table").first.locator("thead th").all()]
 
 
-@pytest.mark.slow
 def test_a_head_sorts_by_number_and_equal_ones_keep_their_order(shown: Page):
     name, number = shown.locator("table").first.locator("thead button").all()
     assert (names(shown), states(shown)) == ("abcdefg", ["none", "none"])
@@ -216,7 +216,6 @@ def outside_data(text: str) -> str:
     return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
 
 
-@pytest.mark.slow
 def test_nothing_of_the_page_turns_text_around_or_stays_unseen(made: SimpleNamespace):
     text = made.path.read_text(encoding="utf-8")
     assert "\\u202e" in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
