@@ -8,16 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
-from pydantic import ValidationError
 
-from contrastive.errors import UserError
 from contrastive.runs import provenance, store
 from flows.night import panel as panels
 from flows.night import webhook
+from flows.night.verdict_settings import read_verdict_settings
 from reports.nightly import history
 from reports.nightly.measured import Night
 from reports.nightly.page import Said
@@ -63,18 +61,6 @@ def nightly(
 
 def night_folder() -> Path:
     return store.home() / "nightly"
-
-
-def read_verdict_settings(path: Path) -> Nightly:
-    try:
-        return Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name the settings of the verdict") from None
-    except ValidationError as error:
-        mistakes = [f"{path}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
-        raise UserError("\n".join(mistakes)) from None
-    except (yaml.YAMLError, TypeError, UnicodeDecodeError):
-        raise UserError(f"{path} is no map of settings in YAML; see configs/nightly/verdict.yaml") from None
 
 
 @task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)

@@ -1,4 +1,4 @@
-"""Labelled texts: what a `source` holds, and how it is divided. Light to import.
+"""Labelled texts: what a `source` holds, and how it is divided.
 
 A data set that a package ships is one file here, with `FILES`, what it reads in the package's folder, and one function
 folder → rows, and one line in `DATASETS`, under the package's name.

@@ -1,4 +1,4 @@
-"""Which embeddings an evaluation reads, and which of them a run folder lacks. Light: the flow's process asks it too."""
+"""Which embeddings an evaluation reads, and which of them a run folder lacks."""
 
 import zipfile
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """Which cells train together in one process, those that share the passes of their frozen blocks; and in which order
-they begin, so that what a process has read stays of use. Light."""
+they begin, so that what a process has read stays of use."""
 
 import math
 from collections.abc import Hashable, Iterable

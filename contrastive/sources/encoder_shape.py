@@ -1,4 +1,4 @@
-"""How many of an encoder's lowest blocks are computed apart from those that train. Light: plans ask it too."""
+"""How many of an encoder's lowest blocks are computed apart from those that train."""
 
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective

@@ -1,6 +1,6 @@
 """Find what a configuration names (an installed package, a model's folder, a pinned snapshot of a hub) and digest it.
 
-Light: a plan of thousands of cells calls it, so nothing heavy is imported and no model is loaded.
+A plan of thousands of cells calls it: no model is loaded.
 """
 
 import importlib.util

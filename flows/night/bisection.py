@@ -18,7 +18,7 @@ from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import store
 from flows.night import panel as panels
-from flows.nightly import read_verdict_settings
+from flows.night.verdict_settings import read_verdict_settings
 from flows.serve.supervise import CHECKOUT
 from flows.terminal import say
 from reports.nightly.evidence import Evidence, compare_nights

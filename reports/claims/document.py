@@ -99,7 +99,8 @@ class Document:
         description = [line for line in lines[:setting] if line not in guards]
         for line in description:
             yield from self.authored(line, line)
-        for line in description[1:] + [line for line in description[:1] if line.startswith(("|", "#", "- ", ">", "!"))]:
+        odd = [line for line in description[:1] if line.startswith(("|", "#", "- ", ">", "!"))]
+        for line in [line for line in description[1:] + odd if line not in self.quoted]:
             yield Contradiction(f"a line of no known form: {line}", line)
         yield from check_standard_errors(errors, self.numbers.results, self.language)
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.nightly import read_verdict_settings
+from flows.night.verdict_settings import read_verdict_settings
 from flows.serve import prefect_setup
 from tests.asked import ask
 from tests.e2e.conftest import caller, kept

@@ -60,6 +60,13 @@ def test_what_the_author_claims_is_a_warning(home: Path, caplog: pytest.LogCaptu
     assert "README.md, line 5: `better` is said without a statistic" in audit_report("small")[0]
 
 
+@pytest.mark.parametrize("description", ["!Important: two encoders.", "#1 of three studies.", "- a list", "> said"])
+def test_a_description_may_begin_like_markup(description: str, home: Path):
+    recorded(home, description)
+    build_report("small")
+    assert audit_report("small") == []
+
+
 def test_a_sound_report_and_none_pass_an_audit(folder: Path, tmp_path: Path):
     assert audit_report("small") == []
     assert audit_report("other") == []
