@@ -15,7 +15,7 @@ from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.tools.lexicon import Lexicon
 from contrastive.views.tools.translation import Rephrase
-from contrastive.views.types import Encode, Encoded, View
+from contrastive.views.types import Encode, Encoded, Hidden, View
 from tests.contrastive.views.conftest import batch_of
 
 SETTINGS = {
@@ -62,6 +62,20 @@ class Seen:
     changed: int = 0
     slow: int = 0
     changes: set[str] = field(default_factory=set)
+    inputs: set[int] = field(default_factory=set)  # blocks of which it looked at what went in
+    blocks: int = 0
+
+
+class WatchedHidden(Hidden):
+    """Notes which states a view looks at."""
+
+    def __init__(self, hidden: Hidden, seen: Seen):
+        super().__init__(hidden.states, hidden.first)
+        self.seen, seen.blocks = seen, len(hidden)
+
+    def into(self, block: int) -> Tensor:
+        self.seen.inputs.add(block)
+        return super().into(block)
 
 
 def watched(encode: Encode, seen: Seen, texts: set[tuple[int, ...]], slow: bool = False) -> Encode:
@@ -75,12 +89,13 @@ def watched(encode: Encode, seen: Seen, texts: set[tuple[int, ...]], slow: bool 
         seen.plain += len(rows) * (as_they_are and not slow)
         seen.changed += len(rows) * (not as_they_are and not slow)
         encoded = encode(batch, **changes)
+        hidden = encoded.hidden if slow else WatchedHidden(encoded.hidden, seen)
 
         def attend(of: Encoded, block: int) -> Tensor:
             seen.changes.add("attention")
             return encoded.attention_row(of, block)
 
-        return replace(encoded, attention_row=attend)
+        return replace(encoded, hidden=hidden, attention_row=attend)
 
     return note
 
@@ -153,6 +168,8 @@ def test_it_asks_of_the_encoder_what_it_says(case: Case, encode: Encode, make: p
         ("judge", facts.judged),
     ):
         assert (change in seen.changes) == is_said, change
+    lowest = {"last": seen.blocks - 1, "middle": (seen.blocks - 1) // 2, "layers": 0, "all": -1}[facts.looks_into]
+    assert min(seen.inputs) >= lowest + (not facts.attention), "it looks into a lower block than it says"
 
 
 @every_view
