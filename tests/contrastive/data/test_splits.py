@@ -34,6 +34,12 @@ def test_test_stays_whatever_the_order_and_the_number_of_training_texts(shuffler
     assert set(part.train.texts) < set(whole.train.texts)
 
 
+@pytest.mark.parametrize("held_out", [{"test": 40, "validation": 10}, {"test": 20, "validation": 25}])
+def test_training_texts_stay_whatever_the_number_of_held_out_ones(held_out):
+    few, many = (divide(POOL, {}, settings(train=30, **sizes)) for sizes in ({"test": 20, "validation": 10}, held_out))
+    assert few.train == many.train
+
+
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab")), min_size=30), st.booleans())
 def test_no_text_is_on_two_sides_or_twice(cells, own_test):
