@@ -40,12 +40,11 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.forecast import as_dict, foreseen, make_forecast, print_forecast
-    from flows.forecast import time_encoders as measure
+    from flows.forecast import as_dict, foreseen, make_forecast, print_forecast, time_encoders
 
     planned = make_forecast(experiment)
     if calibrate:
-        measure(planned)
+        time_encoders(planned)
     problems = foreseen(planned)
     if as_json:
         say(json.dumps(as_dict(planned, problems), ensure_ascii=False, indent=1))
