@@ -1,9 +1,6 @@
 """The flow `nightly`: a fixed panel measured anew, recorded as one night, and judged against the pinned window."""
 
-import hashlib
-import json
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from contrastive.runs import provenance, store
+from contrastive.runs.fingerprint import key
 from flows.night import panel as panels
 from flows.night import webhook
 from flows.night.verdict_settings import read_verdict_settings
@@ -81,7 +79,7 @@ def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]
         "commit": provenance.commit(),
         "commits": list(panels.commits_after(earlier[-1].document["commit"] if earlier else "")),
         "environment": surroundings,
-        "epoch": surroundings_digest(surroundings),
+        "epoch": key("surroundings", values=surroundings),
         "settings": settings.model_dump(mode="json"),
         "configurations": first["configurations"],
         "seeds": first["seeds"],
@@ -93,10 +91,6 @@ def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]
         second = run_panel(panel, engine, 2)
         document["runs"].append({"values": second["values"], "failed": second["failed"]})
     return document
-
-
-def surroundings_digest(surroundings: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(surroundings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def suspects(nights: list[Night]) -> bool:

@@ -3,7 +3,6 @@
 The process may be of other code than this, which is how `ablate bisect` measures a commit.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from contrastive.cells.grid import Resolved
 from contrastive.errors import UserError
 from contrastive.experiment.check import score_names_of
 from contrastive.experiment.load import load_experiment as load_panel
+from contrastive.runs.fingerprint import key
 from contrastive.runs.store import read_json
 from flows.night import stopwatch
 from flows.serve.supervise import CHECKOUT
@@ -183,7 +183,6 @@ def hardware_of_night(results: Results) -> dict[str, str]:
 def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]:
     """What decides numbers beside the code: another one of these, and an earlier night tells nothing of tonight."""
     wanted = load_panel(panel).experiment
-    content = json.dumps(wanted.model_dump(mode="json", exclude={"description"}), sort_keys=True)
     names = [
         requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker
     ]
@@ -193,7 +192,7 @@ def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]
         "threads": str(wanted.training.threads),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", ""),
         "engine": engine,
-        "panel": hashlib.sha256(content.encode()).hexdigest()[:12],
+        "panel": key("panel", experiment=wanted.model_dump(mode="json", exclude={"description"})),
         "repeats": str(REPEATS),
         "baseline": str(baseline),
     }

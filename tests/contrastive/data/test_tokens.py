@@ -90,7 +90,10 @@ def test_two_processes_prepare_once(reviews, home):
     code = (
         "import sys, time; from pathlib import Path; from contrastive.config.cell import Data, Encoder;"
         "from contrastive.data import tokens; make = tokens._tokenise;\n"
-        "def slowly(*arguments): print('made'); time.sleep(0.5); make(*arguments)\n"
+        "def slowly(*arguments):\n"
+        "    print('made'); end = time.monotonic() + 60\n"
+        "    while '->' not in Path('/proc/locks').read_text() and time.monotonic() < end: time.sleep(0.01)\n"
+        "    make(*arguments)\n"
         "tokens._tokenise = slowly\n"
         "data, encoder = (kind.model_validate_json(text) for kind, text in zip((Data, Encoder), sys.argv[1:]))\n"
         "print('ready', flush=True); sys.stdin.readline(); tokens.prepare_tokens(data, encoder, Path(sys.argv[3]))"

@@ -4,6 +4,8 @@ import errno
 import multiprocessing
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,29 +81,36 @@ def test_write_atomic_leaves_the_old_file_when_writing_fails(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def _hold(path: Path, started, seconds: float) -> None:
+def _hold(path: Path, started) -> None:
     with store.locked(path):
         started.set()
-        time.sleep(seconds)
+        signal.pause()
 
 
 @pytest.mark.slow
 def test_a_lock_waits_for_another_process_and_is_freed_by_its_death(tmp_path: Path):
     context = multiprocessing.get_context("spawn")
-    started = context.Event()
-    holder = context.Process(target=_hold, args=(tmp_path / "lock", started, 60))
+    started, freed = context.Event(), threading.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "lock", started))
     holder.start()
-    assert started.wait(20)
-    began = time.monotonic()
-    context.Process(target=_kill_later, args=(holder.pid, 0.5)).start()
-    with store.locked(tmp_path / "lock"):
-        assert time.monotonic() - began > 0.4
+    assert started.wait(60)
+    waiting = threading.Thread(target=lambda: _take(tmp_path / "lock", freed))
+    waiting.start()
+    inode = (tmp_path / "lock").stat().st_ino
+    deadline = time.monotonic() + 60
+    while not any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines()):
+        assert time.monotonic() < deadline, "nobody waits for the lock"
+        time.sleep(0.01)
+    assert not freed.is_set()
+    holder.kill()
+    assert freed.wait(60)
+    waiting.join()
     holder.join()
 
 
-def _kill_later(pid: int, seconds: float) -> None:
-    time.sleep(seconds)
-    os.kill(pid, 9)
+def _take(path: Path, freed: threading.Event) -> None:
+    with store.locked(path):
+        freed.set()
 
 
 @pytest.mark.parametrize("content", ['{"kine": "code"}', "[]", "3", "{", ""])
