@@ -1,7 +1,10 @@
-"""A home with a real, empty SQLite store of MLflow, made once: its migrations take seconds."""
+"""A home with a real, empty SQLite store of MLflow, and one of Prefect, made once: their migrations take seconds."""
 
+import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from beartype.claw import beartype_packages
 from hypothesis import settings
 
 import tasks  # noqa: F401 (switches all telemetry off)
+from contrastive.runs.store import locked
 from tests.postgres import server as postgres_server
 
 # Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere, also in
@@ -66,12 +70,39 @@ def first_and_last(items: list[pytest.Item]) -> set[pytest.Item]:
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A file that the first worker of this run of the tests makes, and the others find."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make(name: str, write: Callable[[Path], object]) -> Path:
+        with locked(folder / "made.lock"):
+            if not (folder / name).exists():
+                begun = tmp_path_factory.mktemp("made") / name
+                write(begun)
+                begun.rename(folder / name)
+        return folder / name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def empty_store(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     from mlflow import MlflowClient
 
-    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
-    return path
+    return made_once("mlflow.db", lambda path: MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments())
+
+
+@pytest.fixture(scope="session")
+def empty_prefect(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """The database of a Prefect server that has not been used."""
+    command = [str(Path(sys.executable).parent / "prefect"), "server", "database", "upgrade", "-y"]
+
+    def write(path: Path) -> None:
+        environment = os.environ | {"PREFECT_HOME": str(path.parent)}
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+
+    return made_once("prefect.db", write)
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ Ablate = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("prefect")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory, empty_prefect: Path) -> Path:
+    home = tmp_path_factory.mktemp("prefect")
+    shutil.copy(empty_prefect, home)
+    return home
 
 
 @pytest.fixture(scope="session")
@@ -96,9 +98,9 @@ def caller(settings: dict[str, str], line: Preloaded | None = None) -> Ablate:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, alone: Ablate) -> Path:
-    home = tmp_path_factory.mktemp("finished")
-    done = alone(home, "run", SMOKE)
+def finished(tmp_path_factory: pytest.TempPathFactory, ablate_in: Ablate) -> Path:
+    home = tmp_path_factory.mktemp("finished") / "home"
+    done = ablate_in(home, "run", SMOKE)
     assert done.returncode == 0, done.stderr
     return home
 

@@ -37,7 +37,7 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_prefect: Path) -> Path:
     """A folder that looks like the checkout, with this environment and code, and an experiment of seconds."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "tests", "prefect.yaml"):
@@ -48,6 +48,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Pat
     shutil.copytree(CHECKOUT / "configs", folder / "configs")
     (folder / "configs" / "quickstart.yaml").write_text(SMALL, encoding="utf-8")
     shutil.copy(empty_store, folder / "mlflow.db")
+    (folder / ".prefect").mkdir()
+    shutil.copy(empty_prefect, folder / ".prefect")
     return folder
 
 

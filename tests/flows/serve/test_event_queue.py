@@ -1,5 +1,6 @@
 """What waits for Prefect's server: it is sent before a temporary server goes, and given up with a dead one."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,9 @@ print("left", worker._queue.qsize())
 
 @pytest.mark.parametrize("how, said", [("serve", "caught up True"), ("kill", "gave up False")])
 def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
-    how: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, said: str, tmp_path: Path, empty_prefect: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copy(empty_prefect, tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

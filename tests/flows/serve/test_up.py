@@ -39,9 +39,12 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def up(settings: dict[str, str], empty_store: Path) -> Iterator[subprocess.Popen[str]]:
+def up(settings: dict[str, str], empty_store: Path, empty_prefect: Path) -> Iterator[subprocess.Popen[str]]:
     """In a home whose last flow was killed together with its watcher, so that a run of MLflow still says RUNNING."""
-    store = shutil.copy(empty_store, Path(settings["ABLATE_HOME"]) / "mlflow.db")
+    home = Path(settings["ABLATE_HOME"])
+    (home / ".prefect").mkdir()
+    shutil.copy(empty_prefect, home / ".prefect")
+    store = shutil.copy(empty_store, home / "mlflow.db")
     client = MlflowClient(tracking_uri=f"sqlite:///{store}")
     client.create_run("0", tags={"ablate.kind": "cell", "ablate.cell": "of-nobody"})
     other = ("MLFLOW_TRACKING_URI", "PREFECT_API_DATABASE_CONNECTION_URL", *tasks.QUIET)
