@@ -1,8 +1,33 @@
-"""Translators that know each other's language, made once."""
+"""A home, texts of two classes, and translators that know each other's language, made once."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from tests.contrastive.views.toy_translation import ENGLISH, GERMAN, PARAPHRASE, learnt
+
+WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Texts of two classes, told apart by their words."""
+    random = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "texts.csv"
+    lines = ["text,label,same,other"]
+    for i in range(160):
+        words = random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9))
+        same, other = (" ".join(random.choice(WORDS[(i + off) % 2 :: 2], size=4)) for off in (0, 1))
+        lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]},{same} {i},{other}")
+    path.write_text("\n".join(lines) + "\n")
+    return f"file:{path}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

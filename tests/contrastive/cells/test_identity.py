@@ -16,7 +16,6 @@ from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
-from contrastive.runs.fingerprint import canonical_json, module_digest
 from contrastive.sources import locate
 from tests.contrastive.cells.mutations import MUTATIONS, TEXTS, make, mutated
 
@@ -191,14 +190,6 @@ def test_nothing_outside_of_the_cell_can_reach_the_id(source: str):
     assert str(Path(source.removeprefix("file:")).parent) not in json.dumps(identity(make(source)))
 
 
-def test_canonical_json():
-    assert canonical_json({"b": 1, "a": 2.0}) == canonical_json({"a": 2, "b": 1.0}) == '{"a":2,"b":1}'
-    assert canonical_json([True, None, "é", 0.1]) == '[true,null,"é",0.1]'
-    for bad in (float("nan"), float("inf"), {1: 2}, {"a": {3}}, object()):
-        with pytest.raises((ValueError, TypeError), match="cannot be part of an identity"):
-            canonical_json(bad)
-
-
 def test_defaults_are_pinned():
     """An id leaves out a setting at its default: with another default, old results would answer for new settings.
 
@@ -235,47 +226,6 @@ def test_defaults_are_pinned():
     }  # fmt: skip
 
 
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Digest of a module of a little project of its own, whose source the test writes."""
-    monkeypatch.setattr("contrastive.config.registry.PACKAGE_ROOT", tmp_path)
-    (tmp_path / "little").mkdir()
-    (tmp_path / "little" / "__init__.py").write_text("")
-
-    def digest(**sources: str) -> str:
-        from contrastive.config.registry import syntax_tree
-
-        for name, text in sources.items():
-            (tmp_path / "little" / f"{name}.py").write_text(text)
-        for cached in (
-            syntax_tree,
-            module_digest,
-            fingerprint.imports,
-            fingerprint.code_files,
-            fingerprint.code_digest,
-        ):
-            cached.cache_clear()
-        return fingerprint.code_digest(("little.first",))
-
-    yield digest
-    from contrastive.config.registry import syntax_tree
-
-    for cached in (syntax_tree, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
-        cached.cache_clear()
-
-
-def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module):
-    first = "from little.second import add\n\ndef run(x):\n    return add(x, 1)\n"
-    second = "def add(a, b):\n    return a + b\n"
-    before = module(first=first, second=second)
-    dressed = '"""Doc."""\n' + first.replace("return", '"""Doc."""\n    # why\n    return')
-    assert module(first=dressed, second=second) == before
-    assert module(first=first, second=second.replace("+", "-")) != before
-    lazily = "def run(x):\n    from little.second import add\n    return add(x, 1)\n"
-    assert module(first=lazily, second=second) != module(first=lazily, second=second.replace("+", "*"))
-    assert module(first=first, second=second, unrelated="x = 1\n") == before
-
-
 def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
     def files(cell: Cell) -> set[str]:
         return set(fingerprint.code_files(identities.STAGES, identities.chosen_entries(cell)))
@@ -297,8 +247,3 @@ def test_evaluation_key_follows_settings_and_metrics():
     assert identities.evaluation_key(Evaluation(folds=5)) == plain
     assert identities.evaluation_key(Evaluation(folds=4)) != plain
     assert identities.evaluation_key(Evaluation(metrics=("accuracy",))) != plain
-
-
-def test_code_that_is_no_python_is_named_with_its_line(module):
-    with pytest.raises(UserError, match=r"first.py, line 2: .*mend it"):
-        module(first="x = 1\nthis is no Python\n")

@@ -1,46 +1,22 @@
 """Reading labelled rows: each format gives the same rows, and each mistake is told with its file and place."""
 
 import json
-import os
-import re
-import socket
-from dataclasses import replace
-from decimal import Decimal
-from pathlib import Path
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from contrastive import data
-from contrastive.config.cell import Data
 from contrastive.data import files
 from contrastive.errors import UserError
+from tests.contrastive.data.written import COLUMNS, write
 
-COLUMNS = {"text": "text", "label": "label"}
 PAIRS = COLUMNS | {"positive": "same", "negative": "other"}
+
+
 TEXTS = ["plain", 'with "quotes", comma', "line\nbreak", "好书\u2028。", "tab\tbed"]
+
+
 LABELS = ["a", "b", "a", "b", "a"]
-
-
-def quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def write(path: Path, texts: list, labels: list) -> Path:
-    if path.suffix == ".parquet":
-        parquet.write_table(pyarrow.table({"text": texts, "other": texts, "label": labels}), path)
-    elif path.suffix == ".jsonl":
-        lines = [
-            json.dumps({"label": label, "text": text}, ensure_ascii=False)
-            for text, label in zip(texts, labels, strict=True)
-        ]
-        path.write_text("\n".join(lines), encoding="utf-8", newline="")
-    else:
-        between = {".csv": ",", ".tsv": "\t"}[path.suffix]
-        rows = [("label", "text"), *((label, quoted(text)) for text, label in zip(texts, labels, strict=True))]
-        path.write_text("\r\n".join(between.join(row) for row in rows), encoding="utf-8", newline="")
-    return path
 
 
 @pytest.mark.parametrize("ending", files.READERS)
@@ -233,134 +209,3 @@ def test_scores_are_numbers_and_subsets_are_named_like_labels(tmp_path):
     path.write_text(json.dumps(lines[0] | {"alike": "very"}))
     with pytest.raises(UserError, match="row 1: the score is 'very'; give a number"):
         files.read_file(path, SCORED)
-
-
-@pytest.mark.parametrize(
-    "name, header, advice",
-    [
-        ("x.csv", "text;label", "seems to be `;` instead of `,`: save the file with `,` between the columns"),
-        ("x.csv", "text|label", "seems to be `|` instead of `,`: save the file with `,` between the columns"),
-        ("x.csv", "text\tlabel", "seems to be a tab instead of `,`: rename the file to .tsv"),
-        ("x.tsv", "text,label", "seems to be `,` instead of a tab: rename the file to .csv"),
-    ],
-)
-def test_another_delimiter_is_recognised_and_told(tmp_path, name, header, advice):
-    (tmp_path / name).write_text(f"{header}\nfine, good{header[4]}a\n")
-    with pytest.raises(UserError, match=re.escape(advice)):
-        files.read_file(tmp_path / name, COLUMNS)
-
-
-def test_another_delimiter_is_recognised_among_commas(tmp_path):
-    (tmp_path / "x.csv").write_text("text;label;note, free\nfine, good;a;b\n")
-    said = "its first row is 2 columns, `text;label;note, free`. The delimiter seems to be `;` instead of `,`: save"
-    with pytest.raises(UserError, match=re.escape(said)):
-        files.read_file(tmp_path / "x.csv", COLUMNS)
-
-
-def test_no_delimiter_is_blamed_for_a_missing_column(tmp_path):
-    (tmp_path / "x.csv").write_text("text,note; free\nfine,good\n")
-    with pytest.raises(UserError, match="has no column `label`"):
-        files.read_file(tmp_path / "x.csv", COLUMNS)
-
-
-@pytest.mark.parametrize("row", ['"broken,a\n', 'a,"broken\n', '"two\nlines","broken\n'])
-@pytest.mark.parametrize("end", ["", '"closed",b\n'])
-def test_a_broken_quote_is_told_by_the_line_on_which_it_begins(tmp_path, row, end):
-    fine = "".join(f"text {number},a\n" for number in range(59))
-    (tmp_path / "open.csv").write_text(f"text,label\n{fine}{row}{fine}{end}")
-    line = 61 + row.count("\n", 0, row.index("broken"))
-    noticed = "noticed on line 12[0-9]"
-    with pytest.raises(UserError, match=f"open.csv, line {line}: a quote begins there .*{noticed}.*are doubled"):
-        files.read_file(tmp_path / "open.csv", COLUMNS)
-
-
-def special(folder: Path, kind: str) -> Path:
-    path = folder / "reviews.csv"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-    elif kind == "loop":
-        path.symlink_to(path.name)
-    elif kind == "dangling link":
-        path.symlink_to("gone.csv")
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "below a file":
-        path.write_text("")
-        return path / "reviews.csv"
-    return path if kind != "long name" else folder / ("x" * 300 + ".csv")
-
-
-@pytest.mark.parametrize(
-    "kind, message",
-    [
-        ("pipe", "reviews.csv is a pipe; write what it gives into a file, and name that"),
-        ("socket", "reviews.csv is a socket; "),
-        ("loop", "reviews.csv is a link that leads back to itself; name the file itself"),
-        ("dangling link", "reviews.csv is a link to gone.csv, which is not there; name the file itself"),
-        ("folder", "reviews.csv is a folder; name a file in it"),
-        ("below a file", "there is no file .*reviews.csv: .*reviews.csv is no folder"),
-        ("long name", "a name as long as this one no file can have; write a shorter one"),
-    ],
-)
-def test_what_is_no_file_is_told_apart(tmp_path, kind, message):
-    path = special(tmp_path, kind)
-    with pytest.raises(UserError, match=message):
-        files.read_file(path, COLUMNS)
-    with pytest.raises(UserError, match=message):
-        data.data_digest(Data(source=f"file:{path}", test=1))
-
-
-ONE_LABEL = [
-    (["1", "1.0", "01", "+1", "1e0", "1.", " 1 ", "10e-1"], "1"),
-    (["0", "-0", "0.0", "-0e5"], "0"),
-    (["1.5", "1.50", "15e-1", "01.5"], "1.5"),
-    (["-1", "-1.0"], "-1"),
-    (["true", "True", "TRUE"], "true"),
-    ([str(2**53 + 1), f"{2**53 + 1}.0"], str(2**53 + 1)),
-    (["1e400", "10e399"], "1E+400"),
-    (["a", " a", "a  "], "a"),
-]
-SEVERAL_LABELS = [str(2**53), str(2**53 + 1), "1", "1.1", "-1", "1_000", "1000", "0x1", "\uff11", "inf", "1e9999999999"]
-
-
-@pytest.mark.parametrize("ending", files.READERS)
-@pytest.mark.parametrize("spellings, label", ONE_LABEL)
-def test_one_label_is_one_in_every_format(tmp_path, ending, spellings, label):
-    rows = files.read_file(write(tmp_path / f"n{ending}", [f"t {way}" for way in spellings], spellings), COLUMNS)
-    assert set(rows.labels) == {label}
-    assert rows.spellings[label] == set(spellings)
-
-
-@pytest.mark.parametrize("ending", files.READERS)
-def test_labels_that_differ_stay_apart_in_every_format(tmp_path, ending):
-    texts = [f"t {label}" for label in SEVERAL_LABELS]
-    rows = files.read_file(write(tmp_path / f"n{ending}", texts, SEVERAL_LABELS), COLUMNS)
-    assert len(set(rows.labels)) == len(SEVERAL_LABELS)
-
-
-@pytest.mark.parametrize("number", ["1", "1.0", "1e0", "-0", "1.50", "1e400", str(2**53 + 1), "9" * 5000, "true"])
-def test_a_number_in_json_is_the_label_that_it_is_in_a_csv_file(tmp_path, number):
-    (tmp_path / "n.csv").write_text(f"text,label\na,{number}\n")
-    (tmp_path / "n.jsonl").write_text(f'{{"text": "a", "label": {number}}}\n')
-    assert files.read_file(tmp_path / "n.csv", COLUMNS) == replace(
-        files.read_file(tmp_path / "n.jsonl", COLUMNS), name=str(tmp_path / "n.csv")
-    )
-
-
-@pytest.mark.parametrize("labels", [[1, 2**53 + 1], [1.0, 1e22], [True, False], [Decimal("1.00"), Decimal("2.50")]])
-def test_a_number_in_parquet_is_the_label_that_it_is_in_a_csv_file(tmp_path, labels):
-    found = files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels
-    assert found == files.read_file(write(tmp_path / "n.csv", ["x", "y"], [str(one) for one in labels]), COLUMNS).labels
-
-
-@pytest.mark.parametrize("value", ["\x1b[31m", "\x07", "\x9b2J", "\u202eevil", "x" * 5_000_000])
-def test_no_message_repeats_what_commands_a_terminal_or_is_long(tmp_path, value):
-    path = tmp_path / "odd.jsonl"
-    for line in ({value: 1}, {"text": "a", "label": [value]}, {"text": [value], "label": "a"}):
-        path.write_text(json.dumps(line))
-        with pytest.raises(UserError) as caught:
-            files.read_file(path, COLUMNS)
-        assert str(caught.value).isprintable() and len(str(caught.value)) < 2000

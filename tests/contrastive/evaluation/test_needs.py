@@ -20,7 +20,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.views import batches
 from contrastive.views.types import Encoded, Hidden
-from tests.contrastive.training.test_train import home, make, source  # noqa: F401, fixtures
+from tests.contrastive.training.trained import make
 
 MORE = Evaluation(
     splits=("test", "train"),
@@ -53,12 +53,12 @@ def test_vectors_of_a_text_by_hand():
     assert {name: float(text_vectors.of(name, encoded)) for name in expected} == expected
 
 
-def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):  # noqa: F811
+def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):
     found = arrays(trained(make(source)))
     assert set(found) == {f"{split}{kind}" for split in ("validation", "test") for kind in ("", ".labels", ".ids")}
 
 
-def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
+def test_what_an_evaluation_reads_is_there(source, home):
     cell = make(source, encoder={"pooling": "mean"})
     folder = trained(cell, MORE)
     found = arrays(folder)
@@ -77,7 +77,7 @@ def test_what_an_evaluation_reads_is_there(source, home):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):  # noqa: F811
+def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monkeypatch):
     cell = make(source)
     early = arrays(trained(cell, MORE))
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "other"))
@@ -95,14 +95,14 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
     assert "test.alignment_dropout" in names and "cls/test.alignment_dropout" not in names
 
 
-def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home):  # noqa: F811
+def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home):
     cell = make(source)
     with pytest.raises(UserError, match="layer:2:cls is asked for, and the blocks of scratch:bert are 0 to 1"):
         trained(cell, Evaluation(vectors=("layer:2:cls",)))
     assert not list(home.rglob("weights.safetensors"))
 
 
-def test_too_few_texts_for_the_folds_stop_no_cell(source, home):  # noqa: F811
+def test_too_few_texts_for_the_folds_stop_no_cell(source, home):
     evaluation = Evaluation(splits=("validation",), folds=9)
     folder = trained(make(source), evaluation)
     evaluate_cell(folder, evaluation)

@@ -22,7 +22,7 @@ from contrastive.training.gradcache import tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
 from contrastive.views.types import Hidden
-from tests.contrastive.training.test_train import make, source  # noqa: F401, a fixture
+from tests.contrastive.training.trained import make
 
 BLOCKS = 4
 SIZES = {"layers": BLOCKS, "hidden": 16, "heads": 2, "vocabulary": 300}
@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def roberta(source: str, home: Path) -> str:  # noqa: F811
+def roberta(source: str, home: Path) -> str:
     """One begun at random, in a folder with its tokenizer."""
     tokens = tokens_of(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
     shape = {"num_hidden_layers": BLOCKS, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
@@ -71,7 +71,7 @@ def roberta(source: str, home: Path) -> str:  # noqa: F811
     return f"file:{home / 'roberta'}"
 
 
-def cell_of(source: str, model: str, tune: dict, training: dict | None = None, **objective) -> Cell:  # noqa: F811
+def cell_of(source: str, model: str, tune: dict, training: dict | None = None, **objective) -> Cell:
     encoder = {"model": model, "tune": tune, "scratch": SIZES if model.startswith("scratch:") else None}
     return make(source, encoder=encoder, data=PAIRED, training=training, **objective)
 
@@ -114,7 +114,7 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
     kind: str,
     objective: dict,
-    source: str,  # noqa: F811
+    source: str,
     roberta: str,
 ):
     """And one block more apart would hide what the view reads, or is one that trains."""
@@ -141,7 +141,7 @@ TUNES = [
 
 @pytest.mark.parametrize("tune", TUNES, ids=str)
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, source: str, roberta: str):  # noqa: F811
+def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, source: str, roberta: str):
     name = roberta if kind == "roberta" else kind
     model, batch = built(cell_of(source, name, tune, loss="rdrop"))
     assert model.cut == BLOCKS - tune["last_blocks"]
@@ -154,14 +154,14 @@ def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, so
     assert trained == set(range(BLOCKS - tune["last_blocks"], BLOCKS))
 
 
-def test_where_nothing_of_the_encoder_trains_all_of_it_is_apart(source: str, home: Path):  # noqa: F811
+def test_where_nothing_of_the_encoder_trains_all_of_it_is_apart(source: str, home: Path):
     model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 0}, loss="rdrop"))
     assert model.cut == BLOCKS
     assert_equal(step(model, batch, BLOCKS), step(model, batch, 0))
 
 
 def test_nothing_is_apart_where_nothing_is_frozen_or_processes_split_the_weights(
-    source: str,  # noqa: F811
+    source: str,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -175,7 +175,7 @@ def test_nothing_is_apart_where_nothing_is_frozen_or_processes_split_the_weights
     assert cut(cell_of(source, "scratch:deberta-v2", last, loss="ce")) == 0
 
 
-def test_a_convolution_is_read_from_the_configuration(roberta: str, source: str):  # noqa: F811
+def test_a_convolution_is_read_from_the_configuration(roberta: str, source: str):
     cell = cell_of(source, roberta, {"last_blocks": 1}, loss="ce")
     assert not locate.has_convolution(cell.encoder) and cut(cell) == BLOCKS - 1
     path = Path(roberta.removeprefix("file:")) / "config.json"
@@ -185,7 +185,7 @@ def test_a_convolution_is_read_from_the_configuration(roberta: str, source: str)
 
 
 def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
-    source: str,  # noqa: F811
+    source: str,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -211,7 +211,7 @@ def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
         hidden[4]
 
 
-def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, home: Path):  # noqa: F811
+def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, home: Path):
     model, _ = built(cell_of(source, "scratch:bert", {"last_blocks": 2}, loss="ce"))
     names, own = [name for name, _ in model.named_parameters()], model.backbone.embeddings
     with pytest.raises(RuntimeError, match="planted"), frozen.only(model.backbone, slice(1), nn.Identity()):
@@ -235,7 +235,7 @@ def modes(backbone: nn.Module) -> list[bool]:
 def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(
     kind: str,
     tune: dict,
-    source: str,  # noqa: F811
+    source: str,
     home: Path,
 ):
     """In the slow copy and in the twin too, and again after each look without dropout."""
@@ -253,7 +253,7 @@ def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_t
             model.train()
 
 
-def test_frozen_blocks_without_dropout_give_always_the_same_and_with_it_never(source: str, home: Path):  # noqa: F811
+def test_frozen_blocks_without_dropout_give_always_the_same_and_with_it_never(source: str, home: Path):
     for frozen_dropout, last_blocks in ((True, 1), (False, 1), (False, 0)):
         tune = {"last_blocks": last_blocks, "frozen_dropout": frozen_dropout}
         model, batch = built(cell_of(source, "scratch:bert", tune, loss="ce"))

@@ -23,7 +23,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import speed_used, train_cell
 from contrastive.training import checkpoint
 from contrastive.views.batches import collate
-from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
+from tests.contrastive.training.trained import make, numbers
 
 FAST = Speed(kernels="fast", reuse="none")
 PLAIN = Speed(reuse="none")
@@ -155,7 +155,7 @@ def test_a_model_keeps_its_weights_their_names_and_what_is_no_plain_product():
     assert type(copy.deepcopy(model)["plain"]) is onednn.Linear
 
 
-def train_with(cell: Cell, speed: Speed, home: Path) -> Path:  # noqa: F811
+def train_with(cell: Cell, speed: Speed, home: Path) -> Path:
     """In a home of its own, since how a cell is computed is no part of its name."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ABLATE_HOME", str(home / speed.kernels / speed.reuse))
@@ -183,8 +183,8 @@ CELLS = [
 @pytest.mark.parametrize("settings", CELLS, ids=lambda settings: settings["loss"])
 def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     settings: dict,
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     asked: list[tuple[int, ...]] = []
@@ -203,7 +203,7 @@ def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     assert told == ["plain", "fast"]
 
 
-def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source: str, home: Path):  # noqa: F811
+def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source: str, home: Path):
     cell = make(source, data={"train": 16}, loss="ce+simcse")
     first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
     assert numbers(first) == numbers(second)
@@ -218,8 +218,8 @@ def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source:
 
 
 def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     cell = make(source, data={"train": 32}, loss="ce+simcse")
@@ -239,14 +239,14 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
     np.testing.assert_allclose(curve(folder), undisturbed, rtol=1e-6)
 
 
-def test_under_bf16_nothing_differs(source: str, home: Path):  # noqa: F811
+def test_under_bf16_nothing_differs(source: str, home: Path):
     """Its products are half precision; what is left in float32 is no product."""
     cell = make(source, data={"train": 16}, training={"precision": "bf16"}, loss="ce")
     plain, fast = (train_with(cell, speed, home) for speed in (PLAIN, FAST))
     assert np.array_equal(curve(plain), curve(fast))
 
 
-def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):  # noqa: F811
+def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):
     split = make(source, training={"sharding": "fsdp"}, loss="ce")
     tokens = token_store.open(prepare_cell_tokens(split))
     assert speed_used(Asked(split, "a cell", 1000, speed=FAST), tokens)["kernels"] == "plain"

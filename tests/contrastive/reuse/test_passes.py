@@ -25,7 +25,7 @@ from contrastive.training.train import CellTraining
 from contrastive.views.batches import collate
 from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage
-from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
+from tests.contrastive.training.trained import make, numbers
 from tests.contrastive.views.conftest import PAD, batch_of
 
 LENGTHS = (5, 2, 4)
@@ -117,7 +117,7 @@ def test_what_is_computed_to_evaluate_is_not_remembered():
     assert torch.equal(passes(backbone, batch, 2), passes(backbone, batch, 2)) and not passes.remembered
 
 
-def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):  # noqa: F811
+def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path):
     """GradCache encodes each part twice; the second time, what the frozen blocks gave is known."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="ce+simcse")
     tokens = token_store.open(prepare_cell_tokens(cell))
@@ -140,8 +140,8 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
 @pytest.mark.parametrize("micro_batch", [None, 3])
 def test_remembering_passes_changes_no_bit_of_a_cell(
     micro_batch: int | None,
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Which masks of dropout a cell draws does not follow from whether anything is reused."""
@@ -156,7 +156,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(
     assert found[0] == found[1]
 
 
-def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):  # noqa: F811
+def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):
     """All training texts are encoded for it: as many tokens as the data have."""
     cell = make(source, encoder={"tune": {"last_blocks": 1}}, loss="sccl")
     tokens = token_store.open(prepare_cell_tokens(cell))

@@ -18,14 +18,14 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
-from tests.contrastive.training.test_train import home, make, numbers, source  # noqa: F401, fixtures
+from tests.contrastive.training.trained import make, numbers
 
 SPEED = Speed()
 TUNE = {"tune": {"last_blocks": 1}}
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
 
 
-def sccl(source: str, **settings) -> Cell:  # noqa: F811
+def sccl(source: str, **settings) -> Cell:
     data = {"train": 24, "validation": 0, "test": 16} | settings.pop("data", {})
     return make(source, data=data, **{"encoder": TUNE, "loss": "sccl", **settings})
 
@@ -57,8 +57,8 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     shown: list[Tensor],
     computed: list[int],
     monkeypatch: pytest.MonkeyPatch,
@@ -75,8 +75,8 @@ def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
 
 
 def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     shown: list[Tensor],
 ):
     cell = sccl(source, encoder={"tune": {"last_blocks": 1}, "pooling": "mean"})
@@ -96,7 +96,7 @@ def place(cell: Cell, speed: Speed = SPEED) -> Path:
     return untrained_embeddings.embeddings_folder(cell, tokens, speed)
 
 
-def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):  # noqa: F811
+def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
     usual = place(sccl(source))
     for same in ({"clusters": 3}, {"loss": "ce+sccl"}, {"view": "one_stage"}, {"training": {"encoder_lr": 1e-5}}):
         assert place(sccl(source, **same)) == usual, same
@@ -119,8 +119,8 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):  #
 @pytest.mark.parametrize("reuse", ["full", "half"])
 def test_what_was_read_from_a_store_decides_it_too(
     reuse: str,
-    source: str,  # noqa: F811
-    home: Path,  # noqa: F811
+    source: str,
+    home: Path,
     shown: list[Tensor],
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -139,7 +139,7 @@ def test_what_was_read_from_a_store_decides_it_too(
         assert not torch.equal(shown[0], shown[1])
 
 
-def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):  # noqa: F811
+def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):
     before = trained(sccl(source))
     (path,) = (store.home() / "cache" / "untrained").glob("*/embeddings.npy")
     path.write_bytes(path.read_bytes()[:-8])

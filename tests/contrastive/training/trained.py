@@ -1,13 +1,65 @@
 """One cell, trained without the stages around it."""
 
+import json
 from pathlib import Path
 
-from contrastive.config.cell import Cell
+import numpy as np
+from safetensors.torch import load_file
+
+from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.objective import Objective
 from contrastive.config.speed import USUAL, Speed
 from contrastive.data.tokens import Tokens
 from contrastive.reuse.passes import Passes
+from contrastive.runs import store
+from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
+
+LAST_BLOCK = {"tune": {"last_blocks": 1}}
+
+
+def make(
+    source: str,
+    seed: int = 0,
+    encoder: dict | None = None,
+    training: dict | None = None,
+    data: dict | None = None,
+    **objective,
+) -> Cell:
+    paired = "pair" in objective.values() or "simcse_sup" in objective.get("loss", "")
+    sizes = {"train": 64, "validation": 16, "test": 32, "max_length": 16} | (data or {})
+    sizes |= {"positive": "same", "negative": "other"} if paired else {}
+    small = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 300}}
+    return Cell(
+        data=Data(source=source, **sizes),
+        encoder=Encoder(**small | (encoder or {})),
+        objective=Objective(**objective),
+        training=Training(**{"epochs": 1, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3} | (training or {})),
+        seed=seed,
+    ).canonical()
+
+
+def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
+    folder = store.run_folder(cell_id(identity(cell)))
+    train_cell(folder, Asked(cell, "a cell", checkpoint_every))
+    return folder
+
+
+def numbers(folder: Path) -> dict[str, object]:
+    """Everything that a cell computes, without the clock."""
+    found: dict[str, object] = {}
+    for name in ("embeddings.npz", "predictions.npz"):
+        with np.load(folder / name) as arrays:
+            found |= {f"{name}/{key}": arrays[key].tobytes() for key in arrays}
+    weights = load_file(folder / "checkpoint" / "weights.safetensors")
+    found |= {key: tensor.numpy().tobytes() for key, tensor in weights.items()}
+    clock = ("examples_per_second", "tokens_per_second", "memory_mib")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    found["curve"] = [{key: value for key, value in row.items() if key not in clock} for row in rows]
+    return found
 
 
 def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Shared:

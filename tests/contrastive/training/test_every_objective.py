@@ -1,0 +1,160 @@
+"""Every loss on every view, and what else an objective may be: it trains what it says."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+from transformers import BertForMaskedLM, PreTrainedTokenizerFast
+
+from contrastive.config.cell import Cell
+from contrastive.config.objective import Objective
+from contrastive.config.registry import entries
+from contrastive.data import tokens as token_store
+from contrastive.errors import UserError
+from contrastive.losses import LOSSES
+from contrastive.losses.sccl import Sccl
+from contrastive.models import model
+from contrastive.models.tuning import HEADS
+from contrastive.stages.prepare import prepare_cell_tokens
+from contrastive.training import train
+from contrastive.views import VIEWS
+from tests.contrastive.training.trained import LAST_BLOCK, make, run, trained_into
+
+NAMES = ("file:there", "file:back")  # the fixture `translators` has real ones
+
+
+TWO_STEPS = {"train": 16, "validation": 0, "test": 16}
+
+
+SETTINGS = {"k": 4, "clusters": 2, "layers": (0, 1), "translators": NAMES}
+
+
+def combinations() -> list[dict]:
+    """Every loss on every view that it can be computed on."""
+    found = [{"loss": "ce"}, {"loss": "mlm"}, {"loss": "simcse", "view": "consert", "change": "position_shuffle"}]
+    for loss, view in product(LOSSES, VIEWS):
+        for level in ("token", "sentence") if view == "layers" else ("token",):
+            given = {"loss": f"{loss}+mlm" if view == "contextual" else loss, "view": view}
+            given |= {"level": level} if view == "layers" else {}
+            with contextlib.suppress(ValidationError):
+                if Objective(**given, **SETTINGS).canonical().view == view:
+                    found.append(given)
+    return found
+
+
+# What the product of losses and views leaves out: sums of terms, changes, levels.
+OBJECTIVES = [
+    *({"loss": loss} for loss in ("ce", "rdrop", "mlm", "ce+mlm", "simcse+mlm", "rdrop+mlm", "ce+supcon+mlm")),
+    *({"loss": f"ce+{loss}"} for loss in LOSSES if loss not in ("ce", "rdrop", "mlm")),
+    {"loss": "rdrop+byol"},  # two predictions and slow vectors, both of one view
+    {"loss": "declutr+mlm"},
+    {"loss": "clear+mlm"},
+    {"loss": "ce+simcse", "view": "pair"},
+    *(
+        {"loss": "ce+simcse", "view": "consert", "change": change}
+        for change in ("token_cutoff", "span_cutoff", "dropout", "adversarial")
+    ),
+    {"loss": "ce+ntxent", "view": "multiview"},
+    {"loss": "ce+dcl", "view": "topk_tokens", "k": 4},
+    {"loss": "ce+supcon", "view": "topk_tokens", "k": 4},
+    {"loss": "ce+supcon", "view": "cluster", "k": 6, "clusters": 2},
+    {"loss": "ce+supcon", "view": "layers", "layers": (0, 1), "level": "sentence"},
+    {"loss": "ce+supcon", "view": "layers", "layers": (1,), "level": "token", "k": 4},
+]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A home in which texts are tokenised once for many cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(tmp_path_factory.mktemp("prepared")))
+        yield
+
+
+@pytest.mark.parametrize("objective", combinations(), ids=lambda o: "-".join(o.values()))
+def test_every_loss_on_every_view_trains_what_it_says(
+    objective: dict, source: str, prepared: None, tmp_path: Path, request: pytest.FixtureRequest
+):
+    """Two steps: each term alone gives the encoder a gradient, all that is said to train moves, and nothing else."""
+    settings = {name: SETTINGS[name] for name in view_settings(objective) if name in SETTINGS}
+    if "translators" in settings:
+        settings["translators"] = request.getfixturevalue("translators")
+    check(make(source, encoder=LAST_BLOCK, data=TWO_STEPS, **objective, **settings), tmp_path)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in o.values()))
+@pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
+def test_every_objective_trains_what_it_says(
+    objective: dict, architecture: str, source: str, prepared: None, tmp_path: Path
+):
+    """The audit runs inside; besides, what moved is exactly what the configuration says."""
+    encoder = LAST_BLOCK | {"model": f"scratch:{architecture}"}
+    check(make(source, encoder=encoder, data=TWO_STEPS, **objective), tmp_path)
+
+
+def view_settings(objective: dict) -> tuple[str, ...]:
+    return entries("contrastive.views", "VIEWS")[objective["view"]].settings if "view" in objective else ()
+
+
+def check(cell: Cell, folder: Path) -> None:
+    tokens = token_store.open(prepare_cell_tokens(cell))
+    train.start_accelerator(cell)
+    before = model.build_model(cell, tokens)
+    after = dict(trained_into(folder, cell, tokens).model.named_parameters())
+    moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
+    expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
+    expected |= {n for n in after if ".layer.1." in n and not n.startswith("slow.")}
+    assert {name for name in moved if not name.startswith("slow.") and ".target." not in name} == expected
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for term in cell.objective.terms():
+        assert all(f"loss.{term}" in row for row in rows)
+        assert (rows[0][f"gradient_norm.{term}"] > 0) != (term == "moco")  # whose queue is empty at the first step
+    if "supcon" in cell.objective.terms():
+        assert all(row["excess.supcon"] > -1e-5 for row in rows)
+
+
+def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Path, tmp_path: Path):
+    """The view contextual without the term mlm, on an encoder with a head of its own; and one without is refused."""
+    learnt = make(source, loss="simcse+mlm")
+    tokens = token_store.open(prepare_cell_tokens(learnt))
+    train.start_accelerator(learnt)
+    built = model.build_model(learnt, tokens)
+    whole = BertForMaskedLM(built.backbone.config)
+    whole.bert.load_state_dict(built.backbone.state_dict())
+    for name, parts in (("with", whole), ("without", whole.bert)):
+        parts.save_pretrained(tmp_path / name)
+        PreTrainedTokenizerFast.from_pretrained(tokens.tokenizer).save_pretrained(tmp_path / name)
+    cell = make(
+        source, encoder={"model": f"file:{tmp_path / 'with'}", "scratch": None}, loss="simcse", view="contextual"
+    )
+    tokens = token_store.open(prepare_cell_tokens(cell))
+    train.start_accelerator(cell)
+    before = model.build_model(cell, tokens)
+    torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
+    (home / "cell").mkdir()
+    after = trained_into(home / "cell", cell, tokens).model
+    own = [name for name, _ in before.named_parameters() if name.startswith("masked.")]
+    assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
+    with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
+        run(
+            make(
+                source,
+                encoder={"model": f"file:{tmp_path / 'without'}", "scratch": None},
+                loss="simcse",
+                view="contextual",
+            )
+        )
+
+
+def test_a_loss_may_begin_from_the_embeddings_of_all_training_texts(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(Sccl, "begin", lambda self, embeddings: seen.append(embeddings))
+    run(make(source, loss="sccl"))
+    assert [tuple(embeddings.shape) for embeddings in seen] == [(64, 32)] and not seen[0].requires_grad

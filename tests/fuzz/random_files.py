@@ -1,0 +1,240 @@
+"""Data files at random: of every format, sound ones and damaged ones, with names and values that nobody expects."""
+
+import csv
+import io
+import json
+import os
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyarrow import parquet
+
+from contrastive import data
+from contrastive.config.cell import Data
+from contrastive.data.splits import Splits
+from contrastive.errors import UserError, brief
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+WORDS = ("good", "bad", "fine", "  ", "", "书", "é", "e\u0301", "\u202eevil", "\x1b[31m", "\x07", "\x00", "\ufeff")
+
+
+NUMBERS = (
+    "0",
+    "-0",
+    "1",
+    "1.0",
+    "01",
+    "+1",
+    "1e0",
+    "1.50",
+    "9007199254740993",
+    "1e400",
+    "1e-400",
+    "9" * 5000,
+    "-1",
+    "true",
+)
+
+
+NAMES = ("text", "label", "Text", " text", "te\x1bxt", "a;b", "", "text,label", "列", "x" * 10_000, "text\n", "a.b")
+
+
+def written(path: Path, rows: list[tuple[str, str]]) -> Splits | str:
+    """The splits of a file with these rows, or the message without the file's own name."""
+    write_soundly(path, rows)
+    try:
+        return data.load_splits(Data(source=f"file:{path}", test=3, validation=2))
+    except UserError as error:
+        return str(error).replace(brief(path), "FILE")
+
+
+def some_settings(chance: random.Random, path: Path) -> Data:
+    named = [name for name in NAMES if name]
+    text, label = ("text", "label") if chance.random() < 0.95 else (chance.choice(named), chance.choice(named))
+    positive = chance.choice(named) if chance.random() < 0.1 else None
+    counts = {"test": chance.randint(1, 4), "validation": chance.randint(0, 3)}
+    return Data(source=f"file:{path}", text=text, label=label, positive=positive, **counts)
+
+
+def any_file(chance: random.Random, folder: Path) -> Path:
+    ending = chance.choice([*ENDINGS * 5, ".CSV", ".xlsx", ""])
+    path = folder / ("file" + chance.choice(["", "", " b", "n\n", "\x1b[1m", "\u202e"]) + ending)
+    if chance.random() < 0.1:
+        return special(chance, path)
+    if ending == ".parquet":
+        write_parquet(chance, path)
+        content = path.read_bytes()
+    else:
+        text = json_lines(chance) if ending == ".jsonl" else table(chance, DELIMITERS.get(ending.lower(), ","))
+        encoding = chance.choice(["utf-8"] * 30 + ["utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
+        content = text.encode(
+            encoding, errors=chance.choice(["replace", "surrogatepass"]) if "utf" in encoding else "replace"
+        )
+    path.write_bytes(damaged(chance, content) if chance.random() < 0.15 else content)
+    return path
+
+
+def special(chance: random.Random, path: Path) -> Path:
+    kind = chance.choice(
+        ["pipe", "folder", "loop", "dangling", "missing", "below a file", "long", "NUL", "empty", "locked"]
+    )
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "dangling":
+        path.symlink_to("nowhere\x1b")
+    elif kind in ("below a file", "empty", "locked"):
+        path.write_text("")
+        path.chmod(0 if kind == "locked" else 0o644)
+    if kind == "below a file":
+        return path / "x.csv"
+    if kind == "long":
+        return path.with_name("x" * chance.choice([250, 300, 5000]) + ".csv")
+    return path.with_name(f"a\0{path.name}") if kind == "NUL" else path
+
+
+def damaged(chance: random.Random, content: bytes) -> bytes:
+    """Cut, with other bytes in it, or with a part that is there twice."""
+    start, end = sorted(chance.randint(0, len(content)) for _ in range(2))
+    kind = chance.randrange(4)
+    if kind == 0:
+        return content[:end]
+    if kind == 1:
+        return content[:start] + chance.randbytes(chance.randint(1, 8)) + content[start:]
+    return content[:end] + content[start:] if kind == 2 else content[:start] + content[end:]
+
+
+def word(chance: random.Random) -> str:
+    if chance.random() < 0.01:
+        return chance.choice(WORDS) * chance.choice([1000, 200_000])
+    return chance.choice([" ", ""]).join(chance.choices(WORDS, k=chance.randint(1, 4)))
+
+
+def text_of(chance: random.Random, row: int) -> str:
+    return (
+        word(chance)
+        if chance.random() < 0.1
+        else f"text {row // 2 if chance.random() < 0.1 else row} {chance.choice('abc')}"
+    )
+
+
+def label_of(chance: random.Random) -> str:
+    return chance.choice(
+        ["a", "b", " b ", chance.choice(NUMBERS), word(chance)] if chance.random() < 0.01 else ["1", "2", "1.0"]
+    )
+
+
+def table(chance: random.Random, delimiter: str) -> str:
+    delimiter = chance.choice([delimiter] * 30 + [";", "\t", "|", ","])
+    odd = chance.random() < 0.1
+    names = ["text", "label"] if not odd else chance.choices(NAMES, k=chance.randint(0, 4))
+    rows = [
+        [text_of(chance, row), label_of(chance), *(word(chance) for _ in names[2:])]
+        for row in range(chance.randint(0, 40))
+    ]
+    if chance.random() < 0.1:
+        rows += [[word(chance)] * chance.randint(0, 4)]
+    quoting = chance.choice([csv.QUOTE_MINIMAL] * 5 + [csv.QUOTE_ALL])
+    written = io.StringIO(newline="")
+    csv.writer(
+        written, delimiter=delimiter, quoting=quoting, lineterminator=chance.choice(["\n", "\r\n", "\r"])
+    ).writerows([names, *rows])
+    plain = delimiter.join(names) + "\n" + "\n".join(delimiter.join(row) for row in rows)
+    return plain if chance.random() < 0.1 else written.getvalue()
+
+
+def json_value(chance: random.Random) -> str:
+    kind = chance.randrange(6)
+    if kind == 0:
+        return chance.choice(
+            [
+                "null",
+                "true",
+                "NaN",
+                "-Infinity",
+                "[]",
+                "{}",
+                '"\\ud800"',
+                *(n for n in NUMBERS if n not in ("01", "+1")),
+            ]
+        )
+    if kind == 1:
+        depth = chance.choice([3, 5000, 200_000])
+        return "[" * depth + "]" * depth if chance.random() < 0.5 else '{"a":' * depth
+    return json.dumps(word(chance), ensure_ascii=chance.random() < 0.5)
+
+
+def json_lines(chance: random.Random) -> str:
+    lines = []
+    odd = 0.02 if chance.random() < 0.5 else 0.0
+    for row in range(chance.randint(0, 40)):
+        text, label = json.dumps(text_of(chance, row)), json.dumps(label_of(chance))
+        if chance.random() < odd:
+            text, label = json_value(chance), chance.choice([label, json_value(chance)])
+        name = chance.choice(NAMES) if chance.random() < odd else "text"
+        lines.append(
+            f'{{{json.dumps(name)}: {text}, "label": {label}}}' if chance.random() >= odd else json_value(chance)
+        )
+    return chance.choice(["\n", "\r\n", "\n\n"]).join(lines)
+
+
+def write_parquet(chance: random.Random, path: Path) -> None:
+    count = chance.randint(0, 40)
+    kinds: list[Any] = [
+        [label_of(chance) for _ in range(count)],
+        [chance.choice([1, 2, 2**62, None]) for _ in range(count)],
+        [chance.choice([1.0, 0.5, 1e300, float("nan"), float("inf")]) for _ in range(count)],
+        [chance.choice([True, False]) for _ in range(count)],
+        [chance.choice([b"a", b"\xff"]) for _ in range(count)],
+        [[1]] * count,
+        [{"a": 1}] * count,
+        [None] * count,
+        [Decimal("1.00")] * count,
+        pyarrow.array([chance.randint(-(2**62), 2**62) for _ in range(count)]).cast(
+            pyarrow.timestamp("us", "Mars/Olympus")
+        ),
+        pyarrow.array([chance.randint(-(2**62), 2**62) for _ in range(count)]).cast(pyarrow.duration("ns")),
+        pyarrow.array([chance.choice([b"a", b"\xff"]) for _ in range(count)], pyarrow.binary()).view(pyarrow.string()),
+        pyarrow.array([label_of(chance) for _ in range(count)]).dictionary_encode(),
+    ]
+    label = chance.choice(kinds) if chance.random() < 0.3 else kinds[0]
+    text = chance.choice(kinds) if chance.random() < 0.1 else [text_of(chance, row) for row in range(count)]
+    names = ["text", "label"] if chance.random() < 0.8 else chance.choices(NAMES, k=2)
+    parquet.write_table(pyarrow.Table.from_arrays([pyarrow.array(text), pyarrow.array(label)], names=names), path)
+
+
+def sound_rows(chance: random.Random) -> list[tuple[str, str]]:
+    """Rows that every format can hold."""
+    labels = chance.choices([*NUMBERS, "a", " a", "True", "inf", "1e5", "word"], k=chance.randint(1, 3))
+    odd = [one for one in WORDS if one not in ("\x00", "\ufeff")]
+    rows = []
+    for row in range(chance.randint(0, 60)):
+        text = f"text {row // 2}" if chance.random() < 0.2 else f"{chance.choice(odd)} {row} {chance.choice(odd)}"
+        rows.append((text, chance.choice(labels)))
+    return rows
+
+
+def write_soundly(path: Path, rows: list[tuple[str, str]]) -> None:
+    if path.suffix == ".parquet":
+        texts, labels = ([row[place] for row in rows] for place in (0, 1))
+        return parquet.write_table(
+            pyarrow.table({"text": pyarrow.array(texts, "string"), "label": pyarrow.array(labels, "string")}), path
+        )
+    if path.suffix == ".jsonl":
+        lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
+        path.write_text("\n".join(lines), encoding="utf-8", newline="")
+        return None
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=DELIMITERS[path.suffix]).writerows([("text", "label"), *rows])
+    return None
