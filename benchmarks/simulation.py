@@ -127,13 +127,6 @@ def mcnemar(count: int = GRIDS) -> float:
     return wrong / count
 
 
-def bootstrap(texts: int, count: int = GRIDS) -> float:
-    """Coverage of the interval over texts, of two models as they are."""
-    found = grids(Data(0.0, 0.7, count=texts), 1, count, rows=2, start=2)
-    intervals = [st.bootstrap(right[0, 0], right[1, 0], seed) for seed, right in enumerate(found)]
-    return float(np.mean([low <= 0 <= high for low, high in intervals]))
-
-
 def axes(seeds: int, count: int = GRIDS) -> tuple[float, float]:
     """The family-wise error over main effects and interactions of two axes, and coverage of a level's deviation."""
     generator, wrong, covered = np.random.default_rng(seeds), [], []
@@ -189,8 +182,6 @@ def main(count: int = GRIDS) -> None:
             row("5 differences to a baseline, Holm", seeds, name, found.family, found.coverage)
             row("tied with the best, 15 pairs, Holm", seeds, name, found.unbold, None)
     row("McNemar of 5 trained models, Holm", 1, "seeds and texts", mcnemar(count), None)
-    for texts in (100, 1000):
-        row(f"bootstrap over {texts} texts", 1, "seeds and texts", None, bootstrap(texts, count))
     for seeds in SEEDS:
         row("main effects and interaction, Holm; a level", seeds, "normal", *axes(seeds, count))
         row("main effects and interaction, Holm", seeds, "seeds and texts", axes_over_texts(seeds, count), None)

@@ -63,9 +63,7 @@ COUNTED = {
 # Comparisons that found nothing, by the reason: found nothing is not the same as could not find.
 OPEN = {
     "not shown": Words("no difference to the baseline is shown by", "未显示与基线的差异"),
-    "no room": Words(
-        "no difference could have been shown, for there is no room for it, by", "分数范围内不可能显示差异"
-    ),
+    "no room": Words("so few seeds cannot settle", "种子太少，无法判断"),
     "blocked": Words("the notes above the table forbid", "表上方的提示不允许作以下比较"),
     "no results": Words("there are no results at the same seeds for", "没有相同种子的结果"),
     "one seed": Words(

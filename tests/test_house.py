@@ -35,7 +35,7 @@ def test_no_name_is_that_of_two_things():
         for node in () if file in NAMED_AS_WHAT_THEY_CALL else ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 homes[node.name].append(file)
-    several = {name: files for name, files in homes.items() if len(files) > 1 and name != "main" and name[0] != "_"}
+    several = {name: files for name, files in homes.items() if len(files) > 1 and name != "main"}
     assert several == {}
 
 

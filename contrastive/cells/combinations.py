@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
+from contrastive.config import registry
 from contrastive.config.cell import Tune
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
@@ -70,9 +71,11 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
 
 
 @cache
-def read_settings(loss: str, view: str | None, level: Literal["sentence", "token"], tune: Tune) -> tuple[str, ...]:
-    """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`)."""
-    objective = Objective.model_construct(loss=loss, view=view, level=level)
+def read_settings(loss: str, view: str | None, variant: tuple[Any, ...], tune: Tune) -> tuple[str, ...]:
+    """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`).
+    `variant` has the values of `registry.variant_settings`."""
+    chosen = dict(zip(registry.variant_settings(), variant, strict=True))
+    objective = Objective.model_construct(loss=loss, view=view, **chosen)
     read = objective.read() | {name for name, part in SETTINGS.items() if part != "objective"}
     if tune.lora is not None or tune.last_blocks == 0:
         read.discard("layer_decay")

@@ -22,6 +22,7 @@ from contrastive.cells.combinations import (
     settings_of,
 )
 from contrastive.cells.names import ambiguous_axes, cell_name, labelled_row, names_of_data, read_by_cell, setting
+from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
@@ -134,8 +135,9 @@ class Builder:
 
     def reads(self, overlay: Overlay) -> tuple[str, ...]:
         """Names of the settings that the cell of an overlay reads."""
-        settings = self.settings
-        return read_settings(*(overlay.get(name, settings[name]) for name in ("loss", "view", "level", "tune")))
+        names = ("loss", "view", "tune", *registry.variant_settings())
+        loss, view, tune, *variant = (overlay.get(name, self.settings[name]) for name in names)
+        return read_settings(loss, view, tuple(variant), tune)
 
     def row(self, relevant: Overlay) -> tuple[Cell, ...]:
         """The canonical cells of a relevant overlay; ValidationError where its settings do not fit."""
@@ -179,7 +181,7 @@ def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[
             rows[id(cells[0])] = Row("", axes, is_baseline, cells)
         elif is_baseline and not row.baseline:
             rows[id(cells[0])] = replace(row, baseline=True)
-    return _labelled(section, _beside_baselines(list(rows.values()), baselines))
+    return _with_labels(section, _beside_baselines(list(rows.values()), baselines))
 
 
 def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
@@ -192,7 +194,7 @@ def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
     ]
 
 
-def _labelled(section: Section, rows: list[Row]) -> tuple[Row, ...]:
+def _with_labels(section: Section, rows: list[Row]) -> tuple[Row, ...]:
     ambiguous = ambiguous_axes(row.axes for row in rows)
     shown = [
         labelled_row(row.cells[0], row.axes, section.baseline if row.baseline else None, ambiguous) for row in rows

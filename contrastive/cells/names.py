@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from contrastive.cells.combinations import Overlay, read_settings
 from contrastive.cells.projections import same_texts
+from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune
 from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
@@ -123,7 +124,8 @@ def _with_name(name: str, text: str) -> str:
 def read_by_cell(cell: Cell) -> tuple[str, ...]:
     """Names of the settings that a cell reads."""
     objective = cell.objective
-    return read_settings(objective.loss, objective.view, objective.level, cell.encoder.tune)
+    variant = tuple(getattr(objective, name) for name in registry.variant_settings())
+    return read_settings(objective.loss, objective.view, variant, cell.encoder.tune)
 
 
 def _default(model: type[BaseModel], name: str) -> Any:

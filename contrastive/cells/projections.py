@@ -7,6 +7,7 @@ setting and sees that each of these changes exactly when it should.
 from collections.abc import Hashable
 from typing import Any
 
+from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Encoder
 from contrastive.sources.encoder_shape import cut
 
@@ -63,11 +64,8 @@ def calibration_settings(cell: Cell) -> dict[str, Any]:
 
 def work_amounts(cell: Cell) -> tuple[Hashable, ...]:
     """Decide the amounts of work and memory of a cell: all but the seed and the numbers that weigh an objective."""
-    looks = cell.objective
-    return (
-        *(cell.data, cell.encoder, cell.training),
-        *(looks.loss, looks.view, looks.change, looks.level, looks.layers, looks.middle),
-    )
+    names = ("loss", "view", "layers", "middle", *registry.variant_settings())
+    return cell.data, cell.encoder, cell.training, *(getattr(cell.objective, name) for name in names)
 
 
 def expectations(cell: Cell) -> tuple[Hashable, ...]:

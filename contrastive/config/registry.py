@@ -7,7 +7,7 @@ decide its result. Reading the source instead of importing it keeps `ablate plan
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -75,6 +75,12 @@ def loss_entries() -> dict[str, Line[LossFacts]]:
 @cache
 def views() -> dict[str, Line[ViewFacts]]:
     return entries("contrastive.views", "VIEWS")
+
+
+@cache
+def variant_settings() -> tuple[str, ...]:
+    """The settings by whose value a view is another one."""
+    return tuple(sorted({variant.setting for line in views().values() for variant in line.facts.variants}))
 
 
 @cache
@@ -148,20 +154,28 @@ def _definition(module: str, function: str) -> ast.FunctionDef | ast.ClassDef:
 def _facts(module: str, usual: type) -> Any:
     """What `FACTS` in a module says, or the usual where it has none."""
     try:
-        facts = _evaluated(_assignment(module, "FACTS"))
+        written = _assignment(module, "FACTS")
     except LookupError:
         return usual()
-    assert isinstance(facts, usual), f"{module}.FACTS must be a {usual.__name__}"
+    at = f"{module_file(module)}, line {written.lineno}: FACTS"
+    try:
+        facts = _written_value(written)
+    except (AttributeError, TypeError, ValueError) as error:
+        there = ", ".join(field.name for field in fields(usual))
+        raise UserError(f"{at}: {error}; a {usual.__name__} says in literals: {there}") from error
+    if not isinstance(facts, usual):
+        raise UserError(f"{at}: expected a {usual.__name__}, got {ast.unparse(written)}")
     return facts
 
 
-def _evaluated(node: ast.expr) -> Any:
+def _written_value(node: ast.expr) -> Any:
     """Of literals, and of calls of what contrastive/config/facts.py defines."""
     if isinstance(node, ast.Tuple):
-        return tuple(map(_evaluated, node.elts))
+        return tuple(map(_written_value, node.elts))
     if isinstance(node, ast.Call):
         made = getattr(declarations, cast(ast.Name, node.func).id)
-        return made(*map(_evaluated, node.args), **{str(word.arg): _evaluated(word.value) for word in node.keywords})
+        named = {str(word.arg): _written_value(word.value) for word in node.keywords}
+        return made(*map(_written_value, node.args), **named)
     return ast.literal_eval(node)
 
 

@@ -110,7 +110,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         divided, sides = _sides_of(transfer)
         classes, notes, sifted, merged = divided.labels, list(divided.notes), divided.sifted, divided.merged
     else:
-        sides, scores, subsets = _scored(transfer)
+        sides, scores, subsets = _scored_pairs(transfer)
         np.save(folder / "scores.npy", np.array(scores, np.float64))
     wordless = {}
     for name, split in sides.items():
@@ -165,7 +165,7 @@ def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
     return Split([text for text, _ in chosen], split.labels, [(other,) for _, other in chosen])
 
 
-def _scored(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str]]:
+def _scored_pairs(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str]]:
     """Every pair of the source, or of its own split or file, or so many of them, the first by their content."""
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from contrastive.config import registry
 from contrastive.config.cell import Cell, Encoder, Tune
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
@@ -24,10 +25,11 @@ from contrastive.sources.encoder_shape import cut
 
 FLOAT = 4  # bytes
 TRAINED = 16  # bytes a trained number: itself, its gradient, AdamW's two moments
-LOOK_EVERY = 20  # steps between two looks at each term's own gradient, as contrastive/training/train.py takes them
-HIDDEN_WORDS = 0.15
-EMBEDDED = 64  # texts embedded at a time
-DROPPED = 1000  # texts embedded twice with dropout, where an evaluation asks for it
+# what training and evaluation, which load torch, say of themselves
+LOOK_EVERY = registry.literal("contrastive.training.train", "LOOK_EVERY")
+HIDDEN_WORDS = registry.literal("contrastive.views.tools.hidden_words", "SHARE")
+EMBEDDED = registry.literal("contrastive.views.batches", "LOOKED_AT")
+DROPPED = registry.literal("contrastive.evaluation.embed", "DROPPED")
 UNKNOWN = 20_000  # texts of data that nobody has counted yet
 
 

@@ -20,7 +20,7 @@ PATIENCE = 90.0  # seconds that `ablate up` has to stop everything
 def only_one(home: Path) -> Iterator[Callable[[str], None]]:
     """Hold the lock of a home; gives a function that notes where the services are."""
     with _opened(home) as file:
-        if not _take(file):
+        if not _take_lock(file):
             raise UserError(f"`ablate up` runs already for {home}: {_described(file)}; `ablate down` stops it")
 
         def note(where: str) -> None:
@@ -39,14 +39,14 @@ def only_one(home: Path) -> Iterator[Callable[[str], None]]:
 def stop_up(home: Path) -> bool:
     """Stop the `ablate up` of a home; false where there is none."""
     with _opened(home) as file:
-        if _take(file):
+        if _take_lock(file):
             return False
         holder = _holder(file)
         if holder.get("host") != socket.gethostname():
             raise UserError(f"`ablate up` for {home} runs elsewhere: {_described(file)}; stop it there")
         os.kill(holder["pid"], signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE
-        while not _take(file):
+        while not _take_lock(file):
             if time.monotonic() > deadline:
                 raise UserError(f"`ablate up` has not stopped within {PATIENCE:.0f} s: {_described(file)}")
             time.sleep(0.1)
@@ -59,7 +59,7 @@ def _opened(home: Path) -> IO[str]:
     return open(path, "a+", encoding="utf-8")
 
 
-def _take(file: IO[str]) -> bool:
+def _take_lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

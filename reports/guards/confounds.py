@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
+from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.bilingual import Words
@@ -17,12 +18,16 @@ from reports.load import Results
 
 Key: TypeAlias = Callable[[Shown], Hashable]
 
-CHOICES = ("loss", "view", "level", "tune")  # which other settings are read follows from these
 FOLLOWING = {*PARTS["objective"].model_fields, "head_lr", "encoder_lr", "layer_decay"}
 ELSEWHERE = {"threads", "processes"}  # compared as they were, not as they were asked for
 SIZELESS = {"alpha", "mlm_weight", "temperature", "beta", "sigma", "rate", "redundancy", "chunk", "k", "change",
             "dropout", "pooling"}  # settings of encoder and objective that add no parameter  # fmt: skip
 OTHERS = 2  # further values that a sentence names
+
+
+def choices() -> tuple[str, ...]:
+    """The settings from which follows which others are read."""
+    return ("loss", "view", "tune", *registry.variant_settings())
 
 
 def path(name: str) -> str:
@@ -41,7 +46,7 @@ def same_settings(section: RecordedSection, results: Results, cells: list[Shown]
     recorded, may = [cell for cell in cells if cell.params], declared(section, results)
     differences = []
     for name in sorted(SETTINGS.keys() - may - ELSEWHERE):
-        alike = by({*CHOICES} - {name}) if name in FOLLOWING else by(set())
+        alike = by({*choices()} - {name}) if name in FOLLOWING else by(set())
         values = {cell: cell.setting(path(name)) for cell in recorded}
         if difference := first_difference(values, alike):
             differences.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))

@@ -3,7 +3,7 @@
 from reports.statistics.aggregate import expected_best, interquartile_mean
 from reports.statistics.effects import effects, interaction_of_texts, levels
 from reports.statistics.multiple import ALPHA, holm, tied
-from reports.statistics.paired import Difference, Pairs, all_pairs, bootstrap, improvement, mcnemar, paired
+from reports.statistics.paired import Difference, Pairs, all_pairs, improvement, mcnemar, paired
 from reports.statistics.power import POWER, detectable, pooled, power, smallest_p
 from reports.statistics.spread import Spread
 from reports.statistics.summary import CONFIDENCE, Summary, summarise
@@ -17,7 +17,6 @@ __all__ = [
     "Spread",
     "Summary",
     "all_pairs",
-    "bootstrap",
     "detectable",
     "effects",
     "expected_best",

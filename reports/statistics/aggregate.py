@@ -7,7 +7,9 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy import stats
 
-from reports.statistics.paired import DRAWS, tails
+from reports.statistics.summary import CONFIDENCE
+
+DRAWS = 2000
 
 
 def interquartile_mean(
@@ -27,7 +29,7 @@ def interquartile_mean(
     for values in scores.values():
         drawn = values[generator.integers(len(values), size=(draws, len(values)))]
         again.append(values.mean() + (drawn - values.mean()) * np.sqrt(len(values) / (len(values) - 1)))
-    half = stats.t.ppf(tails()[1], freedom) * stats.trim_mean(np.hstack(again), 0.25, axis=1).std()
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * stats.trim_mean(np.hstack(again), 0.25, axis=1).std()
     return middle, middle - float(half), middle + float(half)
 
 

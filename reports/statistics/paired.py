@@ -9,10 +9,7 @@ from scipy import special
 
 from reports.bilingual import Words
 from reports.statistics.spread import Spread, half_width, significance
-from reports.statistics.summary import CONFIDENCE
 
-DRAWS = 2000
-ENTRIES = 2**21  # of one block of drawn texts: what fits into caches and memory
 ONE_SEED = Words("one seed says nothing of how much a result varies", "单个种子无法说明结果的波动")
 NO_SPREAD = Words(
     "the difference is the same at every seed, so that its spread is not known",
@@ -136,23 +133,7 @@ def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int
     return only_ours, only_theirs, p
 
 
-def bootstrap(ours_each: ndarray, theirs_each: ndarray, seed: int, draws: int = DRAWS) -> tuple[float, float]:
-    """95 % interval of the mean difference over texts drawn again, the trained models as they are."""
-    difference = np.subtract(ours_each, theirs_each, dtype=float)
-    difference = difference.reshape(-1, difference.shape[-1]).mean(0)
-    generator, texts = np.random.default_rng(seed), len(difference)
-    block = max(1, ENTRIES // texts)
-    sizes = [min(block, draws - start) for start in range(0, draws, block)]
-    means = [difference[generator.integers(texts, size=(size, texts))].mean(1) for size in sizes]
-    low, high = np.quantile(np.concatenate(means), tails())
-    return float(low), float(high)
-
-
 def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> float:
     """How often ours is greater at a seed of its own than theirs at one of its own, ties half. It describes the seeds
     that were run: an interval from few of them covers far less than it says (67 % at two, 91 % at five)."""
     return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
-
-
-def tails() -> tuple[float, float]:
-    return (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2

@@ -205,7 +205,8 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 encoder = experiment.encoder.model_copy(update={"tune": tune})
                 parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
                 cell = Cell.model_construct(**parts, seed=0)
-                read = read_settings(loss, view, level, tune)
+                variant = tuple(getattr(objective, name) for name in registry.variant_settings())
+                read = read_settings(loss, view, variant, tune)
                 kept = cell.canonical()
                 for name in [*other, "layer_decay", "encoder_lr"]:
                     if name != "view":

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmodels
 
-from reports.statistics import Difference, all_pairs, bootstrap, improvement, mcnemar, paired
+from reports.statistics import Difference, all_pairs, improvement, mcnemar, paired
 
 
 @pytest.fixture(autouse=True)
@@ -158,24 +158,6 @@ def test_mcnemar_is_that_of_statsmodels():
         found = mcnemar(ours, theirs)
         assert found == (table[0][1], table[1][0], pytest.approx(mcnemar_of_statsmodels(table, exact=True).pvalue))
     assert mcnemar(ours, ours) == (0, 0, 1.0)
-
-
-def test_the_bootstrap_is_that_of_scipy_and_its_own_generators():
-    ours, theirs = np.random.default_rng(0).normal(size=(2, 3, 300))
-    low, high = bootstrap(ours, theirs, seed=1)
-    difference = (ours - theirs).mean(0)
-    wanted = stats.bootstrap((difference,), np.mean, n_resamples=5000, method="percentile", rng=0).confidence_interval
-    assert (low, high) == pytest.approx((wanted.low, wanted.high), abs=0.01)
-    state = np.random.get_state()[1].copy()
-    assert bootstrap(ours, theirs, seed=1) == (low, high) != bootstrap(ours, theirs, seed=2)
-    assert (np.random.get_state()[1] == state).all()
-
-
-def test_many_texts_are_drawn_in_blocks():
-    ours, theirs = np.random.default_rng(0).normal(size=(2, 300))
-    low, high = bootstrap(ours, theirs, seed=1, draws=8000)
-    spread = (ours - theirs).std() / math.sqrt(300)
-    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.03)
 
 
 def test_the_probability_of_improvement_is_mann_and_whitneys():

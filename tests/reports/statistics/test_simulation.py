@@ -37,10 +37,6 @@ def test_mcnemar_over_trained_models():
     assert simulated.mcnemar() <= ERROR
 
 
-def test_the_bootstrap_covers_from_100_texts_on():
-    assert 0.93 <= simulated.bootstrap(100) <= 0.97
-
-
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_axes_and_their_levels(seeds):
     family, coverage = simulated.axes(seeds)
