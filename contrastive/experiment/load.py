@@ -58,8 +58,8 @@ def load_experiment(path: Path | str) -> Resolved:
 
 @lru_cache(maxsize=1)
 def _parsed(text: str, name: str) -> Resolved:
-    """`ablate run` looks at a file before its flow does, in the same process: what the same text says is not found
-    twice. What lies on the disk is looked at by each."""
+    """`ablate run` reads a file before its flow does, in the same process: the second time the same text is not checked
+    again. What states cells are in is looked at by each."""
     return parse_experiment(text, name)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,17 +13,18 @@ OWN = (CHECKOUT / "contrastive" / "losses", CHECKOUT / "contrastive" / "views")
 NAMES = {*registry.loss_entries(), *registry.views()}
 # Names that stand for something else, too; where they do so as a whole string, the file is named below.
 WORDS = {"cls", "cluster", "layers", "pair"}
-POOLING, SPECIAL_TOKEN, BLOCKS, SETTING = "a pooling", "a special token", "how many blocks", "a setting"
+# How often, and what is meant: a pooling, a special token, how many blocks, a setting. One more is looked at again.
 MEANT = {
-    ("contrastive/config/cell.py", "cls"): POOLING,
-    ("contrastive/models/encoder.py", "cls"): POOLING,
-    ("contrastive/data/tokenizer.py", "cls"): SPECIAL_TOKEN,
-    ("contrastive/models/encoder.py", "layers"): BLOCKS,
-    ("contrastive/planning/cost.py", "layers"): BLOCKS,
-    ("contrastive/sources/locate.py", "layers"): BLOCKS,
-    ("contrastive/config/facts.py", "layers"): SETTING,
-    ("contrastive/config/objective.py", "layers"): SETTING,
-    ("contrastive/experiment/check_cells.py", "layers"): SETTING,
+    ("contrastive/cells/projections.py", "layers"): 1,  # a setting
+    ("contrastive/config/cell.py", "cls"): 2,  # a pooling
+    ("contrastive/config/facts.py", "layers"): 1,  # a setting
+    ("contrastive/config/objective.py", "layers"): 1,  # a setting
+    ("contrastive/data/tokenizer.py", "cls"): 2,  # a special token
+    ("contrastive/experiment/check_cells.py", "layers"): 1,  # a setting
+    ("contrastive/models/encoder.py", "cls"): 2,  # a pooling
+    ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
+    ("contrastive/planning/cost.py", "layers"): 1,  # how many blocks
+    ("contrastive/sources/locate.py", "layers"): 1,  # how many blocks
 }
 
 
@@ -53,23 +55,13 @@ def naming(source: str) -> list[tuple[int, str]]:
 
 
 def test_no_other_file_names_a_loss_or_a_view():
-    found = [
-        f"{path.relative_to(CHECKOUT)}:{line}: {name}"
-        for path in product_files()
-        for line, name in naming(path.read_text(encoding="utf-8"))
-        if (path.relative_to(CHECKOUT).as_posix(), name) not in MEANT
-    ]
-    assert not found, "put it beside the loss or view, as FACTS:\n" + "\n".join(found)
-
-
-def test_what_is_meant_otherwise_is_there():
-    """The list of exceptions does not outlive them."""
-    there = {
+    """What is meant otherwise stands there as often as is written down: neither more nor less."""
+    there = Counter(
         (path.relative_to(CHECKOUT).as_posix(), name)
         for path in product_files()
         for _, name in naming(path.read_text(encoding="utf-8"))
-    }
-    assert set(MEANT) <= there
+    )
+    assert there == MEANT, "put what is more beside the loss or view, as FACTS"
 
 
 def test_a_name_is_seen_wherever_it_stands():
