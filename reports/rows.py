@@ -41,13 +41,13 @@ class ShownRow:
 
 
 def shown_values(section: RecordedSection, results: Results) -> list[str]:
-    """The scores that a section shows: those of its table, and those of further data where it asks for them."""
+    """The scores that a section shows: those of its table, and those of transfer data where it asks for them."""
     more = transfer_values(results) if section.show.transfer else []
     return list(dict.fromkeys([*section.show.table.values, *more]))
 
 
 def transfer_values(results: Results) -> list[str]:
-    """What each further data set is known for, and their mean, as tables of GLUE have it."""
+    """What each transfer data set is known for, and their mean, as tables of GLUE have it."""
     tasks = results.grid.experiment.evaluation.transfer
     return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
 

@@ -62,7 +62,7 @@ def label(name: str, baseline: bool, to: Markup = MARKDOWN) -> Entry:
 def section_tables(
     section: RecordedSection, results: Results, comparisons: Comparisons, to: Markup = MARKDOWN
 ) -> list[Table]:
-    """One list, or one pivot for each value that the section shows; and one of further data, where asked."""
+    """One list, or one pivot for each value that the section shows; and one of transfer data, where asked."""
     values = section.show.table.values
     lines = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
     rows = rows_of(section, shown_values(section, results), results)

@@ -102,7 +102,7 @@ def code_of(cell: Cell) -> str:
 
 
 def evaluation_key(evaluation: Evaluation) -> str:
-    """Digest of how embeddings are measured: the settings, the code of what they name, and further data's content."""
+    """Digest of how embeddings are measured: the settings, the code of what they name, and transfer data's content."""
     posts = {how.partition(":")[0] for how in evaluation.post}
     named = (
         ("contrastive.evaluation.metrics", "METRICS", tuple(sorted(evaluation.metrics))),

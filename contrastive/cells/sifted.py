@@ -10,7 +10,7 @@ from contrastive.runs import cache, store
 
 
 def sifted(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
-    """Of each data set its name, whether it is further data, and its counts, as far as its tokens are there; `own` are
+    """Of each data set its name, whether it is transfer data, and its counts, as far as its tokens are there; `own` are
     the keys of the tokens of the cells' data, by its name."""
     sets = [
         {"name": name, "transfer": False, **counts} for name, key in own.items() for counts in counts_of_tokens(key)

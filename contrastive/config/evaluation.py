@@ -16,8 +16,8 @@ KNOWN_FOR = {"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "spearman"}
 
 
 class Transfer(Settings):
-    """Further data on which finished encoders are tried. Labelled texts, or pairs of them, get a logistic regression on
-    their embeddings; pairs with a score need none."""
+    """Transfer data, on which finished encoders are tried. Labelled texts, or pairs of them, get a logistic regression
+    on their embeddings; pairs with a score need none."""
 
     name: Name
     source: str = Field(
@@ -91,7 +91,7 @@ class Evaluation(Settings):
     post: tuple[Post, ...] = Field(
         (), description="what is done to vectors, beside nothing: whiten, whiten:256 (columns kept), standardise, flow"
     )
-    transfer: tuple[Transfer, ...] = Field((), description="further data on which finished encoders are tried")
+    transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are tried")
     picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
 

@@ -38,7 +38,7 @@ class Show(Settings):
     table: ShownTable = ShownTable()
     tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
-    transfer: bool = Field(False, description="a table of further data, each by what it is known for, and their mean")
+    transfer: bool = Field(False, description="a table of transfer data, each by what it is known for, and their mean")
 
 
 class Section(Settings):

@@ -1,4 +1,4 @@
-"""Tokens of further data on which finished encoders are tried (`evaluation.transfer`), by the cell's own tokenizer.
+"""Tokens of transfer data on which finished encoders are tried (`evaluation.transfer`), by the cell's own tokenizer.
 
 Labelled texts are divided by their content, as those of a cell are. Of labelled pairs the whole pair is divided, since
 many share a text. Pairs with a score need no training part.
@@ -32,7 +32,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class Further:
+class TransferTexts:
     """`sides` are `train` and `test`, of scored pairs `test` alone; the other texts of pairs are their only partner."""
 
     sides: dict[str, TokenSplit]
@@ -72,11 +72,11 @@ def transfer_digest(transfer: Transfer) -> str:
     return fingerprint.key("transfer data", content=content, settings=settings)
 
 
-def open_transfer(folder: Path) -> Further:
+def open_transfer(folder: Path) -> TransferTexts:
     meta = store.read_json(folder / "meta.json")
     sides = {name: tokens.stored(folder, name, meta["partners"]) for name in meta["sides"]}
     scores = np.load(folder / "scores.npy") if meta["scored"] else None
-    return Further(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
+    return TransferTexts(sides, tuple(meta["classes"]), scores, tuple(meta["subsets"]))
 
 
 @contextmanager

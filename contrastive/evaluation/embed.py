@@ -1,4 +1,4 @@
-"""Embeddings and predictions of a cell's texts, and of further data, each row with the content id of its text."""
+"""Embeddings and predictions of a cell's texts, and of transfer data, each row with the content id of its text."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.speed import USUAL, Speed
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
-from contrastive.data.transfer_data import Further
+from contrastive.data.transfer_data import TransferTexts
 from contrastive.evaluation.needs import Wanted, arrays_in, transfer_prefix
 from contrastive.models import model as models
 from contrastive.models.model import Model, ModelOutput
@@ -81,7 +81,7 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
         name = transfer_prefix(transfer, digest)
         others = tuple(other for other in wanted.others if f"{name}.test/{other}" not in there)
         if others or f"{name}.test" not in there:
-            embeddings |= embed_further(
+            embeddings |= embed_transfer(
                 embedder,
                 name,
                 transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, home)),
@@ -93,7 +93,7 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
         add(folder / "predictions.npz", predictions, prefixes)
 
 
-def embed_further(embedder: Embedder, name: str, data: Further, others: tuple[str, ...]) -> Arrays:
+def embed_transfer(embedder: Embedder, name: str, data: TransferTexts, others: tuple[str, ...]) -> Arrays:
     arrays: Arrays = {}
     for side, texts in data.sides.items():
         arrays |= with_prefix(f"{name}.{side}", embedder.vectors(texts, others)[0])
@@ -112,7 +112,7 @@ def concatenated(parts: list[torch.Tensor]) -> Any:
 
 
 def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
-    """The file with these arrays besides its own; those of further data that has changed since have another place."""
+    """The file with these arrays besides its own; those of transfer data that has changed since have another place."""
     kept: Arrays = {}
     if path.exists():
         with np.load(path) as stored:
@@ -126,7 +126,7 @@ def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
 
 
 def outdated(name: str, prefix: str) -> bool:
-    """Whether an array is of the same further data as a place, and of other content."""
+    """Whether an array is of the same transfer data as a place, and of other content."""
     return name.startswith(prefix.partition("@")[0] + "@") and not name.startswith(f"{prefix}.")
 
 

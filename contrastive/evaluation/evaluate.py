@@ -96,7 +96,7 @@ def of_splits(
 def scored_transfer(
     embeddings: Arrays, evaluation: Evaluation, other: str, change: Change
 ) -> Iterator[tuple[str, Score]]:
-    """What a classifier on the embeddings of further data finds, or how well they tell which texts are alike."""
+    """What a classifier on the embeddings of transfer data finds, or how well they tell which texts are alike."""
     scores: list[Score] = []
     for transfer in evaluation.transfer:
         scores += transfers.score(transfer, transfer_arrays(embeddings, transfer, other, change))
@@ -106,7 +106,7 @@ def scored_transfer(
 
 
 def transfer_arrays(embeddings: Arrays, transfer: Transfer, other: str, change: Change) -> dict[str, Any]:
-    """The arrays of further data without their prefix; vectors as this row has them."""
+    """The arrays of transfer data without their prefix; vectors as this row has them."""
     prefix = f"transfer.{transfer.name}@"
     held = next(name for name in embeddings if name.startswith(prefix))
     prefix += held.removeprefix(prefix).partition(".")[0] + "."  # with the digest of its content

@@ -12,7 +12,7 @@ from contrastive.runs import store
 
 @dataclass(frozen=True)
 class Wanted:
-    """`others` are vectors beside those that trained; `twice`: some texts with dropout too; `transfer`: further data,
+    """`others` are vectors beside those that trained; `twice`: some texts with dropout too; `transfer`: transfer data,
     each with the digest of its tokens."""
 
     splits: tuple[str, ...] = ("validation", "test")
@@ -44,7 +44,7 @@ def embedded(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:
-    """Where embeddings.npz keeps the vectors of further data: another content has another place."""
+    """Where embeddings.npz keeps the vectors of transfer data: another content has another place."""
     return f"transfer.{transfer.name}@{digest}"
 
 

@@ -1,7 +1,7 @@
-"""Scores of further data from vectors alone: SentEval's classification, and how pairs go along with scores.
+"""Scores of transfer data from vectors alone: SentEval's classification, and how pairs go along with scores.
 
 Conneau and Kiela, "SentEval", 2018. Given are vectors of texts, `train` and `test`, of the other texts of pairs,
-`train.other` and `test.other`, and what `Further.truth` tells of them: `test.labels`, `test.scores` …
+`train.other` and `test.other`, and what `TransferTexts.truth` tells of them: `test.labels`, `test.scores` …
 """
 
 from collections.abc import Iterable, Mapping

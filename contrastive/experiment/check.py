@@ -143,7 +143,7 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
 
 
 def _evaluation(experiment: Experiment) -> Iterator[Finding]:
-    """What is not there to be measured with: blocks of the encoder, a package, further data of that name."""
+    """What is not there to be measured with: blocks of the encoder, a package, transfer data of that name."""
     path: SettingPath = ("evaluation",)
     evaluation = experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
@@ -162,7 +162,7 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
                 yield (*path, "post", position), str(error)
     names = [transfer.name for transfer in evaluation.transfer]
     for position in _repeated(names):
-        yield (*path, "transfer", position, "name"), f"other further data has the name {names[position]} too"
+        yield (*path, "transfer", position, "name"), f"other transfer data has the name {names[position]} too"
     for position, transfer in enumerate(evaluation.transfer):
         yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
@@ -193,7 +193,7 @@ def _table(path: SettingPath, section: Section, evaluation: Evaluation, there: l
     if there is None:
         return
     if section.show.transfer and not evaluation.transfer:
-        yield (*path[:-1], "transfer"), "there is no further data: name some under evaluation.transfer"
+        yield (*path[:-1], "transfer"), "there is no transfer data: name some under evaluation.transfer"
     available = set(there) if len(table.values) > 1 else there
     for position, value in enumerate(table.values):
         if value not in available:

@@ -11,7 +11,7 @@ REGISTRIES = {
     "view": ("contrastive.views", "VIEWS"),
     "metrics": ("contrastive.evaluation.metrics", "METRICS"),
 }
-FURTHER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
+TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
 
 
 def names(setting: str) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def json_schema() -> dict[str, Any]:
     section = parts["Section"]["properties"]
     _name_losses_and_views(parts["Objective"]["properties"])
     parts["Evaluation"]["properties"]["metrics"]["items"] = {"enum": list(names("metrics"))}
-    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, FURTHER_SCORES]}
+    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, TRANSFER_SCORES]}
     parts["TuneSettings"] = parts["Tune"]
     parts["Tune"] = {"anyOf": [{"const": "full"}, {"$ref": "#/$defs/TuneSettings"}]}
     parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": _settings(parts)}

@@ -132,7 +132,7 @@ def probe_batches(lengths: list[np.ndarray]) -> cost.Batches:
 
 
 def seconds_of_evaluation(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
-    """Seconds of measuring made-up vectors of the texts' own classes, further data left out."""
+    """Seconds of measuring made-up vectors of the texts' own classes, transfer data left out."""
     tokens, here = token_store.open(prepare_cell_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
     texts = sum(len(arrays[f"{split}.labels"]) for split in here.splits)

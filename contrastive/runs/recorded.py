@@ -49,7 +49,7 @@ class DataCounts:
     """How many rows of a data set were read and dropped, as preparing its tokens counted them."""
 
     name: str
-    transfer: bool  # whether it is further data, on which finished encoders are tried
+    transfer: bool  # whether it is transfer data, on which finished encoders are tried
     sifted: dict[str, dict[str, int]]  # what was read → `rows`, and reason → how many were dropped
     wordless: dict[str, int]  # split → texts of which the tokenizer leaves nothing
     merged: dict[str, list[str]]  # class → the labels that were taken for it

@@ -68,7 +68,7 @@ def test_a_count_that_does_not_add_up_is_found(language: Language, tmp_path: Pat
 
 
 def test_counts_come_from_the_tokens_to_the_report(home: Path):
-    """Also those of further data, which has a name of its own."""
+    """Also those of transfer data, which has a name of its own."""
     texts = [f"text number {i % 60}" for i in range(90)]
     pd.DataFrame({"text": texts, "label": [["good", "bad"][i % 2] for i in range(90)]}).to_csv(
         home / "texts.csv", index=False

@@ -1,4 +1,4 @@
-"""Further data: divided, tokenised as the cell's own texts are, and kept whole."""
+"""Transfer data: divided, tokenised as the cell's own texts are, and kept whole."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Further data with known structure: clouds of labelled texts, pairs with a score."""
+"""Transfer data with known structure: clouds of labelled texts, pairs with a score."""
 
 import numpy as np
 

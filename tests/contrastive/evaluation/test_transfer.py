@@ -1,4 +1,4 @@
-"""Scores of further data, against scikit-learn, scipy and sentence-transformers."""
+"""Scores of transfer data, against scikit-learn, scipy and sentence-transformers."""
 
 import math
 import re

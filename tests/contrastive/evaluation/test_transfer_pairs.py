@@ -1,4 +1,4 @@
-"""Further data of pairs: correlations of their cosines, by hand and beside other implementations."""
+"""Transfer data of pairs: correlations of their cosines, by hand and beside other implementations."""
 
 import numpy as np
 import pytest
