@@ -138,7 +138,7 @@ def audit(
     from contrastive.runs.store import home
     from flows.forecast import make_forecast
     from tasks.mend import damaged_cache, mend_tracking, set_back_damage
-    from tasks.render import audit_report
+    from tasks.render import audit_report, report_folder
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
@@ -148,15 +148,17 @@ def audit(
             say(f"set back: {line}")
         say(mend_tracking(planned))
     settle(home())
-    problems = [*(why for _, why in damaged_cache()), *differences(planned), *audit_report(planned.experiment.name)]
+    stored = [*(why for _, why in damaged_cache()), *differences(planned)]
+    problems = [*stored, *audit_report(planned.experiment.name)]
     for line in problems:
         say(line)
     if problems:
-        done = (
-            "`ablate run` does the rest" if mend else "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
-        )
+        mends = "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
+        done = "`ablate report` writes the report" if not stored else "`ablate run` does the rest" if mend else mends
         fail(f"{len(problems)} differences; {done}", 1)
-    say("run folders are whole, MLflow agrees with them, and the report with its numbers")
+    there = report_folder(planned.experiment.name).exists()
+    said = "and the report with its numbers" if there else "and there is no report: `ablate report` writes it"
+    say(f"run folders are whole, MLflow agrees with them, {said}")
 
 
 SHIPPED = Path(__file__).parent.parent / "configs"

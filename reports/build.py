@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
@@ -83,6 +84,24 @@ def check_report(folder: Path, results: Results) -> None:
     if problems := contradictions(folder, quoted(results)):
         more = [f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         raise ContradictoryReport("\n".join(problems[:SHOWN] + more))
+
+
+def differences_to_built_again(folder: Path, results: Results) -> list[str]:
+    """Of each file of a report the first line that it would not have if it were built from these results now, and the
+    files that it would have besides: somebody edited it, or the results or the code are other ones by now."""
+    with tempfile.TemporaryDirectory() as temporary:
+        again = Path(temporary) / folder.name
+        again.mkdir()
+        write_report(results, again)
+        missing = sorted(str(path.relative_to(again)) for path in again.rglob("*") if path.is_file())
+        problems = [f"{name}: is not there any more" for name in missing if not (folder / name).is_file()]
+        for name in FILES.values():
+            lines = [(place / name).read_text(encoding="utf-8").splitlines() for place in (folder, again)]
+            for number, (written, wanted) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
+                if written != wanted:
+                    problems.append(f"{name}, line {number}: built again it says `{wanted}`")
+                    break
+    return problems
 
 
 def authored(results: Results) -> list[str]:

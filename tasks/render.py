@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.build import ContradictoryReport, publish, quoted
+from reports.build import ContradictoryReport, differences_to_built_again, publish, quoted
 from reports.claims import contradictions
 from reports.load import load
 from reports.mlflow_runs import NotFetched
@@ -51,14 +51,17 @@ def report_folder(experiment: str) -> Path:
 
 
 def audit_report(experiment: str) -> list[str]:
-    """What the report of an experiment says and the numbers beside it do not, by whomever it was edited; nothing where
-    there is no report yet."""
+    """What the report of an experiment says and its numbers do not, by whomever it was edited; nothing where there is
+    no report yet."""
     folder = report_folder(experiment)
     if not folder.exists():
         return []
     try:
         results = load(experiment, tracking_uri(store.home()))
-        return [f"{folder}/{problem}" for problem in contradictions(folder, quoted(results))]
+        problems = contradictions(folder, quoted(results)) or differences_to_built_again(folder, results)
+        return [f"{folder}/{problem}" for problem in problems]
+    except KeyError as error:
+        return [f"{folder} cannot be read against its numbers: a table beside it has no column {error}"]
     except Exception as error:  # an edit may leave anything behind
         return [f"{folder} cannot be read against its numbers: {type(error).__name__}: {error}"]
 

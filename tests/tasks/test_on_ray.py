@@ -31,11 +31,16 @@ PATIENCE = 300  # seconds: on a machine with other work, four fresh workers impo
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A node without GPUs and one with two."""
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 0, "include_dashboard": False})
-    found.add_node(num_cpus=4, num_gpus=2)
-    yield found
-    found.shutdown()
+    """A node without GPUs and one with two. Their workers are not behind everything else that the machine does, as Ray
+    has it: beside two busy processes they took ten minutes to import torch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        started = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
+        )
+        started.add_node(num_cpus=4, num_gpus=2)
+        yield started
+        started.shutdown()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -92,6 +92,30 @@ def test_the_line_that_was_edited_is_named(edit: tuple[str, str], folder: Path):
     assert {int(line[1]) for line in named if line} == {number} and all(named)
 
 
+# What no number beside the report tells of: what is built again from the results does.
+ELSEWHERE = {
+    "a title": ("# small\n", "# large\n"),
+    "a note above a table": ("\n## Recipes\n", "\n## Recipes\n\n> **Note** SupCon is recommended.\n"),
+    "how many texts": ("| train | ", "| train | 9"),
+}
+
+
+@pytest.mark.parametrize("edit", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_was_edited_elsewhere_is_found_by_building_the_report_again(edit: tuple[str, str], folder: Path):
+    path = folder / "README.md"
+    text = path.read_text(encoding="utf-8")
+    assert edit[0] in text
+    path.write_text(text.replace(*edit, 1), encoding="utf-8")
+    problems = audit_report("small")
+    assert problems and all("README.md, line " in problem for problem in problems)
+
+
+def test_a_figure_that_is_gone_is_named(folder: Path):
+    (figure, *_) = sorted(folder.glob("figures/*"))
+    figure.unlink()
+    assert audit_report("small") == [f"{folder}/figures/{figure.name}: is not there any more"]
+
+
 @pytest.mark.parametrize("name", ["README.zh.md", "results.csv", "comparisons.csv", "effects.csv"])
 def test_a_file_that_is_gone_or_nonsense_is_named(name: str, folder: Path):
     (folder / name).write_text("nonsense\n1,2,3\n")
