@@ -12,15 +12,8 @@ from contrastive.models import model
 from contrastive.runs import claim, stopping, store
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
-from tests.contrastive.stages.in_turns import SMALL, TUNE, alone, asked, folder_of, group_of, in_turns
+from tests.contrastive.stages.in_turns import SMALL, TUNE, asked, folder_of, group_of, in_turns
 from tests.contrastive.training.trained import make, numbers
-
-
-@pytest.fixture(scope="module")
-def undisturbed(source: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("ABLATE_HOME", str(tmp_path_factory.mktemp("undisturbed")))
-        return alone(group_of(source))
 
 
 @pytest.mark.parametrize("fault", ["diverged", "config", "code"])
