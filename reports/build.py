@@ -96,7 +96,7 @@ def differences_to_built_again(folder: Path, results: Results) -> list[str]:
         missing = sorted(str(path.relative_to(again)) for path in again.rglob("*") if path.is_file())
         problems = [f"{name}: is not there any more" for name in missing if not (folder / name).is_file()]
         for name in FILES.values():
-            lines = [(place / name).read_text(encoding="utf-8").splitlines() for place in (folder, again)]
+            lines = [(side / name).read_text(encoding="utf-8").splitlines() for side in (folder, again)]
             for number, (written, wanted) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
                 if written != wanted:
                     problems.append(f"{name}, line {number}: built again it says `{wanted}`")
