@@ -36,7 +36,7 @@ grid(1000)
 """
 
 
-def soon(found: Callable[[], Any], seconds: float = 60) -> Any:
+def soon(found: Callable[[], Any], seconds: float = 240) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := found()):
         assert time.monotonic() < deadline, "waited in vain"

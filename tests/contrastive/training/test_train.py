@@ -191,6 +191,21 @@ def test_accumulation_counts_batches_a_step(source: str, home: Path):
     assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
 
 
+NO_DROPOUT = {"tune": {"last_blocks": 0, "frozen_dropout": False}, "dropout": 0.0}
+
+
+def test_the_gradient_of_a_step_is_the_mean_over_its_batches(source: str, home: Path):
+    """Eight texts train a model as much in two batches as in one; AdamW alone would hide a sum, whose size it forgets."""
+
+    def first_step(batch_size: int, accumulate: int) -> dict[str, float]:
+        one_step = {"batch_size": batch_size, "accumulate": accumulate}
+        cell = make(source, encoder=NO_DROPOUT, data={"train": 8}, training=one_step)
+        curve: list[dict[str, float]] = numbers(run(cell))["curve"]
+        return {name: curve[0][name] for name in ("loss", "gradient_norm")}
+
+    assert first_step(4, 2) == pytest.approx(first_step(8, 1), rel=1e-5)
+
+
 def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, home: Path):
     """And as many steps at another seed that has the order of this one."""
     cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
