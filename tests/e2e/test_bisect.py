@@ -9,7 +9,7 @@ import yaml
 
 from contrastive.errors import UserError
 from contrastive.experiment.load import load_experiment
-from flows.night.bisection import check_ends_differ, first_bad, metric_of, search
+from flows.night.bisection import check_ends_differ, first_bad, judged, metric_of, search
 from flows.night.panel import expected
 from reports.nightly.evidence import compare_nights
 from reports.nightly.measured import Metric, Night
@@ -131,3 +131,26 @@ def test_ends_that_do_not_differ_are_no_search():
         with pytest.raises(UserError, match="does not differ between A and B"):
             check_ends_differ(metric, compare_nights(values[None], other[None]), settings, "A", "B")
     check_ends_differ(metric, compare_nights(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")
+
+
+@pytest.mark.parametrize(
+    ("harmed", "word"), [(0.0, "good"), (0.08, "good"), (0.12, "bad"), (0.2, "bad"), (-0.1, "good")]
+)
+def test_a_commit_is_on_the_side_of_the_nearer_end(harmed, word):
+    """By the mean over its seeds, which scatter round it: one that lost a little is not yet the one that is searched."""
+    at_good, scatter = np.array([0.8, 0.7, 0.9]), np.array([0.01, -0.02, 0.01])
+    metric = Metric("test.accuracy", True, Nightly(**SETTINGS).quality["test.accuracy"])
+    whole = compare_nights(at_good[None], at_good[None] - 0.2 + scatter)
+    assert judged("HEAD", lambda: at_good - harmed + scatter, metric, at_good, whole) == word
+
+
+def test_a_commit_that_cannot_be_measured_is_skipped_and_why_is_said(capsys):
+    def fails() -> np.ndarray:
+        raise UserError("the panel failed\nno such loss")
+
+    metric = Metric("test.accuracy", True, Nightly(**SETTINGS).quality["test.accuracy"])
+    values = np.array([0.8, 0.7, 0.9])
+    whole = compare_nights(values[None], values[None] - 0.2, step=0.01)
+    assert judged("HEAD", fails, metric, values, whole) == "skip"
+    printed = capsys.readouterr()
+    assert "skipped: no such loss" in printed.out + printed.err
