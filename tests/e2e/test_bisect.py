@@ -137,7 +137,7 @@ def test_ends_that_do_not_differ_are_no_search():
     ("harmed", "word"), [(0.0, "good"), (0.08, "good"), (0.12, "bad"), (0.2, "bad"), (-0.1, "good")]
 )
 def test_a_commit_is_on_the_side_of_the_nearer_end(harmed, word):
-    """By the mean over its seeds, which scatter round it: one that lost a little is not yet the one that is searched."""
+    """By the mean over its seeds, which scatter round it: one that lost a little is not the one that is searched."""
     at_good, scatter = np.array([0.8, 0.7, 0.9]), np.array([0.01, -0.02, 0.01])
     metric = Metric("test.accuracy", True, Nightly(**SETTINGS).quality["test.accuracy"])
     whole = compare_nights(at_good[None], at_good[None] - 0.2 + scatter)

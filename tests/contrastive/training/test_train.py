@@ -195,7 +195,7 @@ NO_DROPOUT = {"tune": {"last_blocks": 0, "frozen_dropout": False}, "dropout": 0.
 
 
 def test_the_gradient_of_a_step_is_the_mean_over_its_batches(source: str, home: Path):
-    """Eight texts train a model as much in two batches as in one; AdamW alone would hide a sum, whose size it forgets."""
+    """Eight texts train a model as much in two batches as in one; AdamW would hide a sum, whose size it forgets."""
 
     def first_step(batch_size: int, accumulate: int) -> dict[str, float]:
         one_step = {"batch_size": batch_size, "accumulate": accumulate}
