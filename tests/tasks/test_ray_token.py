@@ -34,7 +34,7 @@ def token(letter: str) -> dict[str, str]:
 
 def test_a_token_is_demanded(tmp_path: Path):
     known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    known["RAY_worker_niceness"] = "0"  # of 15, beside two busy processes a worker imports for minutes
+    known["RAY_worker_niceness"] = "0"  # with Ray's 15 a worker imports for minutes beside two busy processes
     (tmp_path / "cluster.py").write_text(CLUSTER)
     (tmp_path / "driver.py").write_text(DRIVER)
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}

@@ -81,13 +81,18 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_the_line_that_was_edited_is_named(edit: tuple[str, str], folder: Path):
+def edited(folder: Path, edit: tuple[str, str]) -> int:
+    """Edit the report once; which line that is."""
     path = folder / "README.md"
     text = path.read_text(encoding="utf-8")
     assert edit[0] in text
     path.write_text(text.replace(*edit, 1), encoding="utf-8")
-    number = text[: text.index(edit[0])].count("\n") + 1 + edit[0].startswith("\n")
+    return text[: text.index(edit[0])].count("\n") + 1 + edit[0].startswith("\n")
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_the_line_that_was_edited_is_named(edit: tuple[str, str], folder: Path):
+    number = edited(folder, edit)
     named = [re.search(r"README.md, line (\d+): ", problem) for problem in audit_report("small")]
     assert {int(line[1]) for line in named if line} == {number} and all(named)
 
@@ -102,10 +107,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("edit", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_what_was_edited_elsewhere_is_found_by_building_the_report_again(edit: tuple[str, str], folder: Path):
-    path = folder / "README.md"
-    text = path.read_text(encoding="utf-8")
-    assert edit[0] in text
-    path.write_text(text.replace(*edit, 1), encoding="utf-8")
+    edited(folder, edit)
     problems = audit_report("small")
     assert problems and all("README.md, line " in problem for problem in problems)
 
