@@ -15,6 +15,7 @@ class ShownRow:
     recorded: RecordedRow
     number: int  # among all that the section shows
     position: int  # of its configuration in the section
+    against: int | None  # the number of the row that it is compared with
     variant: str  # what its scores' names begin with; nothing for the vectors that trained
     label: str
     axes: dict[str, Any]
@@ -32,18 +33,23 @@ class ShownRow:
         return self.recorded.data
 
     @property
-    def against(self) -> int | None:
-        return self.recorded.against
-
-    @property
     def baseline(self) -> bool:
-        return self.recorded.baseline
+        """Whether others are compared with it, and it with none."""
+        return self.recorded.baseline and not self.variant
 
 
 def shown_values(section: RecordedSection, results: Results) -> list[str]:
     """The scores that a section shows: those of its table, and those of transfer data where it asks for them."""
     more = transfer_values(results) if section.show.transfer else []
     return list(dict.fromkeys([*section.show.table.values, *more]))
+
+
+def family_of(section: RecordedSection, results: Results) -> list[str]:
+    """The scores that are tested: those that the table declares, the primary one where it shows it, or all."""
+    values, primary = shown_values(section, results), results.grid.experiment.report.primary
+    if section.show.table.family is not None:
+        return list(section.show.table.family)
+    return [primary] if primary in values else values
 
 
 def transfer_values(results: Results) -> list[str]:
@@ -64,17 +70,31 @@ def variants(values: Sequence[str], results: Results) -> list[str]:
 
 
 def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[ShownRow]:
-    """Where vectors of several kinds are measured, which kind is one more axis."""
+    """Where vectors of several kinds are measured, which kind is one more axis. The vectors that trained are compared
+    with those of the baseline, and others with those that trained the same cells."""
     kinds = variants(values, results)
     several = kinds != [""]
-    places = [(position, variant) for position in range(len(section.rows)) for variant in kinds]
+    numbers = {
+        (position, variant): number
+        for number, (position, variant) in enumerate((p, v) for p in range(len(section.rows)) for v in kinds)
+    }
     return [
-        shown_row(section.rows[position], number, position, variant, several)
-        for number, (position, variant) in enumerate(places)
+        shown_row(
+            section.rows[position],
+            number,
+            position,
+            numbers.get((position, "") if variant else (section.rows[position].against, "")),
+            variant,
+            several,
+        )
+        for (position, variant), number in numbers.items()
     ]
 
 
-def shown_row(row: RecordedRow, number: int, position: int, variant: str, several: bool) -> ShownRow:
+def shown_row(
+    row: RecordedRow, number: int, position: int, against: int | None, variant: str, several: bool
+) -> ShownRow:
     kind = variant.rstrip("/")
     axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
-    return ShownRow(row, number, position, variant, f"{row.label} · {kind}" if variant else row.label, axes)
+    label = f"{row.label} · {kind}" if variant else row.label
+    return ShownRow(row, number, position, None if row.baseline and not variant else against, variant, label, axes)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from reports.load import Results
 from reports.rows import ShownRow
+from reports.statistics import Measurements
 
 COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
 
@@ -48,6 +49,36 @@ class SeedValues:
             tuple(self.texts[position] for position in positions if self.texts),
         )
         return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
+
+    def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
+        """Both at the seeds that both have."""
+        positions = {seed: position for position, seed in enumerate(other.seeds)}
+        both = [
+            (mine, positions[seed])
+            for mine, seed in enumerate(self.seeds)
+            if seed in positions
+            if math.isfinite(self.numbers[mine]) and math.isfinite(other.numbers[positions[seed]])
+        ]
+        return self.at([mine for mine, _ in both]), other.at([theirs for _, theirs in both])
+
+    def same_texts(self, other: "SeedValues") -> bool:
+        """Whether both were measured on the same texts, and each of them is known."""
+        return self.each is not None and other.each is not None and len({*self.texts, *other.texts}) == 1
+
+
+def together(measured: list[SeedValues]) -> Measurements:
+    """Rows × all their seeds; by text where all were measured on the same ones."""
+    seeds = list(dict.fromkeys(seed for row in measured for seed in row.seeds))
+    place = {seed: position for position, seed in enumerate(seeds)}
+    by_text = all(row.each is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
+    values = np.full((len(measured), len(seeds)), math.nan)
+    each = np.zeros((len(measured), len(seeds), measured[0].each.shape[1]), measured[0].each.dtype) if by_text else None
+    for number, row in enumerate(measured):
+        positions = [place[seed] for seed in row.seeds]
+        values[number, positions] = row.numbers
+        if each is not None:
+            each[number, positions] = row.each
+    return Measurements(values, each, None if by_text else measured[0].count)
 
 
 def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:

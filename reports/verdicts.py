@@ -1,42 +1,26 @@
-"""What a comparison shows, and how large a difference it would have needed."""
+"""What a comparison shows, from its interval and from the margin of what matters."""
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
-import pandas as pd
-
-from reports.statistics import ALPHA, POWER, Difference, detectable, pooled
-
-LIMITS = {"accuracy": (0, 1), "f1": (0, 1), "nmi": (0, 1), "ari": (-1, 1), "precision": (0, 1), "map": (0, 1)}
-Verdict = Literal["better", "worse", "not shown", "impossible", "not comparable", "baseline", ""]
-
-
-def smallest_differences(
-    frame: pd.DataFrame, differences: dict[Any, Difference], hypotheses: int
-) -> dict[str, float | None]:
-    """Of each value, at the strictest step of Holm, with the variance of all its comparisons taken together."""
-    values = frame["value"].tolist()
-    of_value: dict[str, list[Difference]] = {}
-    for position, difference in differences.items():
-        of_value.setdefault(values[position], []).append(difference)
-    spreads = {value: pooled(group) for value, group in of_value.items()}
-    alpha = ALPHA / max(1, hypotheses)
-    return {value: None if spread is None else detectable(spread, alpha, POWER) for value, spread in spreads.items()}
+Verdict = Literal[
+    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "baseline", ""
+]
+DECIDED = ("better", "worse", "equivalent")
+TESTED = (*DECIDED, "undecided")
+COMPARED = (*TESTED, "one seed", "no spread", "not comparable")
 
 
-def verdict(line: dict[Any, Any], smallest: float | None) -> Verdict:
-    if not math.isfinite(line["p_holm"]):
-        return "impossible"
-    if line["p_holm"] < ALPHA and line["difference"] != 0:
-        return "better" if (line["difference"] > 0) == line["higher"] else "worse"
-    return "impossible" if beyond_reach(line, smallest) else "not shown"
+def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:
+    """`seeds` are those that both rows have."""
+    if not math.isfinite(half_width):
+        return "one seed" if seeds < 2 else "no spread"
+    low, high = difference - half_width, difference + half_width
+    if low > 0 or high < 0:
+        return "better" if (low > 0) == higher else "worse"
+    return "equivalent" if margin is not None and max(-low, high) < margin else "undecided"
 
 
-def beyond_reach(line: dict[Any, Any], smallest: float | None) -> bool:
-    """Whether the smallest difference that would be found is larger than any that there can be."""
-    name = line["value"].rpartition(".")[2]
-    bounds = next((limits for kind, limits in LIMITS.items() if name.endswith(kind)), None)
-    if smallest is None or bounds is None:
-        return False
-    baseline = line["mean"] - line["difference"]
-    return smallest > max(bounds[1] - baseline, baseline - bounds[0])
+def matters_little(difference: float, half_width: float, margin: float | None) -> bool:
+    """Whether the whole interval lies within the margin."""
+    return margin is not None and math.isfinite(half_width) and abs(difference) + half_width < margin

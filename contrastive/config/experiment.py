@@ -5,7 +5,7 @@ stays outside of it, so that changing it never trains again.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -70,8 +70,16 @@ class Resources(Settings):
 
 
 class Report(Settings):
-    """What a report says of money; decides no number."""
+    """What a report concludes from, and what it says of money; changes nothing that is trained or measured."""
 
+    margin: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="score or metric → the largest difference that does not matter, e.g. {accuracy: 0.01}; left out: "
+        "0.01 of a score between 0 and 1 or −1 and 1, none of others",
+    )
+    primary: str | None = Field(
+        None, description="the score that is tested, e.g. test.accuracy; left out: all that a table shows, together"
+    )
     price_per_hour: float | None = Field(
         None, ge=0, description="of a GPU, or of a machine without one; left out: none"
     )

@@ -56,6 +56,27 @@ class DataCounts:
 
 
 @dataclass(frozen=True)
+class Declaration:
+    """What was decided beforehand of how results are judged, as it was when `finished` cells of the grid had some."""
+
+    when: str
+    finished: int
+    margins: dict[str, float]  # score → margin
+    families: dict[str, list[str]]  # section → the scores that are tested
+    rows: dict[str, list[str]]  # section → labels
+    seeds: list[int]
+    most_seeds: int | None = None  # of a study that stops by itself
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """A study that stops by itself: at most so many seeds, and of each section why it has no more."""
+
+    most_seeds: int
+    ended: dict[str, str] = field(default_factory=dict)  # section → decided, most seeds, budget
+
+
+@dataclass(frozen=True)
 class RecordedGrid:
     """grid.json: the experiment, its sections, and what is known of its data and of cells that failed."""
 
@@ -65,6 +86,8 @@ class RecordedGrid:
     data: list[DataCounts] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # cell → why
     stale_kept: list[str] = field(default_factory=list)  # cells of older code that stand in for today's
+    declared: list[Declaration] = field(default_factory=list)  # the first, and each that differs from the one before
+    stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
 
     def document(self) -> dict[str, Any]:
         """As grid.json holds it."""

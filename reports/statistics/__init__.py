@@ -1,35 +1,29 @@
 """What measurements at several seeds, and of several texts, show. Plain functions over arrays and frames."""
 
 from reports.statistics.aggregate import expected_best, interquartile_mean
+from reports.statistics.decide import ALPHA, Decided, Measurements, decide
 from reports.statistics.effects import effects, interaction_of_texts, levels
-from reports.statistics.multiple import ALPHA, holm, tied
-from reports.statistics.paired import Difference, Pairs, all_pairs, improvement, mcnemar, paired
-from reports.statistics.power import POWER, detectable, pooled, power, smallest_p
-from reports.statistics.spread import Spread
+from reports.statistics.paired import improvement, mcnemar
+from reports.statistics.power import POWER, Needed, detectable, needed
 from reports.statistics.summary import CONFIDENCE, Summary, summarise
 
 __all__ = [
     "ALPHA",
     "CONFIDENCE",
     "POWER",
-    "Difference",
-    "Pairs",
-    "Spread",
+    "Decided",
+    "Measurements",
+    "Needed",
     "Summary",
-    "all_pairs",
+    "decide",
     "detectable",
     "effects",
     "expected_best",
-    "holm",
     "improvement",
     "interaction_of_texts",
     "interquartile_mean",
     "levels",
     "mcnemar",
-    "paired",
-    "pooled",
-    "power",
-    "smallest_p",
+    "needed",
     "summarise",
-    "tied",
 ]

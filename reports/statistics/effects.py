@@ -1,16 +1,20 @@
-"""Which axes of a grid matter: type II analysis of variance with the seeds as blocks."""
+"""Which axes of a grid matter: type II analysis of variance with the seeds as blocks.
+
+The noise is the one of all comparisons: the residual of rows × seeds, and the part of the texts. The p of an axis is that
+of its levels against the best one (Tukey and Kramer), so that no axis matters whose levels are all tied; that of two
+axes together is of F. Both are multiplied by the number of terms that were looked at.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Num
+from jaxtyping import Float, Num
 from numpy import ndarray
 from scipy import stats
 
 from reports.bilingual import Words
-from reports.statistics.multiple import holm
 from reports.statistics.summary import CONFIDENCE
 
 Term = tuple[str, ...]
@@ -20,7 +24,7 @@ NO_RESIDUAL = Words(
 )
 
 NO_FACTOR = Words("no axis has two values", "没有任何维度有两个取值")
-COLUMNS = ["effect", "df", "F", "p", "p_holm", "share"]
+COLUMNS = ["effect", "df", "F", "p", "share"]
 ROUNDING = 1e-12  # of the sum of squares: less of it is none
 RANK = 1e-10  # of the number of values: columns that add less are those of others
 
@@ -40,17 +44,29 @@ def effects(
     rest, freedom = grid.residual(grid.terms)
     if freedom <= 0 or not grid.terms or rest <= ROUNDING * grid.total:
         return no_effects(NO_RESIDUAL if grid.terms else NO_FACTOR)
+    noise = rest / freedom + from_texts
     rows = []
     for term in grid.terms:
         others = [t for t in grid.terms if not set(term) <= set(t)]
         without, more = grid.residual(others)
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
-        f = size / df / (rest / freedom + from_texts) if df else np.nan  # nan: it cannot be told from the others
-        rows.append((" × ".join(term), df, f, float(stats.f.sf(f, df, freedom)), np.nan, size / grid.total))
+        f = size / df / noise if df else np.nan  # nan: it cannot be told from the others
+        p = float(stats.f.sf(f, df, freedom)) if len(term) > 1 or not df else p_of_levels(grid, term[0], noise, freedom)
+        rows.append((" × ".join(term), df, f, p, size / grid.total))
     table = pd.DataFrame(rows, columns=COLUMNS)
-    table["p_holm"] = holm(table["p"].to_numpy(float))
+    table["p"] = np.minimum(1.0, table["p"] * len(table))
     return table
+
+
+def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
+    """Of the largest difference between the levels of an axis, in units of its error."""
+    _, means, inverse = level_means(grid, factor)
+    variances = np.diag(inverse)
+    apart = np.abs(np.subtract.outer(means, means))
+    squared = np.add.outer(variances, variances) - 2 * inverse
+    largest = float(np.max(apart / np.sqrt(np.where(squared > 0, squared, np.inf) * noise)))
+    return float(stats.studentized_range.sf(np.sqrt(2) * largest, len(means), freedom))
 
 
 def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
@@ -85,15 +101,21 @@ def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str,
     """
     grid = Grid(frame, factors, value, block)
     rest, freedom = grid.residual(grid.terms)
+    names, means, inverse = level_means(grid, factor)
+    contrast = np.eye(len(names)) - 1 / len(names)
+    scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
+    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
+    counts = grid.frame[factor].astype(str).value_counts().reindex(names).to_numpy()
+    return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
+
+
+def level_means(grid: "Grid", factor: str) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"]]:
+    """The levels of an axis, their means balanced over the other axes, and the variances of these by that of a value."""
     names, codes = np.unique(grid.frame[factor].astype(str), return_inverse=True)
     others = np.hstack([part for term, part in grid.parts.items() if len(term) == 1 and term != (factor,)])
     x = np.hstack([np.eye(len(names))[codes], others - others.mean(0)])
     inverse = np.linalg.pinv(x.T @ x)
-    means = (inverse @ x.T @ grid.y)[: len(names)]
-    contrast = np.eye(len(names)) - 1 / len(names)
-    scale = np.sqrt(np.diag(contrast @ inverse[: len(names), : len(names)] @ contrast))
-    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
-    return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": np.bincount(codes)})
+    return names.tolist(), (inverse @ x.T @ grid.y)[: len(names)], inverse[: len(names), : len(names)]
 
 
 class Grid:

@@ -1,68 +1,77 @@
-"""What a design could have found."""
+"""What a design finds, and how much more of it would decide what it leaves open."""
 
-from collections.abc import Sequence
-from functools import cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from scipy import optimize, special
 
-from reports.statistics.spread import Spread, reach
-
-if TYPE_CHECKING:
-    from reports.statistics.paired import Difference
+from reports.statistics.cutoffs import Cutoffs, Design, Pair, cutoffs
+from reports.statistics.decide import ALPHA, Decided, at_level, cutoffs_for
 
 POWER = 0.8
-ESTIMATES, TRUTHS = 400, 40  # steps of the distributions of an estimated variance, and of what the true one may be
+MOST_SEEDS, MOST_TIMES = 64, 100  # beyond so many seeds, or so many times the texts, nothing is advised
 
 
-def power(difference: float, spread: Spread, alpha: float) -> float:
-    """How often the test finds a true difference; on average over the truth where the spread is an estimate itself."""
-    truths = pooled_ratios(spread.freedom, spread.comparisons) if spread.comparisons else np.ones(1)
-    seeds = spread.seeds / truths[:, None]
-    estimated = seeds * ratios(spread.freedom, ESTIMATES)
-    needed = reach(alpha, estimated, spread.freedom, np.array(spread.texts), spread.texts_freedom)
-    error = np.sqrt(seeds + spread.texts)
-    size = abs(difference)
-    return float((special.ndtr((size - needed) / error) + special.ndtr((-size - needed) / error)).mean())
+@dataclass(frozen=True)
+class Needed:
+    """What would decide a comparison if the difference and its variance stay as they are; None: nothing would."""
+
+    seeds: int | None
+    texts: int | None
 
 
-@cache
-def ratios(freedom: float, steps: int) -> Float[ndarray, " steps"]:
-    """What an estimated variance is to the true one: quantiles of their ratio, equally likely."""
-    return special.gammaincinv(freedom / 2, (np.arange(steps) + 0.5) / steps) * 2 / freedom
-
-
-@cache
-def pooled_ratios(freedom: float, comparisons: int) -> Float[ndarray, " steps"]:
-    """The same of the mean over comparisons that share a row: what they share varies as one, the rest averages out."""
-    fine = 5 * TRUTHS
-    shared = (comparisons + 1) / (2 * comparisons) * ratios(freedom, fine)
-    own = np.zeros(1) if comparisons == 1 else (1 - 1 / comparisons) / 2 * ratios((comparisons - 1) * freedom, fine)
-    both = np.sort(np.add.outer(shared, own).ravel())
-    return np.median(both.reshape(TRUTHS, -1), axis=1)
-
-
-def detectable(spread: Spread, alpha: float, wanted: float = POWER) -> float:
-    """The smallest true difference that the test finds so often."""
-    upper = spread.standard_error
-    while power(upper, spread, alpha) < wanted:
-        upper *= 2
-    return float(optimize.brentq(lambda difference: power(difference, spread, alpha) - wanted, 0, upper, rtol=1e-10))
-
-
-def pooled(differences: Sequence["Difference"]) -> Spread | None:
-    """The spread of one comparison, as the mean of all of a section that share their baseline; None without any."""
-    spreads = [d.spread for d in differences if d.spread is not None]
-    if not spreads:
+def detectable(decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0) -> float | None:
+    """The smallest true difference that is found four times of five, by the mean variance of the comparisons."""
+    tested = [one for one in decided if np.isfinite(one.half_width)]
+    if not tested:
         return None
-    seeds, texts = (float(np.mean([getattr(s, part) for s in spreads])) for part in ("seeds", "texts"))
-    freedom, texts_freedom = (min(getattr(s, part) for s in spreads) for part in ("freedom", "texts_freedom"))
-    return Spread(seeds, freedom, texts, texts_freedom, len(spreads))
+    from_seeds, from_texts = (float(np.mean([getattr(one, part) for one in tested])) for part in PARTS)
+    bounds = cutoffs_for(rows, tuple(pairs), min(one.seeds for one in tested), None)
+    if from_seeds + from_texts <= 0:
+        return 0.0
+    true = from_seeds / bounds.ratios.mean()  # the estimate is floored, and too large on average
+    reaches = np.array([reach(bounds, true * ratio, from_texts, share) for ratio in bounds.ratios])
+    error = np.sqrt(true + from_texts)
+
+    def lacking(difference: float) -> float:
+        return POWER - float(special.ndtr((difference - reaches) / error).mean())
+
+    return float(optimize.brentq(lacking, 0.0, reaches.max() + 5 * error, rtol=1e-10))
 
 
-def smallest_p(seeds: int) -> float:
-    """What so many seeds can show at most without taking their spread for normal: all the signs alike, either way."""
-    return float(2.0 ** (1 - seeds))
+PARTS = ("from_seeds", "from_texts")
+
+
+def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float) -> float:
+    """What a difference must reach to be called."""
+    reaches: Float[ndarray, " levels"] = np.sqrt(bounds.seeds**2 * from_seeds + bounds.texts**2 * from_texts)
+    return at_level(reaches, ALPHA * share)
+
+
+def needed(one: Decided, pairs: Sequence[Pair], rows: int, margin: float | None, texts: int, share: float) -> Needed:
+    """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin."""
+    size = abs(one.difference)
+    enough = max(size, 0.0 if margin is None else margin - size)
+    if not np.isfinite(one.half_width) or enough <= 0:
+        return Needed(None, None)
+
+    def half_at(seeds: int, times: float) -> float:
+        bounds = cutoffs(Design(rows, tuple(pairs), (seeds,)))[0]
+        return reach(bounds, one.from_seeds * one.seeds / seeds, one.from_texts / times, share)
+
+    seeds = smallest(lambda count: half_at(count, 1.0) < enough, one.seeds + 1, MOST_SEEDS)
+    times = smallest(lambda count: half_at(one.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None
+    return Needed(seeds, None if times is None else int(np.ceil(texts * times / 10 / 100) * 100))
+
+
+def smallest(does: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The smallest number that does, of which all larger ones do; None where none up to `high` does."""
+    if low > high or not does(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if does(middle) else (middle + 1, high)
+    return low

@@ -1,0 +1,86 @@
+"""The comparisons of a section with their baselines, decided together: all values and groups of rows share one level."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from reports.rows import ShownRow
+from reports.seed_values import SeedValues, together
+from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
+from reports.statistics.cutoffs import Pair
+
+Key = tuple[int, str]  # number of a row, and value
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that make one pool, the comparisons among them, and what of the level is theirs."""
+
+    value: str
+    rows: list[int]
+    pairs: list[Pair]  # of positions in `rows`
+    measured: Measurements
+    share: float
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was decided of each row that has a baseline; per value the smallest difference that is found so often."""
+
+    decided: dict[Key, Decided] = field(default_factory=dict)
+    detectable: dict[str, float | None] = field(default_factory=dict)
+    groups: dict[Key, Group] = field(default_factory=dict)
+
+    def needed(self, row: int, value: str, margin: float | None) -> Needed:
+        """What would decide a comparison."""
+        group = self.groups[row, value]
+        texts = group.measured.each.shape[2] if group.measured.each is not None else 0
+        return needed(self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share)
+
+
+def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
+    """Only whole rows, at the same seeds as their baseline: of a study that stops by itself, at those of the shorter."""
+    values = list(dict.fromkeys(value for _, value in seed_values))
+    judged = Judged()
+    parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
+    for value, members, pairs in parts:
+        group = Group(value, members, pairs, together([seed_values[i, value] for i in members]), 1 / len(parts))
+        decided = decide(group.measured, pairs, group.share, most_seeds)
+        for (ours, _), one in zip(pairs, decided, strict=True):
+            judged.decided[members[ours], value] = one
+            judged.groups[members[ours], value] = group
+        limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share)]
+        judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
+    return judged
+
+
+def groups_of(
+    rows: list[ShownRow], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
+) -> Iterator[tuple[str, list[int], list[Pair]]]:
+    """The vectors that trained, a group for each data set; and the kinds of vectors of each configuration."""
+    by_group: dict[tuple[str, str], list[int]] = {}
+    for i, row in enumerate(rows):
+        if (i, value) in seed_values and is_whole(seed_values[i, value]):
+            names = [("vectors", str(row.position))] if row.variant else [("data", row.data)]
+            names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
+            for name in names:
+                by_group.setdefault(name, []).append(i)
+    for (kind, _), members in by_group.items():
+        place = {number: position for position, number in enumerate(members)}
+        pairs = [
+            (place[i], place[other])
+            for i in members
+            if (other := rows[i].against) in place and bool(rows[i].variant) == (kind == "vectors")
+            if most_seeds is not None or seed_values[i, value].seeds == seed_values[other, value].seeds
+        ]
+        if pairs:
+            yield value, members, pairs
+
+
+def is_whole(measured: SeedValues) -> bool:
+    return bool(np.isfinite(measured.numbers).all())
+
+
+def has_variants(row: ShownRow, rows: list[ShownRow]) -> bool:
+    return any(other.variant for other in rows if other.position == row.position)

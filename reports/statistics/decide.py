@@ -1,0 +1,176 @@
+"""What measurements of rows at several seeds, and of several texts, decide: one model for every comparison.
+
+A score of a row at a seed and of a text is the row's mean, plus what the seed does to all rows, plus what the text does
+to all rows, plus row × seed, row × text, and the rest. A difference of two rows over S seeds and T texts then has the
+variance  σ²(row × seed) / S + σ²(row × text) / T + σ²(rest) / (S T).  Its first and last part are estimated together,
+from the seeds: by the pooled residual of rows × seeds, floored by what the pair and its rows leave by themselves
+(`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach √(c² · seeds' part + z² · texts' part), each cut-off
+for its own part and for all comparisons together: such a sum errs at most as often as its parts (Banerjee, 1961).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to
+from reports.statistics.paired import ROUNDING, text_variance
+from reports.statistics.unequal import unequal_rows
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """One score of rows over the same data. `values`: nan where a row has no such seed. `each`: what each text gives,
+    where the score is the mean of that; `texts`: of how many it counts, where it is made of counts."""
+
+    values: Float[ndarray, "k s"]
+    each: ndarray | None = None
+    texts: int | None = None
+
+    @cached_property
+    def there(self) -> Bool[ndarray, "k s"]:
+        return np.isfinite(self.values)
+
+    def common(self, pair: Pair) -> Bool[ndarray, " s"]:
+        return self.there[pair[0]] & self.there[pair[1]]
+
+    @property
+    def smallest_step(self) -> float:
+        """What one text is of a score; 0 of a score that does not count texts."""
+        if self.texts is not None:
+            return 1 / self.texts
+        if self.each is None or self.each.shape[2] < 2:
+            return 0.0
+        counts = self.each.dtype == bool or bool((self.each == np.round(self.each)).all())
+        return 1 / self.each.shape[2] if counts else 0.0
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One comparison: ours − theirs, with what its variance is made of; the interval holds for all comparisons of the
+    family together. Without a test p and half_width are nan."""
+
+    difference: float
+    half_width: float
+    p: float
+    seeds: int  # that both have
+    from_seeds: float  # part of the variance of the difference
+    from_texts: float
+    freedom: float
+    unequal: bool = False  # whether one of the two rows varies so otherwise that it makes no pool with the rest
+    reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
+
+    @property
+    def low(self) -> float:
+        return self.difference - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.difference + self.half_width
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The residual of rows × seeds, without the rows that vary otherwise; and what each row leaves by itself."""
+
+    variance: float
+    freedom: int
+    rows: Float[ndarray, " k"]
+    unequal: frozenset[int]
+
+
+def decide(
+    measured: Measurements, pairs: Sequence[Pair], share: float = 1.0, most_seeds: int | None = None
+) -> list[Decided]:
+    """Each pair, ours − theirs. `share` of the level is this family's; `most_seeds` is that of a study that stops by
+    itself, whose looks share the level: a study of a fixed number has none."""
+    rows = len(measured.values)
+    pool = pooled(measured)
+    seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
+    designs = {seeds: cutoffs_for(rows, tuple(pairs), seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    return [
+        one_pair(measured, pair, pool, designs.get(seeds), share) for pair, seeds in zip(pairs, seeds_of, strict=True)
+    ]
+
+
+def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None) -> Cutoffs:
+    """Of a study that stops by itself: those of the last look with no more seeds than that."""
+    if most_seeds is None:
+        return cutoffs(Design(rows, pairs, (seeds,)))[0]
+    looks = looks_up_to(max(most_seeds, seeds))
+    number = max((i for i, look in enumerate(looks) if look <= seeds), default=0)
+    return cutoffs(Design(rows, pairs, looks))[number]
+
+
+def one_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:
+    common = measured.common(pair)
+    seeds, rows = int(common.sum()), np.array(pair)
+    values = measured.values[rows][:, common]
+    difference = float((values[0] - values[1]).mean()) if seeds else np.nan
+    if bounds is None:
+        return Decided(difference, np.nan, np.nan, seeds, np.nan, np.nan, 0)
+    unequal = bool(pool.unequal & {*pair})
+    freedom = seeds - 1 if unequal else pool.freedom
+    from_seeds = seeds_part(values, pool, pair, measured.smallest_step) / seeds
+    from_texts = 0.0 if measured.each is None else text_variance(measured.each[rows][:, common])
+    if from_seeds + from_texts <= 0:
+        return Decided(difference, np.nan, np.nan, seeds, 0.0, 0.0, freedom, unequal)
+    of_seeds = bounds.alone(freedom) if unequal else bounds.at_freedom(freedom)
+    reaches = np.sqrt(of_seeds**2 * from_seeds + bounds.texts**2 * from_texts)
+    half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
+    return Decided(difference, half, p, seeds, from_seeds, from_texts, freedom, unequal, reaches)
+
+
+def seeds_part(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair, step: float) -> float:
+    """The variance of a pair's difference at one seed. Where seeds matter it is that of one text at least: to agree
+    nearer than that is luck."""
+    apart, seeds = values[0] - values[1], values.shape[1]
+    ours, theirs = (pool.rows[row] for row in pair)
+    alone = bool(pool.unequal & {*pair})
+    pooled_variance, ours, theirs = (0.0, 0.0, 0.0) if alone else (pool.variance, ours, theirs)
+    variance = float(floored(apart.var(ddof=1), *map(np.float64, (pooled_variance, ours, theirs))))
+    rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
+    variance = variance if variance > rounding else 0.0
+    varies = variance > 0 or bool((np.ptp(values, axis=1) > ROUNDING * np.abs(values).max()).any())
+    return max(variance, step**2 / seeds) if varies else variance
+
+
+def pooled(measured: Measurements) -> Pool:
+    """Rows that vary otherwise than the rest are seen, and left out."""
+    unequal = unequal_rows(measured.values)
+    kept = [row for row in range(len(measured.values)) if row not in unequal]
+    rest, freedom = residuals(measured.values[kept])
+    sums, counts = np.zeros(len(measured.values)), measured.there.sum(1)
+    sums[kept] = np.square(rest).sum(1)
+    alone = sums * len(kept) / max(1, len(kept) - 1) / np.maximum(1, counts - 1)
+    return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, frozenset(unequal))
+
+
+def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], int]:
+    """What rows and seeds leave of the values that there are (0 elsewhere), and its degrees of freedom."""
+    there = np.isfinite(values)
+    if there.all():
+        rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+        return rest, (values.shape[0] - 1) * (values.shape[1] - 1)
+    rows, seeds = np.nonzero(there)
+    y = values[there] - values[there].mean()
+    x = np.hstack([np.eye(len(values))[rows], np.eye(values.shape[1])[seeds]])
+    fitted, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
+    rest = np.zeros(values.shape)
+    rest[there] = y - x @ fitted
+    return rest, len(y) - int(rank)
+
+
+def at_level(values: Float[ndarray, " levels"], level: float) -> float:
+    """What is kept at LEVELS, between them by the logarithm of the level."""
+    return float(np.interp(-np.log(level), -np.log(LEVELS), values))
+
+
+def level_of(reaches: Float[ndarray, " levels"], size: float) -> float:
+    """The level at which a difference of this size reaches what it must."""
+    return float(np.exp(-np.interp(size, reaches, -np.log(LEVELS))))
