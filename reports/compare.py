@@ -75,6 +75,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     most_seeds = None if stopping is None else stopping.most_seeds
     judged = judge_family(rows, seed_values, most_seeds) if may_compare else Judged()
     frame = with_comparisons(frame, rows, seed_values, judged)
+    frame["needs_seconds"] = [seconds_of_more_seeds(line, rows, results) for line in frame.to_dict("records")]
     seeds = min((len(row.cells) for row in rows), default=0)
     alike = stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
     complete = bool(may_rank and may_compare and frame.loc[frame["tested"], "complete"].all())
@@ -120,7 +121,8 @@ def with_comparisons(
         lines.append(compared_line(line, ours, theirs, judged) | {"against": rows[other].label})
     comparisons = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
     comparisons = comparisons.astype(
-        dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal", "small"), "object")
+        dict.fromkeys(("needs_seeds", "needs_texts"), float)
+        | dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal", "small"), "object")
     )
     return frame.join(comparisons)
 
@@ -174,6 +176,20 @@ def compared_line(line: dict[Any, Any], ours: SeedValues, theirs: SeedValues, ju
         needs = judged.needed(line["row"], line["value"], limit)
         more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts}
     return more
+
+
+def seconds_of_more_seeds(line: dict[Any, Any], rows: list[ShownRow], results: Results) -> float:
+    """How long the two rows of a comparison train at the seeds that would decide it, by what theirs took."""
+    other = rows[line["row"]].against
+    if not math.isfinite(line["needs_seeds"]) or other is None:
+        return math.nan
+    own = {
+        row: [p.wall_seconds for cell in rows[row].cells if (p := results.provenance(cell))]
+        for row in (line["row"], other)
+    }
+    if not all(own.values()):
+        return math.nan
+    return float(sum(np.mean(seconds) for seconds in own.values()) * (line["needs_seeds"] - line["common"]))
 
 
 def bold(frame: pd.DataFrame, pairs: dict[str, RowPairs]) -> list[bool]:

@@ -11,60 +11,101 @@ import pandas as pd
 
 from reports.bilingual import Words
 from reports.compare import Comparisons
+from reports.guards.shown import listed
 from reports.markdown import MARKDOWN, Markup, heading, number, probability, signed, symbol
 from reports.statistics import ALPHA, POWER
+from reports.verdicts import DECIDED, TESTED
 
 
 def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Markup = MARKDOWN) -> list[Words]:
-    """Of one section: what differs from its baseline, what could not be shown, which are tied, which axes matter."""
+    """Of one section: what was decided against its baseline, what was not and what would decide it, which are tied,
+    which axes matter."""
     values = list(dict.fromkeys(comparisons.frame["value"]))
-    single = [sentence for value in values for sentence in difference_sentences(comparisons, value, to)]
+    lines = [line for value in values for line in comparisons.lines.get(value, [])]
+    decided = [line for line in lines if line["verdict"] in DECIDED]
+    undecided = [line for line in lines if line["verdict"] == "undecided"]
     return [
-        *(single if len(single) <= MOST else ()),
-        *(
-            sentence
-            for kind in COUNTED
-            if len(single) > MOST
-            for sentence in count_sentences(comparisons, values, kind, to)
-        ),
+        *told_or_counted(decided, [decided_sentence(line, comparisons, to) for line in decided], lines, to),
         *(sentence for value in values for sentence in axes(effects.get(value), value, to)),
-        *(sentence for kind in OPEN for sentence in count_sentences(comparisons, values, kind, to)),
+        *told_or_counted(undecided, [undecided_sentence(line, to) for line in undecided], lines, to),
+        *counted([line for line in lines if line["verdict"] not in TESTED], lines, to),
         *ties(comparisons, to),
     ]
 
 
-def difference_sentences(comparisons: Comparisons, value: str, to: Markup) -> Iterator[Words]:
-    name, count = heading(value, to), comparisons.hypotheses
-    for line in comparisons.lines.get(value, []):
-        if line["verdict"] not in ("better", "worse"):
-            continue
-        ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
-        size = f"{signed(line['difference'])} ± {number(line['difference_half_width'])}"
-        label, against, p = to.text(line["label"]), to.text(line["against"]), equals(line["p_holm"])
-        chinese = "优于" if line["verdict"] == "better" else "劣于"
-        yield Words(
-            f"{label} is {line['verdict']} than {against} in {name}: {ours} against {theirs}, a difference of {size} "
-            f"({p} after Holm over {count} comparisons).",
-            f"{label} 在 {name} 上{chinese} {against}：{ours} 对 {theirs}，差异为 {size}"
-            f"（对 {count} 项比较作 Holm 校正后 {p}）。",
+MOST = 10  # comparisons of a section that are told one by one
+
+
+def told_or_counted(
+    some: list[dict[Any, Any]], sentences: list[Words], lines: list[dict[Any, Any]], to: Markup
+) -> list[Words]:
+    return sentences if len(sentences) <= MOST else list(counted(some, lines, to))
+
+
+def decided_sentence(line: dict[Any, Any], comparisons: Comparisons, to: Markup) -> Words:
+    name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
+    ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
+    size, limit = difference_in_words(line), margin_in_words(line)
+    if line["verdict"] == "equivalent":
+        return Words(
+            f"{label} and {against} are equivalent in {name}: the difference, {size}, lies within ± {limit}, which was "
+            "declared too small to matter.",
+            f"{label} 与 {against} 在 {name} 上等效：差异 {size} 落在声明为无关紧要的 ± {limit} 之内。",
         )
+    chinese = "优于" if line["verdict"] == "better" else "劣于"
+    little = Words(", by less than matters", "，但差异小到无关紧要") if line["small"] is True else Words("", "")
+    return Words(
+        f"{label} is {line['verdict']} than {against} in {name}{little.en}: {ours} against {theirs}, a difference of "
+        f"{size}.",
+        f"{label} 在 {name} 上{chinese} {against}{little.zh}：{ours} 对 {theirs}，差异为 {size}。",
+    )
 
 
-def equals(value: float) -> str:
-    text = probability(value)
-    return f"p {text}" if text.startswith("<") else f"p = {text}"
+def undecided_sentence(line: dict[Any, Any], to: Markup) -> Words:
+    name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
+    needs = what_decides(line)
+    return Words(
+        f"undecided is {label} against {against} in {name}: {difference_in_words(line)}. {needs.en}",
+        f"{label} 与 {against} 在 {name} 上未定：{difference_in_words(line)}。{needs.zh}",
+    )
 
 
-MOST = 10  # differences of a section that are told one by one
-COUNTED = {
+def what_decides(line: dict[Any, Any]) -> Words:
+    """Seeds or test texts, if the difference is the one that is seen."""
+    english, chinese = [], []
+    if math.isfinite(line["needs_seeds"]):
+        seeds, minutes = int(line["needs_seeds"]), line["needs_seconds"] / 60
+        beside = f" ({minutes:.1f} more minutes of training)" if math.isfinite(minutes) else ""
+        english.append(f"{seeds} seeds{beside}")
+        chinese.append(f"{seeds} 个种子" + (f"（再训练 {minutes:.1f} 分钟）" if math.isfinite(minutes) else ""))
+    if math.isfinite(line["needs_texts"]):
+        english.append(f"{int(line['needs_texts'])} test texts")
+        chinese.append(f"{int(line['needs_texts'])} 条测试文本")
+    if not english:
+        return Words(
+            "Neither 64 seeds nor 100 times the test texts would decide a difference of this size.",
+            "对这样大小的差异，64 个种子或 100 倍的测试文本都不足以判定。",
+        )
+    return Words(
+        f"If the difference is the one seen, {' or '.join(english)} would decide it.",
+        f"若真实差异即为所见，{'或'.join(chinese)}可以判定。",
+    )
+
+
+def difference_in_words(line: dict[Any, Any]) -> str:
+    return f"{signed(line['difference'])} ± {number(line['difference_half_width'])}"
+
+
+def margin_in_words(line: dict[Any, Any]) -> str:
+    return f"{line['margin']:g}"
+
+
+KINDS = {
     "better": Words("better than their baseline are", "优于各自的基线"),
     "worse": Words("worse than their baseline are", "劣于各自的基线"),
-}
-# Comparisons that found nothing, by the reason: found nothing is not the same as could not find.
-OPEN = {
-    "not shown": Words("no difference to the baseline is shown by", "未显示与基线的差异"),
-    "no room": Words("so few seeds cannot settle", "种子太少，无法判断"),
-    "blocked": Words("the notes above the table forbid", "表上方的提示不允许作以下比较"),
+    "equivalent": Words("equivalent to their baseline are", "与各自的基线等效"),
+    "undecided": Words("undecided are", "未定"),
+    "not comparable": Words("the notes above the table forbid", "表上方的提示不允许作以下比较"),
     "no results": Words("there are no results at the same seeds for", "没有相同种子的结果"),
     "one seed": Words(
         "there is one seed, so that no difference can be called real, in", "只有一个随机种子，无法断言差异真实"
@@ -73,33 +114,23 @@ OPEN = {
 }
 
 
-def reason(line: dict[Any, Any]) -> str:
-    """Its verdict; for one that was impossible, why."""
-    if line["verdict"] == "not comparable":
-        return "no results" if line["common"] == 0 else "blocked"
-    if line["verdict"] != "impossible":
-        return str(line["verdict"])
-    if math.isfinite(line["p_holm"]):
-        return "no room"
-    return "one seed" if line["common"] < 2 else "no spread"
+def counted(some: list[dict[Any, Any]], lines: list[dict[Any, Any]], to: Markup) -> Iterator[Words]:
+    """One sentence a verdict, of all scores."""
+    for kind, said in KINDS.items():
+        english, chinese = [], []
+        for value in dict.fromkeys(line["value"] for line in some):
+            count = sum(line["value"] == value and kind_of(line) == kind for line in some)
+            total, name = sum(line["value"] == value for line in lines), heading(value, to)
+            if count:
+                english.append(f"{count} of {total} comparison{'s' if total > 1 else ''} in {name}")
+                chinese.append(f"{name} 的 {total} 项比较中有 {count} 项")
+        if english:
+            yield Words(f"{said.en} {', '.join(english)}.", f"{said.zh}：{'，'.join(chinese)}。")
 
 
-def count_sentences(comparisons: Comparisons, values: list[str], kind: str, to: Markup) -> Iterator[Words]:
-    """One sentence of all scores, with what would have been found where there was a test."""
-    english, chinese = [], []
-    for value in values:
-        lines = comparisons.lines.get(value, [])
-        count, smallest = sum(reason(line) == kind for line in lines), comparisons.detectable.get(value)
-        if not count:
-            continue
-        name, limit = heading(value, to), ("", "")
-        if smallest is not None and kind in ("not shown", "no room"):
-            limit = (f" ({number(smallest)} would have been found)", f"（可发现 {number(smallest)}）")
-        english.append(f"{count} of {len(lines)} comparisons in {name}{limit[0]}")
-        chinese.append(f"{name} 的 {len(lines)} 项比较中有 {count} 项{limit[1]}")
-    if english:
-        said = (COUNTED | OPEN)[kind]
-        yield Words(f"{said.en} {', '.join(english)}.", f"{said.zh}：{'，'.join(chinese)}。")
+def kind_of(line: dict[Any, Any]) -> str:
+    """Its verdict; of one that was forbidden, whether there was anything to compare."""
+    return "no results" if line["verdict"] == "not comparable" and line["common"] == 0 else str(line["verdict"])
 
 
 def ties(comparisons: Comparisons, to: Markup) -> Iterator[Words]:
@@ -117,13 +148,32 @@ def ties(comparisons: Comparisons, to: Markup) -> Iterator[Words]:
 def axes(frame: pd.DataFrame | None, value: str, to: Markup) -> Iterator[Words]:
     name = heading(value, to)
     for line in [] if frame is None else frame.to_dict("records"):
-        if line["p_holm"] < ALPHA:
+        if line["p"] < ALPHA:
             effect = " × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × "))
-            share, p = f"{100 * line['share']:.1f}", equals(line["p_holm"])
+            share, p = f"{100 * line['share']:.1f}", equals(line["p"])
             yield Words(
-                f"{effect} explains {share} % of the variance of {name} ({p} after Holm).",
-                f"{effect} 解释了 {name} 方差的 {share} %（Holm 校正后 {p}）。",
+                f"{effect} explains {share} % of the variance of {name} ({p}).",
+                f"{effect} 解释了 {name} 方差的 {share} %（{p}）。",
             )
+
+
+def equals(value: float) -> str:
+    text = probability(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def unequal_note(comparisons: Comparisons) -> list[Words]:
+    """Rows that vary from seed to seed otherwise than the rest, so that nothing is pooled with them."""
+    if not comparisons.unequal:
+        return []
+    names = listed(comparisons.unequal)
+    return [
+        Words(
+            "From seed to seed these comparisons vary otherwise than the rest, and are judged by themselves: "
+            f"{names.en}. They need more seeds.",
+            f"以下比较在种子间的波动与其余不同，单独判断：{names.zh}。需要更多种子。",
+        )
+    ]
 
 
 BY_TEXT = Words("seed and text", "种子与文本")
@@ -133,24 +183,26 @@ PARTLY = Words("seed, and by text where each text is known", "种子（逐文本
 
 def tested(comparisons: Comparisons, to: Markup = MARKDOWN) -> list[Words]:
     """How a section was tested, and what it could not have found: below its tables."""
-    lines = comparisons.frame[comparisons.frame["against"].notna()]
-    if lines.empty or not comparisons.hypotheses:
+    lines = comparisons.frame[comparisons.frame["verdict"].isin(TESTED)]
+    if lines.empty:
         return []
     by_text = lines["over_texts"].fillna(False).astype(bool)
     how = BY_TEXT if by_text.all() else PARTLY if by_text.any() else BY_SEED
     limits = [(heading(v, to), number(s)) for v, s in comparisons.detectable.items() if s is not None]
     english = "; ".join(f"{size} in {name}" for name, size in limits)
     chinese = "；".join(f"{name} 为 {size}" for name, size in limits)
-    count, seeds = comparisons.hypotheses, comparisons.seeds
+    count, sure = comparisons.hypotheses, f"{100 * (1 - ALPHA):.0f} %"
+    looks = Words(
+        f" It looked several times, at up to {comparisons.most_seeds} seeds; the intervals hold for all looks.",
+        f"其间多次查看，最多 {comparisons.most_seeds} 个种子；区间对所有查看同时成立。",
+    )
+    more = looks if comparisons.most_seeds is not None else Words("", "")
     return [
         Words(
-            f"Tested: differences to the baseline paired by {how.en}, Student's t, Holm over {count} comparisons, "
-            f"{100 * ALPHA:.0f} %. Found with probability {POWER:.2f}: {english}.",
-            f"检验：与基线的差异按{how.zh}配对，学生 t 检验，对 {count} 项比较作 Holm 校正，水平 {100 * ALPHA:.0f} %。"
-            f"以 {POWER:.2f} 的概率能发现的差异：{chinese}。",
-        ),
-        Words(
-            f"Without assuming how seeds spread, {seeds} seeds allow no p below {comparisons.smallest_p:.4f}.",
-            f"若不对种子间的分布作假设，{seeds} 个种子给不出低于 {comparisons.smallest_p:.4f} 的 p 值。",
-        ),
+            f"Differences to the baseline, paired by {how.en}; their intervals hold for all {count} "
+            f"comparison{'s' if count > 1 else ''} together with {sure}. "
+            f"Found with probability {POWER:.2f}: {english}.{more.en}",
+            f"与基线的差异按{how.zh}配对，区间以 {sure} 对全部 {count} 项比较同时成立。"
+            f"以 {POWER:.2f} 的概率能发现的差异：{chinese}。{more.zh}",
+        )
     ]

@@ -1,4 +1,4 @@
-"""The comparisons of a section with their baselines, decided together: all values and groups of rows share one level."""
+"""The comparisons of a section with their baselines, decided together: all values and groups share one level."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Judged:
 
 
 def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
-    """Only whole rows, at the same seeds as their baseline: of a study that stops by itself, at those of the shorter."""
+    """Only whole rows, at the seeds of their baseline: of a study that stops by itself, at those that both have."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]

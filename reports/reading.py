@@ -22,13 +22,18 @@ def how_to_read(seeds: int) -> list[Words]:
         Words(f"{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
               "interval (Student's t).",
               f"每种配置 {seeds} 个随机种子；数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
+        Words("Verdicts come from one interval of each difference to the baseline, which holds for all comparisons of "
+              "a section together: better or worse where it leaves out 0, equivalent where it lies within the margin "
+              "that was declared too small to matter, undecided otherwise.",
+              "结论来自每个与基线差异的区间，对一节内的全部比较同时成立：区间不含 0 为更好或更差，"
+              "落在声明为无关紧要的容差之内为等效，否则为未定。"),
         Words("Bold is every value that is tied with the best of its column, among those on the same data: nothing "
-              "was shown to be better, after Holm's correction over all pairs of the section. Where a section is "
-              "not ranked, nothing in it is bold.",
-              "粗体表示在相同数据上与该列最佳值并列：经对本节所有配对的 Holm 校正后，没有任何一个值显示出比它更优。"
+              "was shown to be better, over all pairs of the section. Where a section is not ranked, nothing in it is "
+              "bold.",
+              "粗体表示在相同数据上与该列最佳值并列：就本节所有配对而言，没有任何一个值显示出比它更优。"
               "未作排名的小节没有粗体。"),
-        Words("“Would have been found” means: with probability 0.80, had it been there.",
-              "“可发现”指：若确实存在，以 0.80 的概率被发现。"),
+        Words("All seeds train on the same texts: what is concluded holds for these training texts.",
+              "所有种子使用相同的训练文本：结论仅对这些训练文本成立。"),
     ]  # fmt: skip
 
 

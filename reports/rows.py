@@ -73,22 +73,15 @@ def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -
     """Where vectors of several kinds are measured, which kind is one more axis. The vectors that trained are compared
     with those of the baseline, and others with those that trained the same cells."""
     kinds = variants(values, results)
-    several = kinds != [""]
-    numbers = {
-        (position, variant): number
-        for number, (position, variant) in enumerate((p, v) for p in range(len(section.rows)) for v in kinds)
-    }
-    return [
-        shown_row(
-            section.rows[position],
-            number,
-            position,
-            numbers.get((position, "") if variant else (section.rows[position].against, "")),
-            variant,
-            several,
-        )
-        for (position, variant), number in numbers.items()
-    ]
+    places = [(position, variant) for position in range(len(section.rows)) for variant in kinds]
+    numbers = {key: number for number, key in enumerate(places)}
+    rows = []
+    for (position, variant), number in numbers.items():
+        row = section.rows[position]
+        beside = position if variant else row.against
+        against = None if beside is None else numbers[beside, ""]
+        rows.append(shown_row(row, number, position, against, variant, kinds != [""]))
+    return rows
 
 
 def shown_row(
@@ -97,4 +90,4 @@ def shown_row(
     kind = variant.rstrip("/")
     axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
     label = f"{row.label} · {kind}" if variant else row.label
-    return ShownRow(row, number, position, None if row.baseline and not variant else against, variant, label, axes)
+    return ShownRow(row, number, position, against, variant, label, axes)

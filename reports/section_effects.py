@@ -11,11 +11,12 @@ from reports.load import Results
 from reports.markdown import symbol
 from reports.rows import ShownRow, rows_of, shown_values
 from reports.seed_values import seed_scores
-from reports.statistics import effects, holm, interaction_of_texts, levels
+from reports.statistics import effects, interaction_of_texts, levels
 
 
 def explained(section: RecordedSection, compared: Comparisons, results: Results) -> dict[str, pd.DataFrame]:
-    """Of each tested value; nothing where the section is no grid of two axes or more, or is not ranked.
+    """Of each tested value; nothing where the section is no grid of two axes or more, is not ranked, or has a row that
+    varies otherwise than the rest, since the noise is the pool of all rows.
 
     Only of the vectors that trained: further ones, and what is made of them, are the same cells measured again.
     """
@@ -25,29 +26,24 @@ def explained(section: RecordedSection, compared: Comparisons, results: Results)
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
     if not compared.ranked or len(factors) < 2 or len({row.data for row in rows}) > 1:
         return {}
+    if compared.unequal or len({tuple(row.seeds) for row in rows}) > 1:
+        return {}
     frames = {}
     for value in values:
-        by_text = [
-            compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured
-        ]
-        whole = len(by_text) == len(rows) and all(numbers is not None for numbers in by_text)
-        noise = interaction_of_texts(np.stack(by_text)) if whole else 0.0
+        noise = noise_of_texts(rows, value, compared)
         frame = effects(tidy_values(rows, factors, value, results), factors, value, from_texts=noise)
         if len(frame):
             frames[value] = frame.assign(
-                shown=[" × ".join(map(symbol, str(effect).split(" × "))) for effect in frame["effect"]]
+                p=np.minimum(1.0, frame["p"] * len(values)),  # the values share one level
+                shown=[" × ".join(map(symbol, str(effect).split(" × "))) for effect in frame["effect"]],
             )
-    corrected(frames)
     return frames
 
 
-def corrected(frames: dict[str, pd.DataFrame]) -> None:
-    """Holm over the terms of all values of the section together."""
-    adjusted = holm(np.concatenate([frame["p"].to_numpy(float) for frame in frames.values()] or [np.zeros(0)]))
-    begin = 0
-    for value, frame in frames.items():
-        frames[value] = frame.assign(p_holm=adjusted[begin : begin + len(frame)])
-        begin += len(frame)
+def noise_of_texts(rows: list[ShownRow], value: str, compared: Comparisons) -> float:
+    by_text = [compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured]
+    whole = len(by_text) == len(rows) and all(numbers is not None for numbers in by_text)
+    return interaction_of_texts(np.stack(by_text)) if whole else 0.0
 
 
 def grid_rows(section: RecordedSection, results: Results) -> list[ShownRow]:
@@ -56,7 +52,9 @@ def grid_rows(section: RecordedSection, results: Results) -> list[ShownRow]:
     return [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
 
 
-def level_means(section: RecordedSection, frames: dict[str, pd.DataFrame], results: Results) -> dict[str, pd.DataFrame]:
+def level_means(
+    section: RecordedSection, frames: dict[str, pd.DataFrame], compared: Comparisons, results: Results
+) -> dict[str, pd.DataFrame]:
     """Of each explained value, the mean of every level of an axis over the others, with the interval of its distance
     from the mean of the levels."""
     rows = grid_rows(section, results)
@@ -64,7 +62,10 @@ def level_means(section: RecordedSection, frames: dict[str, pd.DataFrame], resul
     for value, frame in frames.items():
         factors = [effect for effect in frame["effect"] if " × " not in effect]
         table = tidy_values(rows, factors, value, results)
-        parts = [levels(table, factors, factor, value).assign(axis=symbol(factor)) for factor in factors]
+        noise = noise_of_texts(rows, value, compared)
+        parts = [
+            levels(table, factors, factor, value, from_texts=noise).assign(axis=symbol(factor)) for factor in factors
+        ]
         means[value] = pd.concat(parts, ignore_index=True)
     return means
 

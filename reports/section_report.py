@@ -11,7 +11,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import figures, page, tables
 from reports.bilingual import Words
 from reports.compare import Comparisons, compare
-from reports.findings import findings, tested
+from reports.findings import findings, tested, unequal_note
 from reports.guards import guards
 from reports.load import Results
 from reports.markdown import MARKDOWN, PAGE, Markup
@@ -19,7 +19,7 @@ from reports.over_data_sets import across
 from reports.provenance import section_footer
 from reports.section_effects import explained, level_means
 
-EFFECTS = ["section", "value", "effect", "share", "F", "p", "p_holm", "shown"]
+EFFECTS = ["section", "value", "effect", "share", "F", "p", "shown"]
 # Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}
 
@@ -47,8 +47,8 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     compared = compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE)
     effects = explained(section, compared, results)
-    levels = level_means(section, effects, results)
-    notes = [guard.words for guard in fired]
+    levels = level_means(section, effects, compared, results)
+    notes = [*(guard.words for guard in fired), *unequal_note(compared)]
     drawn = [] if "range" in blocking else figures.draw(section, compared, results, folder, name)
 
     def shown(to: Markup) -> list[tables.Table]:
@@ -92,4 +92,5 @@ def exported(compared: Comparisons, title: str) -> pd.DataFrame:
         frame[name] = frame[name].map(lambda counts: json.dumps(counts) if isinstance(counts, list) else None)
     limits = compared.detectable
     smallest = frame["value"].map(lambda value: math.nan if limits.get(value) is None else limits[value])
-    return frame.assign(section=title, detectable=smallest)
+    most_seeds = math.nan if compared.most_seeds is None else compared.most_seeds
+    return frame.assign(section=title, detectable=smallest, most_seeds=most_seeds)

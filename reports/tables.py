@@ -21,8 +21,10 @@ Lines = dict[Any, dict[Any, Any]]  # (row, value) → what was compared
 VERDICTS = {
     "better": Words("better", "更好"),
     "worse": Words("worse", "更差"),
-    "not shown": Words("not shown", "未显示"),
-    "impossible": Words("cannot be shown", "无法判断"),
+    "equivalent": Words("equivalent", "等效"),
+    "undecided": Words("undecided", "未定"),
+    "one seed": Words("one seed", "单个种子"),
+    "no spread": Words("no spread", "没有波动"),
     "not comparable": Words("not comparable", "不可比"),
 }
 
@@ -187,8 +189,9 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
         Words("Compared to its baseline", "与基线比较"),
         *([] if one_value else [Words("Score", "指标")]),
         Words("verdict", "结论"),
-        Words("difference", "差异"),
-        Words("p (Holm)", "p（Holm）"),
+        Words("difference ± interval of all together", "差异 ± 联合区间"),
+        Words("margin", "容差"),
+        Words("p", "p"),
         Words("probability of improvement", "改进概率"),
         Words("texts only it has right : only the baseline", "仅它答对 : 仅基线答对"),
     ]
@@ -196,9 +199,10 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
         [
             Entry(same(to.text(line["label"]))),
             *([] if one_value else [Entry(same(heading(line["value"], to)))]),
-            Entry(VERDICTS[line["verdict"]]),
+            verdict_entry(line),
             difference_entry(line),
-            p_value(line["p_holm"]),
+            Entry(same(f"{line['margin']:g}" if math.isfinite(line["margin"]) else MISSING)),
+            p_value(line["p"]),
             improvement_entry(line),
             Entry(same(discordant(line))),
         ]
@@ -207,6 +211,13 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
     count = len(lines)
     caption = Words(f"{count} comparison{'s' if count > 1 else ''} to the baseline", f"与基线的 {count} 项比较")
     return Table(caption, head, body, folded=len(lines) > LONGEST)
+
+
+def verdict_entry(line: dict[Any, Any]) -> Entry:
+    said = VERDICTS[line["verdict"]]
+    if line["small"] is True:
+        return Entry(Words(f"{said.en}, by less than matters", f"{said.zh}，但无关紧要"))
+    return Entry(said)
 
 
 def difference_entry(line: dict[Any, Any]) -> Entry:
@@ -241,14 +252,14 @@ def effects_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Tab
         Words(f"Axis, of {heading(value, to)}", f"轴（{heading(value, to)}）"),
         Words("share of the variance", "方差占比"),
         Words("F", "F"),
-        Words("p (Holm)", "p（Holm）"),
+        Words("p", "p"),
     ]
     body = [
         [
             Entry(same(" × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × ")))),
             Entry(same(f"{100 * line['share']:.1f} %"), line["share"]),
             Entry(same(f"{line['F']:.2f}"), line["F"]),
-            p_value(line["p_holm"]),
+            p_value(line["p"]),
         ]
         for line in frame.to_dict("records")
     ]

@@ -18,7 +18,7 @@ def width(score: str) -> float:
 
 
 def margin(score: str, declared: Mapping[str, float]) -> float | None:
-    """By its full name, by its metric's, or what is usual; None of a score without bounds of which nothing is declared."""
+    """By its full name, its metric's, or what is usual; None of a score without bounds that nothing was declared of."""
     bare = score.rpartition("/")[2]
     if bare in declared or metric(score) in declared:
         return declared.get(bare, declared.get(metric(score)))

@@ -1,4 +1,4 @@
-"""The comparisons against the results: nothing that is in one may contradict the other."""
+"""The comparisons against the results: nothing that is in one may contradict the other, nor an interval its verdict."""
 
 import json
 import math
@@ -9,15 +9,14 @@ import numpy as np
 
 from reports.claims.numbers import Numbers, SectionNumbers, Seeds
 from reports.markdown import number, probability, signed
-from reports.statistics import ALPHA, holm, summarise
-from reports.tables import VERDICTS
-from reports.verdicts import beyond_reach
+from reports.statistics import ALPHA, summarise
+from reports.verdicts import COMPARED, matters_little, verdict
 
 FORBIDDEN = "not comparable"  # the verdict where a guard forbids a comparison
 
 
 def frames(numbers: Numbers) -> Iterator[str]:
-    """Means, half-widths, differences, Holm's correction, verdicts; that no configuration is left out."""
+    """Means, half-widths, differences, verdicts; that no configuration is left out."""
     for line in numbers.comparisons.to_dict("records"):
         name = f"{line['section']}, {line['label']}, {line['value']}"
         own = numbers.seeds.get((line["section"], line["label"], line["value"]), {})
@@ -25,7 +24,7 @@ def frames(numbers: Numbers) -> Iterator[str]:
         yield from against(name, line, own, numbers.seeds)
     for section in numbers.sections.values():
         yield from check_whole(section)
-        yield from check_correction(section)
+        yield from check_bold(section)
 
 
 def check_mean(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:
@@ -45,8 +44,8 @@ def check_mean(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterat
 
 def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds) -> Iterator[str]:
     """The columns that compare a row with its baseline."""
-    if line["verdict"] not in VERDICTS:
-        if math.isfinite(line["p_holm"]):
+    if line["verdict"] not in COMPARED:
+        if math.isfinite(line["p"]):
             yield f"{name}: compared with nothing"
         return
     theirs = seeds.get((line["section"], line["against"], line["value"]), {})
@@ -67,23 +66,27 @@ def against(name: str, line: dict[Any, Any], own: dict[int, float], seeds: Seeds
 
 
 def decided(name: str, line: dict[Any, Any], true: float, seeds: int) -> Iterator[str]:
-    """The verdict follows from p after Holm, the difference, and which way is better."""
-    said, p = line["verdict"], line["p_holm"]
+    """The verdict follows from the interval, the margin, and which way is better; p agrees with the interval."""
+    said, p, half = line["verdict"], line["p"], line["difference_half_width"]
     if said == FORBIDDEN:
-        if math.isfinite(p) or math.isfinite(line["p"]) or math.isfinite(line["difference_half_width"]):
+        if math.isfinite(p) or math.isfinite(half):
             yield f"{name}: compared, and not comparable"
         return
-    if not math.isfinite(p):
-        verdict = "impossible"
-    elif p < ALPHA and true != 0:
-        verdict = "better" if (true > 0) == bool(line["higher"]) else "worse"
-    else:
-        limit = line["detectable"]
-        verdict = "impossible" if beyond_reach(line, None if math.isnan(limit) else limit) else "not shown"
-    if said != verdict:
-        yield f"{name}: {said} at p = {probability(p)} and a difference of {signed(true)}: it is {verdict}"
-    if said in ("better", "worse") and seeds < 2:
-        yield f"{name}: {said} by {seeds} seed"
+    limit = line["margin"] if math.isfinite(line["margin"]) else None
+    follows = verdict(true, half, bool(line["higher"]), limit, seeds)
+    if said != follows:
+        yield f"{name}: {said} at a difference of {signed(true)} ± {number(half)}: it is {follows}"
+    if said in ("better", "worse"):
+        if seeds < 2:
+            yield f"{name}: {said} by {seeds} seed"
+        if bool(line["small"]) != matters_little(true, half, limit):
+            yield f"{name}: whether {signed(true)} ± {number(half)} matters is said otherwise than the margin has it"
+    near = math.isfinite(p) and math.isfinite(half) and abs(abs(true) - half) <= 1e-6
+    if not near and (p < ALPHA) != (abs(true) > half):
+        yield f"{name}: p = {probability(p)} does not agree with {signed(true)} ± {number(half)}"
+    for what in ("needs_seeds", "needs_texts"):
+        if math.isfinite(line[what]) and said != "undecided":
+            yield f"{name}: {what} of what is {said}"
 
 
 def check_text_counts(name: str, line: dict[Any, Any], differences: list[float]) -> Iterator[str]:
@@ -106,16 +109,19 @@ def check_whole(section: SectionNumbers) -> Iterator[str]:
         yield f"{section.title}: a configuration has no line in a score"
 
 
-def check_correction(section: SectionNumbers) -> Iterator[str]:
-    """Holm's correction over the section."""
-    p, p_holm = (section.compared.frame[name].to_numpy(float) for name in ("p", "p_holm"))
-    if not np.allclose(holm(p), p_holm, rtol=1e-6, atol=1e-12, equal_nan=True):
-        yield f"{section.title}: p (Holm) is not Holm's correction of p"
+def check_bold(section: SectionNumbers) -> Iterator[str]:
+    """Nothing is bold that is worse than its baseline, and no baseline that something is better than."""
+    frame = section.compared.frame
+    bold = {(line["label"], line["value"]) for line in section.lines if line["bold"]}
+    for line in frame.to_dict("records"):
+        loser = {"worse": line["label"], "better": line["against"]}.get(line["verdict"])
+        if (loser, line["value"]) in bold:
+            yield f"{section.title}: {loser} is bold in {line['value']}, and beaten there"
 
 
 def blocked(section: SectionNumbers) -> tuple[int, int]:
     """Comparisons of a section that only a guard can forbid, for both have all seeds; and all that were made."""
     frame, seeds = section.compared.frame, section.results["seed"].nunique()
-    compared = frame[frame["verdict"].isin(list(VERDICTS))]
+    compared = frame[frame["verdict"].isin(COMPARED)]
     forbidden = compared[compared["verdict"] == FORBIDDEN]
     return int((forbidden["common"] == seeds).sum()), int((compared["verdict"] != FORBIDDEN).sum())

@@ -14,9 +14,11 @@ from reports.compare import Comparisons
 from reports.findings import findings, tested
 from reports.markdown import plain
 from reports.pairs_of_rows import RowPairs
-from reports.tables import VERDICTS, Table, comparison_table, effects_table
+from reports.tables import Table, comparison_table, effects_table
+from reports.verdicts import COMPARED, TESTED
 
 NAMES = ("section", "label", "variant", "against", "verdict", "effect", "shown", "cell", "status", "score")
+FLAGS = ("small", "unequal")
 LISTS = ("only_ours", "only_theirs", "mcnemar")
 Seeds = dict[tuple[str, str, str], dict[int, float]]
 
@@ -110,7 +112,9 @@ def compared_again(frame: pd.DataFrame, results: pd.DataFrame) -> Comparisons:
     """A section's comparisons, as the sentences and tables of the report are made of them."""
     frame["cells"] = [[] for _ in range(len(frame))]
     frame["tested"] = frame["tested"].astype(bool)
-    frame["against"] = frame["against"].where(frame["verdict"].isin(list(VERDICTS)))
+    frame["against"] = frame["against"].where(frame["verdict"].isin(COMPARED))
+    for name in FLAGS:
+        frame[name] = [flag is True or flag == "True" for flag in frame[name]]
     for name in LISTS:
         frame[name] = [json.loads(text) if isinstance(text, str) and text else None for text in frame[name]]
     limits = {
@@ -123,7 +127,16 @@ def compared_again(frame: pd.DataFrame, results: pd.DataFrame) -> Comparisons:
     # which values are ranked is known of a section that has bold; what each pair's p-value was is not
     none: Any = None
     pairs: dict[str, RowPairs] = {str(value): none for value in frame.loc[frame["tested"], "value"] if ranked}
-    return Comparisons(frame, pairs, limits, int(frame["p_holm"].notna().sum()), seeds, ranked)
+    most = frame["most_seeds"].dropna()
+    return Comparisons(
+        frame,
+        pairs,
+        limits,
+        int(frame["verdict"].isin(TESTED).sum()),
+        seeds,
+        ranked,
+        most_seeds=int(most.iloc[0]) if len(most) else None,
+    )
 
 
 def frame_of(path: Path) -> pd.DataFrame:

@@ -31,8 +31,9 @@ LETTERS = 26  # of a label, in a line
 MARKS: dict[str, tuple[str, str, bool, str]] = {
     "better": ("o", BETTER, True, "better"),
     "worse": ("s", WORSE, True, "worse"),
-    "not shown": ("o", GREY, False, "no difference shown"),
-    "impossible": ("D", GREY, False, "no test possible"),
+    "equivalent": ("D", GREY, True, "equivalent"),
+    "undecided": ("o", GREY, False, "undecided"),
+    "one seed": ("x", GREY, False, "no test possible"),
 }
 
 
@@ -71,7 +72,7 @@ def forest_figure(
     handles: list[Any] = [marked(verdict) for verdict in seen]
     if any(detectable.get(value) is not None for value, _ in panels):
         handles.append(Patch(color="#DDDDDD", label="found less often than 4 times in 5"))
-    said = "lines: 95 % intervals, each of one difference; marks: what is left after Holm"
+    said = "lines: 95 % intervals, of all differences together"
     drawn.legend(handles=handles, title=said, loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1)
     return drawn
 

@@ -1,4 +1,4 @@
-"""Each configuration against each other one: the sign of the difference, and its p-value after Holm."""
+"""Each configuration against each other one: the sign of the difference, and its p-value, for all pairs together."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def draw_pairs(section: RecordedSection, comparisons: Any, path: Path) -> Figure
     if section.show.table.columns is not None:
         return None
     for value, row_pairs in comparisons.pairs.items():
-        if FEWEST <= len(row_pairs.labels) <= MOST and np.isfinite(row_pairs.adjusted).any():
+        if FEWEST <= len(row_pairs.labels) <= MOST and np.isfinite(row_pairs.p).any():
             with style():
                 drawn = matrix(row_pairs, value, better_when(comparisons.frame, value))
                 return save(
@@ -52,7 +52,7 @@ def matrix(row_pairs: Any, value: str, higher: bool | None) -> Any:
     for i in range(count):
         for j in range(count):
             if i != j:
-                square(axis, i, j, float(row_pairs.means[i, j]), float(row_pairs.adjusted[i, j]), higher)
+                square(axis, i, j, float(row_pairs.means[i, j]), float(row_pairs.p[i, j]), higher)
     axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
     axis.set_yticks(
         np.arange(count) + 0.5, [f"{wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
@@ -62,7 +62,7 @@ def matrix(row_pairs: Any, value: str, higher: bool | None) -> Any:
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    axis.set_title(f"{value_name(value)}: row − column, p after Holm", loc="right")
+    axis.set_title(f"{value_name(value)}: row − column, p of all pairs together", loc="right")
     drawn.supxlabel(legend(higher), fontsize=7)
     return drawn
 
@@ -94,7 +94,7 @@ def legend(higher: bool | None) -> str:
 def pairs_caption(labels: list[str], value: str) -> Words:
     names, numbers = labels_in_words(labels), renamed(labels, "row", "行")
     return Words(
-        f"Matrix of all pairs by {value_name(value)}: the sign of row minus column, and its p-value after Holm: "
-        f"{names.en}{numbers.en}",
-        f"{value_name(value)} 的两两比较矩阵：行减列之差的符号及 Holm 校正后的 p 值：{names.zh}{numbers.zh}",
+        f"Matrix of all pairs by {value_name(value)}: the sign of row minus column, and its p-value, for all pairs "
+        f"together: {names.en}{numbers.en}",
+        f"{value_name(value)} 的两两比较矩阵：行减列之差的符号及对全部配对同时成立的 p 值：{names.zh}{numbers.zh}",
     )

@@ -1,10 +1,10 @@
 """How large the largest of several studentised differences becomes by chance: Monte Carlo of that very statistic.
 
-The statistic of a pair is |difference| / √(variance / seeds), where the variance of the pair is the largest one of three
-estimates: the pooled one of all rows; the pair's own; and, so that a noisy row does not pass for one of the pool, three
-times what either of its two rows leaves by itself (`floored`). Under equal variances the distribution depends on the
-rows, the pairs and the seeds alone. Where a study looks several times, a level is spent in proportion to the seeds so far
-(Lan and DeMets, 1983). The same design always gets the same cut-offs: its generator has a fixed seed.
+The statistic of a pair is |difference| / √(variance / seeds), where the variance of the pair is the largest one of
+three estimates: the pooled one of all rows; the pair's own; and, so that a noisy row does not pass for one of the pool,
+three times what either of its two rows leaves by itself (`floored`). Under equal variances the distribution depends on
+the rows, the pairs and the seeds alone. Where a study looks several times, a level is spent in proportion to the seeds
+so far (Lan and DeMets, 1983). The same design always gets the same cut-offs: its generator has a fixed seed.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,9 @@ A score of a row at a seed and of a text is the row's mean, plus what the seed d
 to all rows, plus row × seed, row × text, and the rest. A difference of two rows over S seeds and T texts then has the
 variance  σ²(row × seed) / S + σ²(row × text) / T + σ²(rest) / (S T).  Its first and last part are estimated together,
 from the seeds: by the pooled residual of rows × seeds, floored by what the pair and its rows leave by themselves
-(`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach √(c² · seeds' part + z² · texts' part), each cut-off
-for its own part and for all comparisons together: such a sum errs at most as often as its parts (Banerjee, 1961).
+(`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach
+√(c² · seeds' part + z² · texts' part), each cut-off for its own part and for all comparisons together: such a sum errs
+at most as often as its parts (Banerjee, 1961).
 """
 
 from collections.abc import Sequence
@@ -133,7 +134,7 @@ def seeds_part(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair, step: floa
     ours, theirs = (pool.rows[row] for row in pair)
     alone = bool(pool.unequal & {*pair})
     pooled_variance, ours, theirs = (0.0, 0.0, 0.0) if alone else (pool.variance, ours, theirs)
-    variance = float(floored(apart.var(ddof=1), *map(np.float64, (pooled_variance, ours, theirs))))
+    variance = float(floored(*map(np.asarray, (apart.var(ddof=1), pooled_variance, ours, theirs))))
     rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
     variance = variance if variance > rounding else 0.0
     varies = variance > 0 or bool((np.ptp(values, axis=1) > ROUNDING * np.abs(values).max()).any())

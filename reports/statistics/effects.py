@@ -1,7 +1,7 @@
 """Which axes of a grid matter: type II analysis of variance with the seeds as blocks.
 
-The noise is the one of all comparisons: the residual of rows × seeds, and the part of the texts. The p of an axis is that
-of its levels against the best one (Tukey and Kramer), so that no axis matters whose levels are all tied; that of two
+The noise is the one of all comparisons: the residual of rows × seeds, and the part of the texts. The p of an axis is
+that of its levels against each other (Tukey and Kramer), so that no axis matters whose levels are all tied; that of two
 axes together is of F. Both are multiplied by the number of terms that were looked at.
 """
 
@@ -94,7 +94,9 @@ def no_effects(reason: Words) -> pd.DataFrame:
     return empty
 
 
-def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed") -> pd.DataFrame:
+def levels(
+    frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed", from_texts: float = 0.0
+) -> pd.DataFrame:
     """A row a level of one factor: its mean, balanced over the others, and the interval of its deviation from all.
 
     The deviation is from the mean of the levels, the noise what main effects and interactions leave, as in `effects`.
@@ -104,13 +106,13 @@ def levels(frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str,
     names, means, inverse = level_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
-    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom) if freedom else np.nan
+    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
     counts = grid.frame[factor].astype(str).value_counts().reindex(names).to_numpy()
     return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
 
 
 def level_means(grid: "Grid", factor: str) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"]]:
-    """The levels of an axis, their means balanced over the other axes, and the variances of these by that of a value."""
+    """The levels of an axis, their means balanced over the others, and the variances of these by that of a value."""
     names, codes = np.unique(grid.frame[factor].astype(str), return_inverse=True)
     others = np.hstack([part for term, part in grid.parts.items() if len(term) == 1 and term != (factor,)])
     x = np.hstack([np.eye(len(names))[codes], others - others.mean(0)])

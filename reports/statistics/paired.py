@@ -1,4 +1,4 @@
-"""Two rows at the same seeds and, where it is known, of the same texts: parts of the variance, and what describes them."""
+"""Two rows at the same seeds and of the same texts: what the texts make of the variance, and what describes them."""
 
 import numpy as np
 from jaxtyping import Bool, Float
