@@ -51,7 +51,9 @@ class Cutoffs:
 
     def at_freedom(self, freedom: float) -> Float[ndarray, " levels"]:
         """Those of seeds where the pool has other degrees of freedom, since some rows have fewer seeds."""
-        tails = LEVELS * self.spent / 2 / self.pairs
+        if freedom >= self.freedom:
+            return self.seeds
+        tails = np.minimum(LEVELS * self.spent / self.pairs, 0.5) / 2  # that of 1 is no quantile but 0
         return self.seeds * np.maximum(1.0, student(tails, freedom) / student(tails, self.freedom))
 
     def alone(self, freedom: float) -> Float[ndarray, " levels"]:
