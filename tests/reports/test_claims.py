@@ -61,18 +61,18 @@ TAMPERED = {
     "two names exchanged": ("good is better than ce", "ce is better than good"),
     "a number of a sentence": (r"(good is better than ce in accuracy \(test\)): 0\.\d{4}", r"\1: 0.9999"),
     "a difference": (r"a difference of \+0\.\d{4}", "a difference of +0.1999"),
-    "a p-value": (r"p (= 0\.\d{4}|< 0\.0001) after Holm", "p = 0.0123 after Holm"),
-    "the number of comparisons": (r"after Holm over \d+", "after Holm over 1"),
-    "a count": (r"by (\d) of (\d) comparisons", r"by 2 of 2 comparisons"),
+    "an interval": (r"(a difference of \+0\.\d{4}) ± 0\.\d{4}", r"\1 ± 0.0001"),
+    "what an equivalence is held against": (r"lies within ± 0\.01", "lies within ± 0.001"),
+    "an equivalence left out": (r"\n- A section: same and ce are equivalent in accuracy.*", ""),
     "ties": (r"tied with the best are \d of", "tied with the best are 4 of"),
-    "what would have been found": (r"\(0\.\d{4} would have been found\)", "(0.0001 would have been found)"),
     "a sentence of one's own": (r"\n- A section: good", "\n- Our method wins clearly.\n- A section: good"),
-    "praise below a table": (r"\n\*Tested", "\nThis improves on all earlier work.\n\n*Tested"),
+    "praise below a table": (r"\n\*Differences to", "\nThis improves on all earlier work.\n\n*Differences to"),
     "a configuration that there is not": (r"- A section: good is", "- A section: great is"),
     "what a section would have found": (r"(Found with probability 0\.80: )0\.\d{4}", r"\g<1>0.0001"),
-    "Holm's count below a table": (r"Holm over \d+ comparisons, 5", "Holm over 60 comparisons, 5"),
-    "the smallest p": (r"allow no p below 0\.\d{4}", "allow no p below 0.0001"),
-    "a line of how it was tested left out": (r"\n\*Tested: .*", ""),
+    "the count below a table": (r"hold for all \d+ comparisons", "hold for all 60 comparisons"),
+    "a margin": (r"(\| same \| acc.*?\| )0\.01 ", r"\g<1>0.05 "),
+    "a p": (r"(\| same \| acc.*? 0\.01 \| )1\.0000", r"\g<1>0.0400"),
+    "a line of how it was tested left out": (r"\n\*Differences to.*", ""),
     "the standard error": (r"a standard error of 0\.\d{4}", "a standard error of 0.0011"),
     "the texts of the standard error": (r"On \d+ test texts", "On 25000 test texts"),
     "a second standard error": (r"(\nOn \d+ test texts.*)", r"\1\1"),
@@ -80,7 +80,7 @@ TAMPERED = {
     "how to read it left out": (r"\nBold is every.*", ""),
     "the probability of improvement": (r"(?m)^(\| same \|.*?\| )0\.\d\d", r"\g<1>0.99"),
     "counts of texts of nobody": (r"(?m)^(\| bad \| accuracy .*)–", r"\g<1>90 : 1"),
-    "a number in prose": (r"\n\*Tested", "\nF1 of good is **0.9999** ± 0.0001.\n\n*Tested"),
+    "a number in prose": (r"\n\*Differences to", "\nF1 of good is **0.9999** ± 0.0001.\n\n*Differences to"),
     "a number in the description": ("with a lower priority", "and F1 of good is 0.9999"),
     "a percentage in the description": ("with a lower priority", "with an accuracy of 93 %"),
     "bold in the description": ("with a lower priority", "with **good**"),
@@ -94,17 +94,17 @@ TAMPERED = {
     "a reference in bold": (r"(\n\| \*k-means of words\* \| )0\.\d{4}", r"\1**0.9999**"),
     "a section of one's own": (r"\n## A section", f"\n## Summary\n\n{OWN}\n## A section"),
     "a section left out": (r"\n## A section", "\n"),
-    "a table of one's own": (r"\n\*Tested", f"\n{OWN}\n*Tested"),
+    "a table of one's own": (r"\n\*Differences to", f"\n{OWN}\n*Differences to"),
     "a table among the conclusions": (r"\n- A section: good", f"\n{OWN}\n- A section: good"),
-    "a table as HTML": (r"\n\*Tested", "\n<table><tr><td>good</td><td>0.99</td></tr></table>\n\n*Tested"),
+    "a table as HTML": (r"\n\*Differences to", "\n<table><tr><td>good</td><td>0.99</td></tr></table>\n\n*Differences to"),
     "bold as HTML": (r"with a lower priority", "with <b>good</b>"),
-    "a stray row": (r"\n\*Tested", "\n| x\n\n*Tested"),
-    "an unknown line": (r"\n\*Tested", "\nSee below.\n\n*Tested"),
-    "an unknown heading": (r"\n\*Tested", "\n### Good\n\n*Tested"),
+    "a stray row": (r"\n\*Differences to", "\n| x\n\n*Differences to"),
+    "an unknown line": (r"\n\*Differences to", "\nSee below.\n\n*Differences to"),
+    "an unknown heading": (r"\n\*Differences to", "\n### Good\n\n*Differences to"),
     "a caption of a picture": (r"!\[", "![good dominates: "),
-    "a guard that compares": (r"\n\*Tested", "\n> **Note** good is ahead of ce.\n\n*Tested"),
-    "a guard that ranks": (r"\n\*Tested", "\n> **Note** A: The runs do not agree whether more is better: x\n\n*Tested"),
-    "a note in bold": (r"\n\*Tested", "\n*Note: see **good***\n\n*Tested"),
+    "a guard that compares": (r"\n\*Differences to", "\n> **Note** good is ahead of ce.\n\n*Differences to"),
+    "a guard that ranks": (r"\n\*Differences to", "\n> **Note** A: The runs do not agree whether more is better: x\n\n*Differences to"),
+    "a note in bold": (r"\n\*Differences to", "\n*Note: see **good***\n\n*Differences to"),
     "a footer that compares": (r"\n\*Commit: ", "\n*Commit: good has an advantage, "),
     "the cells of a configuration": (r"- good: good-0, ", "- good: "),
     "counts of classes": (r"(?m)^(\| test \| )\d+", r"\g<1>900"),
@@ -119,7 +119,7 @@ def test_what_the_numbers_do_not_say_is_found(folder: Path, change: tuple[str, s
 CHINESE = {
     "the wrong way round": ("good 在 (.+?) 上优于", r"good 在 \1 上劣于"),
     "a difference": (r"差异为 \+0\.\d{4}", "差异为 +0.1999"),
-    "a count": (r"项比较中有 \d 项", "项比较中有 9 项"),
+    "a margin": (r"± 0\.01 之内", "± 0.05 之内"),
     "what would have been found": (r"(能发现的差异：.*?) 为 0\.\d{4}", r"\1 为 0.0001"),
     "the standard error": (r"标准误为 0\.\d{4}", "标准误为 0.0001"),
     "a bad end left out": (r"\n- A section：bad .*劣于.*", ""),
@@ -138,7 +138,7 @@ def test_frames_that_contradict_each_other_are_found(folder: Path):
     changed = numbers.comparisons.copy()
     changed.loc[changed["label"] == "same", ["verdict"]] = "better"
     found = check_texts({"en": text}, Numbers(numbers.results, changed, numbers.effects))
-    assert any("better at p" in problem for problem in found)
+    assert any("better at a difference" in problem for problem in found)
     changed = numbers.results.copy()
     changed.loc[(changed["label"] == "good") & (changed["seed"] == 0), "value"] += 0.05
     found = check_texts({"en": text}, Numbers(changed, numbers.comparisons, numbers.effects))
@@ -156,9 +156,9 @@ WORDS = (
 def test_words_that_compare_are_found_wherever_they_stand(folder: Path, word: str, place: str):
     change = {
         "description": ("with a lower priority", f"where good {word} ce"),
-        "note": (r"\n\*Tested", f"\n*Note: good {word} ce*\n\n*Tested"),
+        "note": (r"\n\*Differences to", f"\n*Note: good {word} ce*\n\n*Differences to"),
         "caption": (r"!\[", f"![good {word} ce "),
-        "guard": (r"\n\*Tested", f"\n> **Note** good {word} ce\n\n*Tested"),
+        "guard": (r"\n\*Differences to", f"\n> **Note** good {word} ce\n\n*Differences to"),
         "heading": ("# small", f"# small, good {word} ce"),
     }[place]
     assert any(word in problem for problem in problems(folder, "en", change))
@@ -236,14 +236,17 @@ GUARDS = (
 
 @pytest.mark.parametrize("said", GUARDS)
 def test_the_guards_own_words_pass(folder: Path, said: str):
-    assert problems(folder, "en", (r"\n\*Tested", f"\n> **Note** {said}\n\n*Tested")) == []
+    assert problems(folder, "en", (r"\n\*Differences to", f"\n> **Note** {said}\n\n*Differences to")) == []
 
 
 FRAMES: dict[str, tuple[str, str, Any]] = {
-    "p after Holm": ("same", "p_holm", 0.04),
     "p": ("same", "p", 0.001),
+    "the interval": ("same", "difference_half_width", 0.9),
+    "the margin": ("same", "margin", 0.0001),
+    "by less than matters": ("good", "small", True),
+    "what would decide what is decided": ("good", "needs_seeds", 9),
     "the improvement": ("same", "improvement", 0.99),
-    "a verdict": ("bad", "verdict", "not shown"),
+    "a verdict": ("bad", "verdict", "undecided"),
     "no verdict": ("bad", "verdict", ""),
     "not comparable": ("bad", "verdict", "not comparable"),
     "which way is better": ("bad", "higher", False),

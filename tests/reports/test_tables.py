@@ -169,9 +169,9 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     part = section(row("a", "a0", baseline=True), row("b", "b0"), values=("test.ari",))
     assert tables_of(part, FURTHER, **OF_ROWS)[0][2:] == [
         "| a (baseline) | 0.1000 |",
-        "| a · whiten:2 (baseline) | 0.3000 |",
-        "| a · mean (baseline) | 0.2000 |",
-        "| a · mean/whiten:2 (baseline) | 0.4000 |",
+        "| a · whiten:2 | 0.3000 |",
+        "| a · mean | 0.2000 |",
+        "| a · mean/whiten:2 | 0.4000 |",
         "| b | 0.5000 |",
         "| b · whiten:2 | 0.7000 |",
         "| b · mean | 0.6000 |",

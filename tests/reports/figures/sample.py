@@ -1,6 +1,5 @@
 """An experiment made by a formula: its grid, what MLflow would say of it, and comparisons of its rows."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,8 +7,8 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
+from reports.compare import Comparisons, compare
 from reports.load import CellRun, Kind, Picture, Results
-from reports.statistics import all_pairs, holm, paired, summarise
 from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)
@@ -130,45 +129,5 @@ def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:
     return Picture("t-SNE", places.astype(np.float32), labels, ids)
 
 
-def comparisons(section: RecordedSection, found: Results) -> Any:
-    parts = {value: compared(section, value, found) for value in section.show.table.values}
-    return SimpleNamespace(
-        frame=pd.concat([frame for frame, _, _ in parts.values()], ignore_index=True),
-        pairs={value: pairs for value, (_, pairs, _) in parts.items()},
-        detectable={value: bound for value, (_, _, bound) in parts.items()},
-    )
-
-
-def compared(section: RecordedSection, value: str, found: Results) -> tuple[pd.DataFrame, Any, float | None]:
-    """The rows of one value, all pairs of them, and what can be found."""
-    rows = section.rows
-    measured = np.array([found.scores[value].reindex(row.cells) for row in rows], float)
-    tests = [None if row.against is None else paired(own, measured[row.against])
-             for own, row in zip(measured, rows, strict=True)]  # fmt: skip
-    corrected = holm(np.array([np.nan if test is None or test.p is None else test.p for test in tests]))
-    lines = [
-        {"row": i, "label": row.label, "variant": "", "value": value, "higher": True, "tested": test is not None,
-         "mean": measured[i].mean(), "half_width": summarise(measured[i].tolist()).half_width,
-         "against": rows[0].label if test else None, "difference": test.mean if test else np.nan,
-         "difference_half_width": test.half_width if test and test.half_width is not None else np.nan,
-         "p_holm": p, "verdict": verdict(test, p)}
-        for i, (row, test, p) in enumerate(zip(rows, tests, corrected, strict=True))
-    ]  # fmt: skip
-    both, above = all_pairs(measured, None), np.triu_indices(len(rows), 1)
-    adjusted = np.full_like(both.p, np.nan)
-    adjusted[above] = holm(both.p[above])
-    adjusted.T[above] = adjusted[above]
-    bound = 0.02 if measured.shape[1] > 1 else None
-    return (
-        pd.DataFrame(lines),
-        SimpleNamespace(labels=[r.label for r in rows], means=both.mean, adjusted=adjusted),
-        bound,
-    )
-
-
-def verdict(test: Any, p: float) -> str:
-    if test is None:
-        return "baseline"
-    if not np.isfinite(p):
-        return "impossible"
-    return "not shown" if p > 0.05 else "better" if test.mean > 0 else "worse"
+def comparisons(section: RecordedSection, found: Results) -> Comparisons:
+    return compare(section, found)

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from reports.statistics.spread import Spread, half_width, reach, significance
+from scipy import stats
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 1.0)
 LIKELY = (np.arange(2000) + 0.5) / 2000
