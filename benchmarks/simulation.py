@@ -13,10 +13,10 @@ from itertools import islice
 
 import numpy as np
 import pandas as pd
+from reports.statistics.spread import half_width
 from scipy import stats
 
 from reports import statistics as st
-from reports.statistics.spread import half_width
 
 GRIDS, BLOCK, SEEDS = 2000, 100, (2, 3, 5)
 DIFFICULTY, SHARED, ROWS = 1.5, 0.1, 6  # standard deviations beside a text's noise of 1; rows of a section

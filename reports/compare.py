@@ -21,7 +21,7 @@ from reports.pairs_of_rows import RowPairs, beaten_rows, every_pair
 from reports.rows import ShownRow, family_of, rows_of, shown_values
 from reports.seed_values import SeedValues, applies, direction, seed_scores, seed_values_of_row
 from reports.statistics import improvement, mcnemar, summarise
-from reports.verdicts import COMPARED, TESTED, matters_little, verdict
+from reports.verdicts import COMPARED, TESTED, side, verdict
 
 GENERATOR = 20250625  # of what is drawn at random; the same in every report
 Line = dict[str, Any]  # of the frame of comparisons: column → value
@@ -121,8 +121,8 @@ def with_comparisons(
         lines.append(compared_line(line, ours, theirs, judged) | {"against": rows[other].label})
     comparisons = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
     comparisons = comparisons.astype(
-        dict.fromkeys(("needs_seeds", "needs_texts"), float)
-        | dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal", "small"), "object")
+        dict.fromkeys(("needs_seeds", "needs_texts", "side"), float)
+        | dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal"), "object")
     )
     return frame.join(comparisons)
 
@@ -135,7 +135,7 @@ COLUMNS = [
     "over_texts",
     "p",
     "verdict",
-    "small",
+    "side",
     "unequal",
     "needs_seeds",
     "needs_texts",
@@ -171,7 +171,7 @@ def compared_line(line: dict[Any, Any], ours: SeedValues, theirs: SeedValues, ju
     half = decided.half_width
     said = verdict(more["difference"], half, bool(line["higher"]), limit, decided.seeds)
     more |= {"difference_half_width": half, "p": decided.p, "verdict": said, "unequal": decided.unequal}
-    more["small"] = said in ("better", "worse") and matters_little(more["difference"], half, limit)
+    more["side"] = side(more["difference"], half, bool(line["higher"]))
     if said == "undecided":
         needs = judged.needed(line["row"], line["value"], limit)
         more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts}
@@ -199,8 +199,8 @@ def bold(frame: pd.DataFrame, pairs: dict[str, RowPairs]) -> list[bool]:
     ranked = {(row, value) for value, row_pairs in pairs.items() for row in row_pairs.rows}
     labels = dict(zip(frame["label"], frame["row"], strict=True))
     for line in frame.to_dict("records"):
-        if line["verdict"] == "worse":
+        if line["side"] < 0:
             beaten.add((line["row"], line["value"]))
-        elif line["verdict"] == "better":
+        elif line["side"] > 0:
             beaten.add((labels[line["against"]], line["value"]))
     return [(line["row"], line["value"]) in ranked - beaten for line in frame.to_dict("records")]

@@ -47,18 +47,24 @@ def decided_sentence(line: dict[Any, Any], comparisons: Comparisons, to: Markup)
     ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
     size, limit = difference_in_words(line), margin_in_words(line)
     if line["verdict"] == "equivalent":
+        little = LITTLE[int(line["side"])]
         return Words(
             f"{label} and {against} are equivalent in {name}: the difference, {size}, lies within ± {limit}, which was "
-            "declared too small to matter.",
-            f"{label} 与 {against} 在 {name} 上等效：差异 {size} 落在声明为无关紧要的 ± {limit} 之内。",
+            f"declared too small to matter{little.en}.",
+            f"{label} 与 {against} 在 {name} 上等效：差异 {size} 落在声明为无关紧要的 ± {limit} 之内{little.zh}。",
         )
     chinese = "优于" if line["verdict"] == "better" else "劣于"
-    little = Words(", by less than matters", "，但差异小到无关紧要") if line["small"] is True else Words("", "")
     return Words(
-        f"{label} is {line['verdict']} than {against} in {name}{little.en}: {ours} against {theirs}, a difference of "
-        f"{size}.",
-        f"{label} 在 {name} 上{chinese} {against}{little.zh}：{ours} 对 {theirs}，差异为 {size}。",
+        f"{label} is {line['verdict']} than {against} in {name}: {ours} against {theirs}, a difference of {size}.",
+        f"{label} 在 {name} 上{chinese} {against}：{ours} 对 {theirs}，差异为 {size}。",
     )
+
+
+LITTLE = {
+    1: Words("; it is better, by less than matters", "；它更好，但差异小到无关紧要"),
+    0: Words("", ""),
+    -1: Words("; it is worse, by less than matters", "；它更差，但差异小到无关紧要"),
+}
 
 
 def undecided_sentence(line: dict[Any, Any], to: Markup) -> Words:

@@ -58,11 +58,12 @@ def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_
 def groups_of(
     rows: list[ShownRow], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
-    """The vectors that trained, a group for each data set; and the kinds of vectors of each configuration."""
+    """The vectors that trained, with their baseline, a group for each data set; and those of each configuration."""
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
         if (i, value) in seed_values and is_whole(seed_values[i, value]):
-            names = [("vectors", str(row.position))] if row.variant else [("data", row.data)]
+            beside = row if row.against is None else rows[row.against]
+            names = [("vectors", str(row.position))] if row.variant else [("data", beside.data)]
             names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
             for name in names:
                 by_group.setdefault(name, []).append(i)

@@ -215,8 +215,9 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
 
 def verdict_entry(line: dict[Any, Any]) -> Entry:
     said = VERDICTS[line["verdict"]]
-    if line["small"] is True:
-        return Entry(Words(f"{said.en}, by less than matters", f"{said.zh}，但无关紧要"))
+    if line["verdict"] == "equivalent" and line["side"]:
+        more = VERDICTS["better" if line["side"] > 0 else "worse"]
+        return Entry(Words(f"{said.en}; {more.en}, by less than matters", f"{said.zh}；{more.zh}，但无关紧要"))
     return Entry(said)
 
 

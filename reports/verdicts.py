@@ -15,12 +15,14 @@ def verdict(difference: float, half_width: float, higher: bool, margin: float | 
     """`seeds` are those that both rows have."""
     if not math.isfinite(half_width):
         return "one seed" if seeds < 2 else "no spread"
-    low, high = difference - half_width, difference + half_width
-    if low > 0 or high < 0:
-        return "better" if (low > 0) == higher else "worse"
-    return "equivalent" if margin is not None and max(-low, high) < margin else "undecided"
+    if margin is not None and abs(difference) + half_width < margin:
+        return "equivalent"
+    sign = side(difference, half_width, higher)
+    return "undecided" if sign == 0 else "better" if sign > 0 else "worse"
 
 
-def matters_little(difference: float, half_width: float, margin: float | None) -> bool:
-    """Whether the whole interval lies within the margin."""
-    return margin is not None and math.isfinite(half_width) and abs(difference) + half_width < margin
+def side(difference: float, half_width: float, higher: bool) -> int:
+    """1 where the interval says better, −1 where it says worse, whether or not that matters; 0 where it holds 0."""
+    if not math.isfinite(half_width) or abs(difference) <= half_width:
+        return 0
+    return 1 if (difference > 0) == higher else -1

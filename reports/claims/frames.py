@@ -10,7 +10,7 @@ import numpy as np
 from reports.claims.numbers import Numbers, SectionNumbers, Seeds
 from reports.markdown import number, probability, signed
 from reports.statistics import ALPHA, summarise
-from reports.verdicts import COMPARED, matters_little, verdict
+from reports.verdicts import COMPARED, side, verdict
 
 FORBIDDEN = "not comparable"  # the verdict where a guard forbids a comparison
 
@@ -76,11 +76,10 @@ def decided(name: str, line: dict[Any, Any], true: float, seeds: int) -> Iterato
     follows = verdict(true, half, bool(line["higher"]), limit, seeds)
     if said != follows:
         yield f"{name}: {said} at a difference of {signed(true)} ± {number(half)}: it is {follows}"
-    if said in ("better", "worse"):
-        if seeds < 2:
-            yield f"{name}: {said} by {seeds} seed"
-        if bool(line["small"]) != matters_little(true, half, limit):
-            yield f"{name}: whether {signed(true)} ± {number(half)} matters is said otherwise than the margin has it"
+    if said in ("better", "worse") and seeds < 2:
+        yield f"{name}: {said} by {seeds} seed"
+    if math.isfinite(half) and line["side"] != side(true, half, bool(line["higher"])):
+        yield f"{name}: which side of 0 {signed(true)} ± {number(half)} lies on is said wrongly"
     near = math.isfinite(p) and math.isfinite(half) and abs(abs(true) - half) <= 1e-6
     if not near and (p < ALPHA) != (abs(true) > half):
         yield f"{name}: p = {probability(p)} does not agree with {signed(true)} ± {number(half)}"
@@ -114,7 +113,7 @@ def check_bold(section: SectionNumbers) -> Iterator[str]:
     frame = section.compared.frame
     bold = {(line["label"], line["value"]) for line in section.lines if line["bold"]}
     for line in frame.to_dict("records"):
-        loser = {"worse": line["label"], "better": line["against"]}.get(line["verdict"])
+        loser = {-1: line["label"], 1: line["against"]}.get(line["side"])
         if (loser, line["value"]) in bold:
             yield f"{section.title}: {loser} is bold in {line['value']}, and beaten there"
 

@@ -66,9 +66,8 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     results = sample.results(section)
     results.tsne.clear()
     empty = sample.Known(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
-    nothing = sample.comparisons(section, results)
-    nothing.frame = nothing.frame[:0]
-    nothing.pairs.clear()
+    compared = sample.comparisons(section, results)
+    nothing = replace(compared, frame=compared.frame[:0], pairs={})
     left = [figure.path for figure in figures.draw(section, nothing, empty, tmp_path, "it")]
     assert left == ["figures/it-spectra.png"]
     assert figures.overview(empty, tmp_path) == []
