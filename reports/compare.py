@@ -93,6 +93,7 @@ def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Res
     limit = margin(value, results.grid.experiment.report.margin)
     return {
         "row": i,
+        "position": row.position,
         "label": row.label,
         "variant": row.variant,
         "value": value,

@@ -46,10 +46,9 @@ def shown_values(section: RecordedSection, results: Results) -> list[str]:
 
 def family_of(section: RecordedSection, results: Results) -> list[str]:
     """The scores that are tested: those that the table declares, the primary one where it shows it, or all."""
-    values, primary = shown_values(section, results), results.grid.experiment.report.primary
-    if section.show.table.family is not None:
-        return list(section.show.table.family)
-    return [primary] if primary in values else values
+    family = results.grid.experiment.report.family(section.show.table)
+    whole = family == list(section.show.table.values)
+    return shown_values(section, results) if whole else family
 
 
 def transfer_values(results: Results) -> list[str]:

@@ -10,18 +10,16 @@ import pandas as pd
 from contrastive.runs.recorded import RecordedSection
 from reports import figures, page, tables
 from reports.bilingual import Words
-from reports.compare import Comparisons, compare
+from reports.compare import Comparisons
 from reports.findings import findings, tested, unequal_note
-from reports.guards import guards
 from reports.load import Results
+from reports.looks import judge
 from reports.markdown import MARKDOWN, PAGE, Markup
 from reports.over_data_sets import across
 from reports.provenance import section_footer
 from reports.section_effects import explained, level_means
 
 EFFECTS = ["section", "value", "effect", "share", "F", "p", "shown"]
-# Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
-COVERAGE = {"missing", "missing score", "seeds", "one seed"}
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,8 @@ class SectionReport:
 
 
 def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
-    fired = guards(section, results)
+    fired, compared = judge(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    compared = compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE)
     effects = explained(section, compared, results)
     levels = level_means(section, effects, compared, results)
     notes = [*(guard.words for guard in fired), *unequal_note(compared)]

@@ -8,7 +8,7 @@ What a section means:
 - Two combinations that differ only in settings that their cells do not read are one row.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,6 +71,26 @@ class Resolved:
             for cell in (cell for row in part.rows for cell in row.cells):
                 shown.setdefault(cell, {})[part.section.title] = None
         return {cell: list(titles) for cell, titles in shown.items()}
+
+
+def first_seeds(resolved: Resolved, counts: Sequence[Sequence[int]]) -> Resolved:
+    """The same grid with the first seeds of each row alone: section → row → how many."""
+    sections = tuple(
+        replace(part, rows=tuple(replace(row, cells=row.cells[:n]) for row, n in zip(part.rows, numbers, strict=True)))
+        for part, numbers in zip(resolved.sections, counts, strict=True)
+    )
+    cells = tuple(dict.fromkeys(cell for part in sections for row in part.rows for cell in row.cells))
+    kept = {cell.seed for cell in cells}
+    seeds = tuple(seed for seed in resolved.experiment.seeds if seed in kept)
+    return Resolved(resolved.experiment.model_copy(update={"seeds": seeds}), sections, cells)
+
+
+def with_seeds(resolved: Resolved, most: int) -> Resolved:
+    """The same grid at so many seeds: those of its file, and then the smallest that are not among them."""
+    own = resolved.experiment.seeds
+    further = [seed for seed in range(most + len(own)) if seed not in own]
+    seeds = (*own, *further)[:most]
+    return Builder(resolved.experiment.model_copy(update={"seeds": seeds})).resolved()
 
 
 class Variant(NamedTuple):

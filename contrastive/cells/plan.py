@@ -13,9 +13,18 @@ from contrastive.cells.sifted import sifted
 from contrastive.cells.status import Status, statuses, up_to_date
 from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import Experiment
+from contrastive.config.margins import margin
 from contrastive.data import tokens
-from contrastive.runs import store
-from contrastive.runs.recorded import DataCounts, RecordedGrid, RecordedRow, RecordedSection, Reference
+from contrastive.runs import declared, store
+from contrastive.runs.recorded import (
+    DataCounts,
+    Declaration,
+    RecordedGrid,
+    RecordedRow,
+    RecordedSection,
+    Reference,
+    Stopping,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def recorded(plan: Plan, references: list[dict[str, Any]]) -> RecordedGrid:
+def recorded(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
     """The grid as the report reads it: sections, their rows, and the ids of the cells of a row."""
     names = plan.resolved.data_names
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
@@ -114,6 +123,8 @@ def recorded(plan: Plan, references: list[dict[str, Any]]) -> RecordedGrid:
         data=[DataCounts(**counts) for counts in sifted(plan.data_keys(), plan.experiment.evaluation.transfer)],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         stale_kept=list(plan.kept),
+        declared=declared.declarations(plan.experiment.name),
+        stopping=stopping,
     )
 
 
@@ -130,6 +141,25 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
     )
 
 
-def document(plan: Plan, references: list[dict[str, Any]]) -> dict[str, Any]:
+def document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
     """The same as grid.json holds it."""
-    return recorded(plan, references).document()
+    return recorded(plan, references, stopping).document()
+
+
+def declare(plan: Plan, most_seeds: int | None = None) -> None:
+    """Note how the results will be judged, before there are any; a later change is noted beside it."""
+    experiment = plan.experiment
+    shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
+    families = {title: experiment.report.family(table) for title, table in shown.items()}
+    limits = {name: margin(name, experiment.report.margin) for names in families.values() for name in names}
+    declared.declare(
+        experiment.name,
+        Declaration(
+            finished=sum(status.action == "reuse" for status in plan.statuses.values()),
+            margins={name: limit for name, limit in limits.items() if limit is not None},
+            families=families,
+            rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
+            seeds=list(experiment.seeds) if most_seeds is None else [],
+            most_seeds=most_seeds,
+        ),
+    )

@@ -85,6 +85,12 @@ class Report(Settings):
     )
     currency: str = Field("USD", min_length=1)
 
+    def family(self, table: ShownTable) -> list[str]:
+        """The scores of a table that are tested: those that it declares, the primary one where it shows it, or all."""
+        if table.family is not None:
+            return list(table.family)
+        return [self.primary] if self.primary in table.values else list(table.values)
+
 
 class Experiment(Settings):
     name: Name

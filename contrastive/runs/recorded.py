@@ -59,7 +59,6 @@ class DataCounts:
 class Declaration:
     """What was decided beforehand of how results are judged, as it was when `finished` cells of the grid had some."""
 
-    when: str
     finished: int
     margins: dict[str, float]  # score → margin
     families: dict[str, list[str]]  # section → the scores that are tested
@@ -69,11 +68,20 @@ class Declaration:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What was decided of a section when its undecided rows had so many seeds."""
+
+    seeds: int
+    verdicts: dict[str, str]  # configuration and score → verdict
+
+
+@dataclass(frozen=True)
 class Stopping:
-    """A study that stops by itself: at most so many seeds, and of each section why it has no more."""
+    """A study that stops by itself: at most so many seeds; of each section its looks, and why it has no more."""
 
     most_seeds: int
-    ended: dict[str, str] = field(default_factory=dict)  # section → decided, most seeds, budget
+    looks: dict[str, list[Look]] = field(default_factory=dict)  # section → its looks
+    ended: dict[str, str] = field(default_factory=dict)  # section → decided, most seeds, budget, nothing to compare
 
 
 @dataclass(frozen=True)

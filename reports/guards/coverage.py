@@ -50,6 +50,8 @@ def left_out(cells: list[Shown], value: str, results: Results) -> str:
 
 def unequal_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Rows of other seeds than the first row."""
+    if results.grid.stopping is not None:
+        return  # each row has as many as it took
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
     other = [cell for row, own in zip(rows, seeds, strict=True) if own != seeds[0] for cell in row]

@@ -40,6 +40,11 @@ class Measurements:
     def common(self, pair: Pair) -> Bool[ndarray, " s"]:
         return self.there[pair[0]] & self.there[pair[1]]
 
+    def first(self, seeds: int) -> "Measurements":
+        """As they were when there were so many seeds."""
+        each = None if self.each is None else self.each[:, :seeds]
+        return Measurements(self.values[:, :seeds], each, self.texts)
+
     @property
     def smallest_step(self) -> float:
         """What one text is of a score; 0 of a score that does not count texts."""
@@ -90,13 +95,18 @@ def decide(
 ) -> list[Decided]:
     """Each pair, ours − theirs. `share` of the level is this family's; `most_seeds` is that of a study that stops by
     itself, whose looks share the level: a study of a fixed number has none."""
-    rows = len(measured.values)
-    pool = pooled(measured)
-    seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    designs = {seeds: cutoffs_for(rows, tuple(pairs), seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
-    return [
-        one_pair(measured, pair, pool, designs.get(seeds), share) for pair, seeds in zip(pairs, seeds_of, strict=True)
-    ]
+    rows, decided = len(measured.values), list[Decided]()
+    pools, designs = dict[int, Pool](), dict[int, Cutoffs | None]()
+    for pair in pairs:
+        seeds = int(measured.common(pair).sum())
+        until = measured if most_seeds is None else measured.first(seeds)  # a row that has stopped stays as it was
+        key = seeds if most_seeds is not None else 0
+        if key not in pools:
+            pools[key] = pooled(until)
+        if seeds not in designs:
+            designs[seeds] = cutoffs_for(rows, tuple(pairs), seeds, most_seeds) if seeds > 1 else None
+        decided.append(one_pair(until, pair, pools[key], designs[seeds], share))
+    return decided
 
 
 def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None) -> Cutoffs:

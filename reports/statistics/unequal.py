@@ -11,12 +11,12 @@ SUSPECT = 0.02  # of studies whose rows vary alike, the share in which one is su
 
 
 def unequal_rows(values: Float[ndarray, "k s"]) -> list[int]:
-    """Their numbers, the most unequal first. Of two rows nothing can tell which of them varies more."""
-    complete = values[:, np.isfinite(values).all(0)]
-    left, unequal = list(range(len(values))), list[int]()
-    while len(left) > 2 and complete.shape[1] > 1:
-        shares = shares_of_variance(complete[left])
-        if shares.max() <= largest_share(len(left), complete.shape[1]):
+    """Their numbers, the most unequal first. Of two rows nothing can tell which of them varies more;
+    of rows with fewer seeds than the rest, neither."""
+    left, unequal = np.flatnonzero(np.isfinite(values).all(1)).tolist(), list[int]()
+    while len(left) > 2 and values.shape[1] > 1:
+        shares = shares_of_variance(values[left])
+        if shares.max() <= largest_share(len(left), values.shape[1]):
             break
         unequal.append(left.pop(int(shares.argmax())))
     return unequal

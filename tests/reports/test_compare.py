@@ -69,10 +69,8 @@ def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
     part, results = made({label: {NAME: scores} for label, scores in values.items()})
     put(results.grid.experiment.report, margin={"accuracy": 0.01})
     frame = compare(part, results).frame.set_index("label")
-    assert frame["verdict"].tolist() == ["baseline", "equivalent", "equivalent"] and frame["side"].tolist()[1:] == [
-        0,
-        1,
-    ]
+    assert frame["verdict"].tolist() == ["baseline", "equivalent", "equivalent"]
+    assert frame["side"].tolist()[1:] == [0, 1]
     put(results.grid.experiment.report, margin={NAME: 0.0001})
     frame = compare(part, results).frame.set_index("label")
     assert frame["verdict"].tolist() == ["baseline", "undecided", "better"] and frame["side"].tolist()[1:] == [0, 1]

@@ -1,0 +1,63 @@
+"""A study that stops by itself: what each look decided, and which rows get more seeds, from the results alone.
+
+Looking in between changes nothing, and a study that was interrupted goes on as if it had not been: what was decided
+follows from the results of the seeds that each look had.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from contrastive.runs.recorded import Look, RecordedSection, Stopping
+from reports.compare import Comparisons, compare
+from reports.guards import Guard, guards
+from reports.load import Results
+from reports.statistics.cutoffs import looks_up_to
+from reports.verdicts import COMPARED
+
+# Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
+COVERAGE = {"missing", "missing score", "seeds", "one seed"}
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Of one section: its looks so far, the seeds that each row has or needs, and why it needs no more."""
+
+    looks: list[Look]
+    seeds: list[int]
+    ended: str = ""
+
+
+def judge(section: RecordedSection, results: Results) -> tuple[list[Guard], Comparisons]:
+    """What a section shows, as far as its guards allow it."""
+    fired = guards(section, results)
+    blocking = {guard.kind for guard in fired if guard.blocks_ranking}
+    return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE)
+
+
+def follow(section: RecordedSection, results: Results, most_seeds: int) -> Followed:
+    """`section` has the cells of all seeds that may be. All rows begin; then go on the undecided, and their baselines."""
+    looks, sizes = list[Look](), looks_up_to(most_seeds)
+    seeds = [sizes[0]] * len(section.rows)
+    results = replace(results, grid=replace(results.grid, stopping=Stopping(most_seeds)))
+    for number, size in enumerate(sizes):
+        now = first_seeds(section, seeds)
+        if any(cell not in results.cells for row in now.rows for cell in row.cells):
+            return Followed(looks, seeds)
+        _, compared = judge(now, results)
+        lines = compared.frame[compared.frame["verdict"].isin(COMPARED)].to_dict("records")
+        looks.append(Look(size, {f"{line['label']}, {line['value']}": line["verdict"] for line in lines}))
+        undecided = {line["position"] for line in lines if line["verdict"] == "undecided"}
+        if not undecided:
+            return Followed(looks, seeds, "decided" if lines else "nothing to compare")
+        if number + 1 < len(sizes):
+            wanted = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
+            seeds = [sizes[number + 1] if i in wanted else count for i, count in enumerate(seeds)]
+    return Followed(looks, seeds, "most seeds")
+
+
+def first_seeds(section: RecordedSection, seeds: Sequence[int]) -> RecordedSection:
+    rows = [
+        replace(row, cells=row.cells[:count], seeds=row.seeds[:count])
+        for row, count in zip(section.rows, seeds, strict=True)
+    ]
+    return replace(section, rows=rows)
