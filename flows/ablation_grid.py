@@ -22,18 +22,22 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
 from contrastive.cells import plan as plans
+from contrastive.cells.grid import Resolved
 from contrastive.cells.plan import Plan
 from contrastive.cells.status import Status
 from contrastive.experiment import load
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
 from contrastive.runs import store
+from contrastive.runs.recorded import Stopping
 from contrastive.stages.request import Asked
 from flows import overhead
+from flows.budget import MOST_SEEDS, seconds_of
 from flows.events import grid_ended
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
 from flows.progress import Progress
 from flows.serve.event_queue import catch_up
+from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
@@ -47,6 +51,7 @@ from tasks.train import Group
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
 Share = Annotated[float, Field(ge=0, le=1)]
+Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +74,9 @@ def ablation_grid(
     engine: EngineName = "local",
     keep_stale: bool = False,
     gpus_per_cell: Share | None = None,
+    until_decided: bool = False,
+    max_seeds: Seeds = 20,
+    budget: str = "",
 ) -> str:
     """Train, evaluate, record and report every cell of an experiment file; finished cells are reused.
 
@@ -78,10 +86,16 @@ def ablation_grid(
             or one by one in the flow's own process, to debug (inline)
         keep_stale: keep results that only an edit of the code made stale; the report says so
         gpus_per_cell: share of a GPU of a cell, in the place of what the file says; .5 packs two on one, 0 needs none
+        until_decided: add seeds, beginning with two, to what is undecided, in the place of the seeds of the file
+        max_seeds: the most seeds of a configuration, where they are added until all is decided
+        budget: time after which no more seeds are added, for example 90m or 2h
     """
     store.check_home()
-    plan = plans.make_plan(load.load_experiment(Path(experiment_file)), keep_stale=keep_stale)
+    resolved = load.load_experiment(Path(experiment_file))
+    study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
+    plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.whole
     tell_foreseen(plan, gpus_per_cell, engine)
+    plans.declare(plan, None if study is None else max_seeds)
     resources = plan.experiment.resources
     if gpus_per_cell is not None:
         resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
@@ -91,21 +105,28 @@ def ablation_grid(
         scores = references(plan, devices)
         began = time.monotonic()
         share_prefixes(plan, devices)
-        outcomes = run_cells(plan, devices)
+        outcomes = run_cells(plan, devices, study)
         cells = time.monotonic() - began
+    plan = plan if study is None else study.plan()
     show_states(plan, outcomes)
-    report = record_and_report(plan, scores, outcomes)
+    report = record_and_report(plan, scores, outcomes, None if study is None else study.stopping())
     overhead.note(cells)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
         raise GridFailed(summary(failed, len(plan.statuses), report))
     return str(report)
 
 
-def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome]) -> Path:
+def begin_study(resolved: Resolved, max_seeds: int, budget: str, keep_stale: bool) -> Study:
+    return Study(resolved, max_seeds, seconds_of(budget) if budget else None, keep_stale=keep_stale)
+
+
+def record_and_report(
+    plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], stopping: Stopping | None = None
+) -> Path:
     """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
     try:
-        sync(plan, plans.document(plan, scores))
+        sync(plan, plans.document(plan, scores, stopping))
         report = render(name)
     except (TrackingFailed, ReportFailed):
         grid_ended(name, total, failed, None)
@@ -133,19 +154,17 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
         future.wait()
 
 
-def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
+def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[Outcome]:
     """Every cell that is not finished, the longest first, and no more groups in flight than keep the devices busy."""
-    to_do = {status.cell: status for status in plan.to_do}
-    measure_only = [[status] for status in to_do.values() if status.action == "evaluate"]
+    to_do = plan.to_do if study is None else study.begin()
+    total = len(plan.statuses) if study is None else len(study.plan().statuses)
     fit = fitted_estimate(plan.experiment, at(plan))
-    to_train = (status.cell for status in to_do.values() if status.action != "evaluate")
-    together = groups(to_train, fit, devices.at_once(), devices.room())
-    waiting = chain(([to_do[cell] for cell in cells] for cells in together), measure_only)
+    waiting = begun_together(to_do, fit, devices)
     ended: Ended = SimpleQueue()
     outcomes: list[Outcome] = []
     in_flight: dict[Group, int] = {}  # the cells of each that have not ended
     with (
-        Progress(len(plan.statuses), len(plan.statuses) - len(to_do)) as progress,
+        Progress(total, total - len(to_do)) as progress,
         progress_artifact(plan, len(to_do)) as show,
     ):
         try:
@@ -166,12 +185,24 @@ def run_cells(plan: Plan, devices: Engine) -> list[Outcome]:
                     del in_flight[group]
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
+                if study is not None and (further := study.after(outcome.id)):
+                    waiting = chain(waiting, begun_together(further, fit, devices))
+                    progress.more(len(further))
                 show(len(outcomes))
         except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
             devices.finish()
             progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
             await_ended(ended, sum(in_flight.values()))
             raise
+
+
+def begun_together(to_do: list[Status], fit: Fit, devices: Engine) -> Iterator[list[Status]]:
+    """Groups of cells that train in one process, the longest first; then what is only measured."""
+    by_cell = {status.cell: status for status in to_do}
+    to_train = [status.cell for status in to_do if status.action != "evaluate"]
+    together = groups(to_train, fit, devices.at_once(), devices.room())
+    measure_only = [[status] for status in to_do if status.action == "evaluate"]
+    return chain(([by_cell[cell] for cell in cells] for cells in together), measure_only)
 
 
 def put_ended(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:
@@ -221,8 +252,8 @@ def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]
 
     def show(count: int) -> None:
         nonlocal updated
-        if count == total or time.monotonic() - updated > 2:
-            update_progress_artifact(artifact, 100.0 * count / total)
+        if count >= total or time.monotonic() - updated > 2:
+            update_progress_artifact(artifact, min(100.0, 100.0 * count / total))
             updated = time.monotonic()
 
     yield show

@@ -63,10 +63,24 @@ def run(
         float | None, typer.Option(min=0, max=1, help="share of a GPU of a cell, e.g. .5 packs two; 0: CPU")
     ] = None,
     keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="begin with two seeds, and add more to what is undecided")
+    ] = False,
+    max_seeds: Annotated[
+        int | None, typer.Option(min=2, max=200, help="most seeds of --until-decided; left out: 20")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="--until-decided adds no seeds after it: 45s, 90m, 2h")
+    ] = None,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
+    from flows.budget import seconds_of
     from flows.forecast import foreseen, make_forecast
 
+    if not until_decided and (max_seeds is not None or budget is not None):
+        fail("--max-seeds and --budget are about --until-decided: add that, or leave them out")
+    if budget is not None:
+        seconds_of(budget)
     foreseen(make_forecast(experiment), gpus_per_cell, engine.value).refuse()
     from flows.serve import orphans, temporary_server
 
@@ -76,7 +90,9 @@ def run(
 
     try:
         with orphans.none(), temporary_server.server():
-            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell)
+            report = ablation_grid(
+                str(experiment), engine.value, keep_stale, gpus_per_cell, until_decided, max_seeds or 20, budget or ""
+            )
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:

@@ -33,6 +33,12 @@ class Progress:
     ) -> None:
         self.bar.stop()
 
+    def more(self, count: int) -> None:
+        """Further cells are wanted."""
+        with self.lock:
+            self.total += count
+            self.bar.update(self.task, total=self.total)
+
     def say(self, text: str) -> None:
         self.console.print(printable(text), markup=False)  # around the bar
 

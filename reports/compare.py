@@ -39,6 +39,7 @@ class Comparisons:
     ranked: bool = False
     measured: dict[tuple[int, str], SeedValues] = field(default_factory=dict)
     most_seeds: int | None = None  # of a study that stops by itself
+    ended: str = ""  # why it has stopped, if it has
 
     @cached_property
     def lines(self) -> dict[str, list[dict[Any, Any]]]:
@@ -83,7 +84,8 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     pairs = every_pair(rows, tested, seed_values, most_seeds) if ranked else {}
     frame["bold"] = bold(frame, pairs) if ranked else False
     hypotheses = int(frame["verdict"].isin(TESTED).sum())
-    return Comparisons(frame, pairs, judged.detectable, hypotheses, seeds, ranked, seed_values, most_seeds)
+    ended = "" if stopping is None else stopping.ended.get(section.title, "")
+    return Comparisons(frame, pairs, judged.detectable, hypotheses, seeds, ranked, seed_values, most_seeds, ended)
 
 
 def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Results) -> Line:

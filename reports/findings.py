@@ -25,6 +25,7 @@ def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Mar
     decided = [line for line in lines if line["verdict"] in DECIDED]
     undecided = [line for line in lines if line["verdict"] == "undecided"]
     return [
+        *stopped(comparisons),
         *told_or_counted(decided, [decided_sentence(line, comparisons, to) for line in decided], lines, to),
         *(sentence for value in values for sentence in axes(effects.get(value), value, to)),
         *told_or_counted(undecided, [undecided_sentence(line, to) for line in undecided], lines, to),
@@ -34,6 +35,25 @@ def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Mar
 
 
 MOST = 10  # comparisons of a section that are told one by one
+STOPPED = {
+    "decided": Words("seeds were added until every comparison was decided", "不断增加种子，直到所有比较都已判定"),
+    "most seeds": Words("seeds were added up to the most that were allowed", "种子已增加到允许的上限"),
+    "budget": Words("the budget ended before every comparison was decided", "预算在所有比较判定之前用尽"),
+    "nothing to compare": Words("no further seeds were added, for nothing is compared", "没有可比较的，未增加种子"),
+    "": Words("it is not finished: seeds are still to be added", "尚未完成：还要增加种子"),
+}
+
+
+def stopped(comparisons: Comparisons) -> Iterator[Words]:
+    """Of a study that stops by itself: with how many seeds it did, and why."""
+    if comparisons.most_seeds is None:
+        return
+    counts, why = comparisons.frame["seeds"], STOPPED[comparisons.ended]
+    few, many = int(counts.min()), int(counts.max())
+    between = f"{few} to {many}" if few < many else f"{few}"
+    yield Words(
+        f"{why.en}: {between} a configuration.", f"{why.zh}：每种配置 {between.replace(' to ', ' 至 ')} 个种子。"
+    )
 
 
 def told_or_counted(

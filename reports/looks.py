@@ -35,13 +35,14 @@ def judge(section: RecordedSection, results: Results) -> tuple[list[Guard], Comp
 
 
 def follow(section: RecordedSection, results: Results, most_seeds: int) -> Followed:
-    """`section` has the cells of all seeds that may be. All rows begin; then go on the undecided, and their baselines."""
+    """`section` has the cells of all seeds that may be. All rows begin; the undecided and their baselines go on."""
     looks, sizes = list[Look](), looks_up_to(most_seeds)
     seeds = [sizes[0]] * len(section.rows)
     results = replace(results, grid=replace(results.grid, stopping=Stopping(most_seeds)))
     for number, size in enumerate(sizes):
         now = first_seeds(section, seeds)
-        if any(cell not in results.cells for row in now.rows for cell in row.cells):
+        whole = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
+        if not whole or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return Followed(looks, seeds)
         _, compared = judge(now, results)
         lines = compared.frame[compared.frame["verdict"].isin(COMPARED)].to_dict("records")
@@ -53,6 +54,18 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
             wanted = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
             seeds = [sizes[number + 1] if i in wanted else count for i, count in enumerate(seeds)]
     return Followed(looks, seeds, "most seeds")
+
+
+def check_looks(results: Results) -> list[str]:
+    """Where the record of a study's looks is not what its results say."""
+    stopping = results.grid.stopping
+    if stopping is None:
+        return []
+    return [
+        f"{section.title}: the record of its looks is not what its results say"
+        for section in results.grid.sections
+        if follow(section, results, stopping.most_seeds).looks != stopping.looks.get(section.title, [])
+    ]
 
 
 def first_seeds(section: RecordedSection, seeds: Sequence[int]) -> RecordedSection:

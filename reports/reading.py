@@ -10,8 +10,8 @@ from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, markdown, plain
 
 
-def how_to_read(seeds: int) -> list[Words]:
-    """What stands above the numbers of any experiment of so many seeds."""
+def how_to_read(seeds: int, by_itself: bool = False) -> list[Words]:
+    """What stands above the numbers of any experiment of so many seeds; `by_itself`: it stops where all is decided."""
     if seeds == 1:
         return [
             Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
@@ -19,9 +19,10 @@ def how_to_read(seeds: int) -> list[Words]:
                   "每种配置只有一个随机种子：对种子间的波动一无所知，此处任何差异都不能称为真实。不作排名，也没有粗体。"),
         ]  # fmt: skip
     return [
-        Words(f"{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
-              "interval (Student's t).",
-              f"每种配置 {seeds} 个随机种子；数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
+        Words(f"{'Up to ' if by_itself else ''}{seeds} seeds a configuration; numbers are the mean over seeds ± half "
+              "the width of its 95 % interval (Student's t).",
+              f"每种配置{'最多' if by_itself else ''} {seeds} 个随机种子；"
+              "数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
         Words("Verdicts come from one interval of each difference to the baseline, which holds for all comparisons of "
               "a section together: better or worse where it leaves out 0, equivalent where it lies within the margin "
               "that was declared too small to matter, undecided otherwise.",
@@ -39,7 +40,7 @@ def how_to_read(seeds: int) -> list[Words]:
 
 def reading(results: Results, to: Markup = MARKDOWN) -> list[Words]:
     """How the numbers are to be read: what stands above them all."""
-    lines = how_to_read(len(results.grid.experiment.seeds))
+    lines = how_to_read(len(results.grid.experiment.seeds), results.grid.stopping is not None)
     for error in standard_errors(results):
         count, size, name = error.count, f"{error.value:.4f}", to.text(error.data)
         of, von = (f" of {name}", f"{name} 的 ") if name else ("", "")

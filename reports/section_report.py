@@ -90,4 +90,4 @@ def exported(compared: Comparisons, title: str) -> pd.DataFrame:
     limits = compared.detectable
     smallest = frame["value"].map(lambda value: math.nan if limits.get(value) is None else limits[value])
     most_seeds = math.nan if compared.most_seeds is None else compared.most_seeds
-    return frame.assign(section=title, detectable=smallest, most_seeds=most_seeds)
+    return frame.assign(section=title, detectable=smallest, most_seeds=most_seeds, ended=compared.ended)

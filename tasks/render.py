@@ -13,6 +13,7 @@ from contrastive.runs import store
 from reports.build import ContradictoryReport, differences_to_built_again, publish, quoted
 from reports.claims import contradictions
 from reports.load import load
+from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
 from tasks.database import file_of, is_sound
 from tasks.secrets import masked
@@ -59,7 +60,7 @@ def audit_report(experiment: str) -> list[str]:
     try:
         results = load(experiment, tracking_uri(store.home()))
         problems = contradictions(folder, quoted(results)) or differences_to_built_again(folder, results)
-        return [f"{folder}/{problem}" for problem in problems]
+        return [*check_looks(results), *(f"{folder}/{problem}" for problem in problems)]
     except KeyError as error:
         return [f"{folder} cannot be read against its numbers: a table beside it has no column {error}"]
     except Exception as error:  # an edit may leave anything behind

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from contrastive.cells.combinations import axis_names, check_value
-from contrastive.config import registry
+from contrastive.config import margins, registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import UserError, brief_name
@@ -136,6 +136,7 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
     for number in _repeated(titles):
         if titles[number] != PLACEHOLDERS["title"]:
             yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
+    yield from _judged(experiment)
     evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
     there = score_names_of(experiment.evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
@@ -165,6 +166,25 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
         yield (*path, "transfer", position, "name"), f"other transfer data has the name {names[position]} too"
     for position, transfer in enumerate(evaluation.transfer):
         yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
+
+
+def _judged(experiment: Experiment) -> Iterator[Finding]:
+    """Margins and a primary score of what no table shows, and margins wider than a score can differ."""
+    report, shown = experiment.report, list[str]()
+    for section in experiment.sections:
+        shown += section.show.table.values
+    names = dict.fromkeys((*shown, *map(margins.metric, shown)))
+    for name, limit in report.margin.items():
+        path: SettingPath = ("report", "margin", name)
+        if name not in names:
+            yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
+        elif limit >= (width := margins.width(name if "." in name else f"test.{name}")):
+            yield path, f"{limit:g} is all that the score can differ by ({width:g}): give less, such as 0.01"
+    if report.primary is not None and report.primary not in shown:
+        yield (
+            ("report", "primary"),
+            f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
+        )
 
 
 def _has_validation(experiment: Experiment) -> bool:

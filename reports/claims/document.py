@@ -92,7 +92,9 @@ class Document:
         errors = [line for line in rest if ERROR[self.language].fullmatch(line)]
         lines = [line for line in rest if line and line not in self.fixed and line not in errors]
         setting = next((number for number, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
-        how = [line.in_language(self.language) for line in how_to_read(self.numbers.results["seed"].nunique())]
+        by_itself = bool(self.numbers.comparisons["most_seeds"].notna().any())
+        seeds = self.numbers.results["seed"].nunique()
+        how = [line.in_language(self.language) for line in how_to_read(seeds, by_itself)]
         yield from exactly(how, lines[setting + 1 :], lines[setting] if setting < len(lines) else name)
         guards = [line for line in lines[:setting] if line.startswith(NOTE[self.language])]
         yield from self.others(guards)
@@ -210,8 +212,8 @@ def ranked(section: SectionNumbers, numbers: Numbers, guarded: bool) -> Iterator
     frame = frame[frame["tested"]]
     pairs = zip(frame["label"], frame["value"], strict=True)
     seeds = [set(numbers.seeds.get((section.title, *pair), {})) for pair in pairs]
-    one_data = not data_axes(numbers.results)
-    may = bool(seeds) and len(seeds[0]) > 1 and all(each == seeds[0] for each in seeds)
+    one_data, by_itself = not data_axes(numbers.results), section.compared.most_seeds is not None
+    may = bool(seeds) and len(seeds[0]) > 1 and (by_itself or all(each == seeds[0] for each in seeds))
     several = frame["label"].nunique() > 1
     if not frame["bold"].any() and may and several and one_data and not guarded:
         yield "nothing is bold, and nothing forbids it"

@@ -17,7 +17,7 @@ from reports.pairs_of_rows import RowPairs
 from reports.tables import Table, comparison_table, effects_table
 from reports.verdicts import COMPARED, TESTED
 
-NAMES = ("section", "label", "variant", "against", "verdict", "effect", "shown", "cell", "status", "score")
+NAMES = ("section", "label", "variant", "against", "verdict", "effect", "shown", "ended", "cell", "status", "score")
 FLAGS = ("unequal",)
 LISTS = ("only_ours", "only_theirs", "mcnemar")
 Seeds = dict[tuple[str, str, str], dict[int, float]]
@@ -136,6 +136,7 @@ def compared_again(frame: pd.DataFrame, results: pd.DataFrame) -> Comparisons:
         seeds,
         ranked,
         most_seeds=int(most.iloc[0]) if len(most) else None,
+        ended=str(frame["ended"].iloc[0]) if len(frame) and pd.notna(frame["ended"].iloc[0]) else "",
     )
 
 

@@ -1,8 +1,9 @@
 """What concerns the report as a whole."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
-from contrastive.runs.recorded import Provenance
+from contrastive.runs.recorded import Declaration, Provenance
 from reports import sifted
 from reports.bilingual import Words
 from reports.guards.shown import Guard, listed
@@ -10,6 +11,51 @@ from reports.load import Results
 from reports.markdown import plain
 
 MUCH = 0.05  # of the rows
+
+
+def redeclared(results: Results) -> Iterator[Guard]:
+    """What was decided of how results are judged, after there were some."""
+    for before, after in pairwise(results.grid.declared):
+        english, chinese = [], []
+        for change in changes(before, after):
+            english.append(change.en)
+            chinese.append(change.zh)
+        if english:
+            count = after.finished
+            yield Guard(
+                "declared",
+                Words(
+                    f"Changed when {count} cell{'s' if count > 1 else ''} had results: {'; '.join(english)}.",
+                    f"在 {count} 个单元已有结果之后改动：{'；'.join(chinese)}。",
+                ),
+                False,
+            )
+
+
+def changes(before: Declaration, after: Declaration) -> Iterator[Words]:
+    for name in sorted({*before.margins, *after.margins}):
+        was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
+        if was != now:
+            yield Words(f"the margin of {name} from {was} to {now}", f"{name} 的容差由 {was} 改为 {now}")
+    for title in sorted({*before.families} & {*after.families}):
+        was, now = (", ".join(d.families[title]) for d in (before, after))
+        if was != now:
+            yield Words(f"what is tested in {title} from {was} to {now}", f"{title} 中检验的指标由 {was} 改为 {now}")
+        added = [label for label in after.rows[title] if label not in before.rows.get(title, [])]
+        if added:
+            names = listed(added)
+            yield Words(f"rows added to {title}: {names.en}", f"{title} 增加了行：{names.zh}")
+    old, new = design(before), design(after)
+    if old.en != new.en:
+        yield Words(f"the seeds from {old.en} to {new.en}", f"种子由{old.zh}改为{new.zh}")
+
+
+def design(declaration: Declaration) -> Words:
+    if declaration.most_seeds is not None:
+        most = declaration.most_seeds
+        return Words(f"as many as decide, at most {most}", f"判定所需（最多 {most} 个）")
+    count = len(declaration.seeds)
+    return Words(f"{count}, fixed beforehand", f"事先固定的 {count} 个")
 
 
 def stale(results: Results) -> Iterator[Guard]:
@@ -93,4 +139,4 @@ def distinct(results: Results, read: Callable[[Provenance], str]) -> list[str]:
     return sorted({read(cell.provenance) for cell in results.cells.values() if cell.provenance})
 
 
-CHECKS = (stale, much_dropped, wordless, merged, commits, devices)
+CHECKS = (redeclared, stale, much_dropped, wordless, merged, commits, devices)

@@ -1,0 +1,110 @@
+"""`ablate run --until-decided`: which cells are wanted next, section by section, as results come in.
+
+A section whose cells have all ended is judged by itself, while those of others still run. What has been decided follows
+from the results alone (reports/looks.py), so that nothing but these is kept, and an interrupted study goes on.
+"""
+
+import time
+from typing import Any
+
+from contrastive.cells.grid import Resolved, first_seeds, with_seeds
+from contrastive.cells.plan import Plan, document, make_plan, recorded
+from contrastive.cells.status import Status
+from contrastive.planning.estimate import total_seconds
+from contrastive.runs import store
+from contrastive.runs.recorded import Look, Stopping
+from flows.forecast import at as places_of
+from flows.forecast import fitted_estimate
+from reports.load import load
+from reports.looks import follow
+from reports.statistics.cutoffs import LOOKS
+from tasks.sync import sync
+from tasks.tracking_address import tracking_uri
+
+
+class Study:
+    """An experiment at the seeds that it needs: what its rows have been given, and which sections have ended."""
+
+    def __init__(self, resolved: Resolved, most_seeds: int, budget: float | None, *, keep_stale: bool = False):
+        self.whole = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
+        self.most_seeds = most_seeds
+        self.deadline = None if budget is None else time.monotonic() + budget
+        self.counts = [[LOOKS[0]] * len(part.rows) for part in self.whole.resolved.sections]
+        self.ended: dict[str, str] = {}
+        self.looks: dict[str, list[Look]] = {}
+        self.handed_out: set[str] = set()  # ids of cells
+        self.ran: set[str] = set()  # those of them that have ended
+        self.references: list[dict[str, Any]] = []
+
+    def plan(self) -> Plan:
+        """The grid as far as it is wanted."""
+        resolved = first_seeds(self.whole.resolved, self.counts)
+        return Plan(resolved, {cell: self.whole.statuses[cell] for cell in resolved.cells}, self.whole.kept)
+
+    def stopping(self) -> Stopping:
+        return Stopping(self.most_seeds, self.looks, self.ended)
+
+    def begin(self) -> list[Status]:
+        """The cells that are wanted first, after what is finished was looked at."""
+        return self._further()
+
+    def after(self, cell: str) -> list[Status]:
+        """What is wanted now that a cell has ended."""
+        self.ran.add(cell)
+        complete = any(self._ready(number) for number, _ in self._open() if cell in self._ids(number))
+        return self._further() if complete else []
+
+    def _further(self) -> list[Status]:
+        while self._judge():
+            pass  # what is wanted next may be there already
+        fresh = [status for status in self.plan().to_do if status.id not in self.handed_out]
+        self.handed_out |= {status.id for status in fresh}
+        return fresh
+
+    def _judge(self) -> bool:
+        """Judge the sections whose cells have all ended. Whether any of them wants more than before."""
+        ready = [(number, title) for number, title in self._open() if self._ready(number)]
+        if not ready:
+            return False
+        plan, name = self.plan(), self.whole.experiment.name
+        sync(plan, document(plan, self.references, self.stopping()))
+        results, more = load(name, tracking_uri(store.home())), False
+        sections = recorded(self.whole, self.references).sections
+        for number, title in ready:
+            followed = follow(sections[number], results, self.most_seeds)
+            self.looks[title] = followed.looks
+            if followed.ended:
+                self.ended[title] = followed.ended
+            elif followed.seeds == self.counts[number]:
+                continue  # MLflow lacks a cell, which `ablate sync` brings there
+            elif self._fits(number, followed.seeds):
+                self.counts[number], more = followed.seeds, True
+            else:
+                self.ended[title] = "budget"
+        return more
+
+    def _ready(self, number: int) -> bool:
+        to_do = {status.id for status in self.whole.to_do} - self.ran
+        return not to_do & self._ids(number)
+
+    def _fits(self, number: int, seeds: list[int]) -> bool:
+        """Whether the cells of these seeds can end before the budget does, by what such cells take."""
+        if self.deadline is None:
+            return True
+        rows = self.whole.resolved.sections[number].rows
+        cells = {cell for row, count in zip(rows, seeds, strict=True) for cell in row.cells[:count]}
+        new = [
+            cell for cell in cells if (s := self.whole.statuses[cell]).action != "reuse" and s.id not in self.handed_out
+        ]
+        where = places_of(self.whole)
+        seconds = total_seconds(new, fitted_estimate(self.whole.experiment, where)) or 0.0
+        return time.monotonic() + seconds / max(1, len(where.train)) <= self.deadline
+
+    def _open(self) -> list[tuple[int, str]]:
+        parts = enumerate(self.whole.resolved.sections)
+        return [(number, part.section.title) for number, part in parts if part.section.title not in self.ended]
+
+    def _ids(self, number: int) -> set[str]:
+        rows = self.whole.resolved.sections[number].rows
+        counts = self.counts[number]
+        return {self.whole.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
