@@ -5,6 +5,7 @@ from the results alone (reports/looks.py), so that nothing but these is kept, an
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from contrastive.cells.grid import Resolved, first_seeds, with_seeds
@@ -67,7 +68,8 @@ class Study:
         if not ready:
             return False
         plan, name = self.plan(), self.whole.experiment.name
-        sync(plan, document(plan, self.references, self.stopping()))
+        at_rest = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
+        sync(replace(plan, statuses=at_rest), document(plan, self.references, self.stopping()))
         results, more = load(name, tracking_uri(store.home())), False
         sections = recorded(self.whole, self.references).sections
         for number, title in ready:
