@@ -37,6 +37,9 @@ def plan(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="time a few steps on this machine first, so that the times are known")
     ] = False,
+    to_decide: Annotated[
+        bool, typer.Option("--to-decide", help="say what would decide each comparison that is not decided yet")
+    ] = False,
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
@@ -51,6 +54,10 @@ def plan(
     else:
         print_forecast(planned, problems)
     problems.refuse()
+    if to_decide:
+        from flows.to_decide import lines
+
+        say("\n".join(lines(planned)))
 
 
 @app.command()
@@ -132,15 +139,16 @@ def cell(
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     from contrastive.cells.plan import document
+    from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
-    from flows.forecast import make_forecast
+    from flows.study import as_declared
     from tasks.prepare import known_references
     from tasks.settle import settle
     from tasks.sync import sync as bring_up
 
-    planned = make_forecast(experiment)
+    planned, stopping = as_declared(load_experiment(experiment))
     settle(home())
-    say(bring_up(planned, document(planned, known_references(planned))))
+    say(bring_up(planned, document(planned, known_references(planned), stopping)))
 
 
 @app.command()
@@ -151,14 +159,15 @@ def audit(
     ] = False,
 ) -> None:
     """Prove that the run folders are whole, that MLflow agrees with them, and the report with its numbers."""
+    from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
-    from flows.forecast import make_forecast
+    from flows.study import as_declared
     from tasks.mend import damaged_cache, mend_tracking, set_back_damage
     from tasks.render import audit_report, report_folder
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
-    planned = make_forecast(experiment)
+    planned, _ = as_declared(load_experiment(experiment))
     if mend:
         for line in set_back_damage(planned):
             say(f"set back: {line}")

@@ -13,6 +13,7 @@ from contrastive.cells.plan import Plan, document, make_plan, recorded
 from contrastive.cells.status import Status
 from contrastive.planning.estimate import total_seconds
 from contrastive.runs import store
+from contrastive.runs.declared import declarations
 from contrastive.runs.recorded import Look, Stopping
 from flows.forecast import at as places_of
 from flows.forecast import fitted_estimate
@@ -110,3 +111,13 @@ class Study:
         rows = self.whole.resolved.sections[number].rows
         counts = self.counts[number]
         return {self.whole.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
+
+
+def as_declared(resolved: Resolved) -> tuple[Plan, Stopping | None]:
+    """An experiment at the seeds of its file, or as the study that it was run as, as far as that has come."""
+    noted = declarations(resolved.experiment.name)
+    if not noted or noted[-1].most_seeds is None:
+        return make_plan(resolved), None
+    study = Study(resolved, noted[-1].most_seeds, None)
+    study.begin()
+    return study.plan(), study.stopping()
