@@ -146,7 +146,7 @@ def sync(experiment: ExperimentFile) -> None:
     from tasks.settle import settle
     from tasks.sync import sync as bring_up
 
-    planned, stopping = as_declared(load_experiment(experiment))
+    planned, stopping = as_declared(load_experiment(experiment), records=True)
     settle(home())
     say(bring_up(planned, document(planned, known_references(planned), stopping)))
 
@@ -167,7 +167,7 @@ def audit(
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
-    planned, _ = as_declared(load_experiment(experiment))
+    planned, _ = as_declared(load_experiment(experiment), records=mend)
     if mend:
         for line in set_back_damage(planned):
             say(f"set back: {line}")

@@ -27,7 +27,17 @@ from tasks.tracking_address import tracking_uri
 class Study:
     """An experiment at the seeds that it needs: what its rows have been given, and which sections have ended."""
 
-    def __init__(self, resolved: Resolved, most_seeds: int, budget: float | None, *, keep_stale: bool = False):
+    def __init__(
+        self,
+        resolved: Resolved,
+        most_seeds: int,
+        budget: float | None = None,
+        *,
+        keep_stale: bool = False,
+        records: bool = True,
+    ):
+        """`records`: whether MLflow is brought up to what there is, or only read."""
+        self.records = records
         self.whole = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
         self.most_seeds = most_seeds
         self.deadline = None if budget is None else time.monotonic() + budget
@@ -69,9 +79,10 @@ class Study:
         if not ready:
             return False
         plan, name = self.plan(), self.whole.experiment.name
-        at_rest = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
-        sync(replace(plan, statuses=at_rest), document(plan, self.references, self.stopping()))
-        results, more = load(name, tracking_uri(store.home())), False
+        if self.records:
+            at_rest = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
+            sync(replace(plan, statuses=at_rest), document(plan, self.references, self.stopping()))
+        results, more = load(name, tracking_uri(store.home()), recorded(plan, self.references)), False
         sections = recorded(self.whole, self.references).sections
         for number, title in ready:
             followed = follow(sections[number], results, self.most_seeds)
@@ -113,11 +124,11 @@ class Study:
         return {self.whole.statuses[cell].id for row, n in zip(rows, counts, strict=True) for cell in row.cells[:n]}
 
 
-def as_declared(resolved: Resolved) -> tuple[Plan, Stopping | None]:
+def as_declared(resolved: Resolved, records: bool) -> tuple[Plan, Stopping | None]:
     """An experiment at the seeds of its file, or as the study that it was run as, as far as that has come."""
     noted = declarations(resolved.experiment.name)
     if not noted or noted[-1].most_seeds is None:
         return make_plan(resolved), None
-    study = Study(resolved, noted[-1].most_seeds, None)
+    study = Study(resolved, noted[-1].most_seeds, records=records)
     study.begin()
     return study.plan(), study.stopping()

@@ -160,7 +160,8 @@ class Results:
         return self.artifacts.path(run.run_id, run.artifact_uri, name)
 
 
-def load(experiment: str, uri: str) -> Results:
+def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results:
+    """All that MLflow holds of an experiment, by the grid that it holds, or by another one."""
     client = MlflowClient(tracking_uri=uri)
     mlflow_experiment = client.get_experiment_by_name(experiment)
     if mlflow_experiment is None:
@@ -174,11 +175,12 @@ def load(experiment: str, uri: str) -> Results:
         raise UserError(
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
         )
-    path = file(artifacts, recorded, "grid.json")
-    if path is None:
-        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
-                        "experiment file records it anew")  # fmt: skip
-    grid = grid_of(path.read_bytes(), experiment)
+    if grid is None:
+        path = file(artifacts, recorded, "grid.json")
+        if path is None:
+            raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
+                            "experiment file records it anew")  # fmt: skip
+        grid = grid_of(path.read_bytes(), experiment)
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
     wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
