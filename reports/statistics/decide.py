@@ -22,6 +22,7 @@ from reports.statistics.paired import ROUNDING, text_variance
 from reports.statistics.unequal import unequal_rows
 
 ALPHA = 0.05
+RANK = 1e-9  # of the largest: a smaller size is rounding
 
 
 @dataclass(frozen=True)
@@ -145,26 +146,31 @@ def pooled(measured: Measurements) -> Pool:
     """Rows that vary otherwise than the rest are seen, and left out."""
     unequal = unequal_rows(measured.values)
     kept = [row for row in range(len(measured.values)) if row not in unequal]
-    rest, freedom = residuals(measured.values[kept])
-    sums, counts = np.zeros(len(measured.values)), measured.there.sum(1)
-    sums[kept] = np.square(rest).sum(1)
-    alone = sums * len(kept) / max(1, len(kept) - 1) / np.maximum(1, counts - 1)
+    rest, freedoms = residuals(measured.values[kept])
+    sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
+    alone = np.zeros(len(measured.values))
+    alone[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
     return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, frozenset(unequal))
 
 
-def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], int]:
-    """What rows and seeds leave of the values that there are (0 elsewhere), and its degrees of freedom."""
+def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], Float[ndarray, " k"]]:
+    """What rows and seeds leave of the values that there are (0 elsewhere), and each row's degrees of freedom: where
+    other rows have stopped, the two that go on leave only half of their spread."""
     there = np.isfinite(values)
+    rows, seeds = values.shape
     if there.all():
         rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-        return rest, (values.shape[0] - 1) * (values.shape[1] - 1)
-    rows, seeds = np.nonzero(there)
+        return rest, np.full(rows, (rows - 1) * (seeds - 1) / rows)
+    of_row, of_seed = np.nonzero(there)
     y = values[there] - values[there].mean()
-    x = np.hstack([np.eye(len(values))[rows], np.eye(values.shape[1])[seeds]])
-    fitted, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
-    rest = np.zeros(values.shape)
-    rest[there] = y - x @ fitted
-    return rest, len(y) - int(rank)
+    x = np.hstack([np.eye(rows)[of_row], np.eye(seeds)[of_seed]])
+    directions, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    directions = directions[:, sizes > RANK * sizes.max(initial=0)]
+    rest, free = np.zeros(values.shape), np.zeros(values.shape)
+    rest[there] = y - directions @ (directions.T @ y)
+    free[there] = 1 - np.square(directions).sum(1)
+    freedoms = free.sum(1)
+    return rest, np.where(freedoms > RANK, freedoms, 0.0)
 
 
 def at_level(values: Float[ndarray, " levels"], level: float) -> float:
