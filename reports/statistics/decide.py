@@ -90,14 +90,21 @@ def decide(
     measured: Measurements, pairs: Sequence[Pair], share: float = 1.0, most_seeds: int | None = None
 ) -> list[Decided]:
     """Each pair, ours − theirs. `share` of the level is this family's; `most_seeds` is that of a study that stops by
-    itself, whose looks share the level: a study of a fixed number has none."""
-    rows = len(measured.values)
-    pool = pooled(measured)
+    itself, whose looks share the level: a study of a fixed number has none. Such a study decides a pair by what there
+    was when it was decided: what other rows train later would take back one of four verdicts of the first look."""
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    designs = {seeds: cutoffs_for(rows, tuple(pairs), seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
-    return [
-        one_pair(measured, pair, pool, designs.get(seeds), share) for pair, seeds in zip(pairs, seeds_of, strict=True)
-    ]
+    family, rows = tuple(pairs), len(measured.values)
+    bounds = {seeds: cutoffs_for(rows, family, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    everything = np.ones(measured.values.shape[1], bool)
+    pools: dict[bytes, Pool] = {}
+    decided = []
+    for pair, seeds in zip(pairs, seeds_of, strict=True):
+        common = measured.common(pair)
+        columns = everything if most_seeds is None else common
+        if (key := columns.tobytes()) not in pools:
+            pools[key] = pooled(measured.values[:, columns])
+        decided.append(one_pair(measured, pair, pools[key], bounds.get(seeds), share))
+    return decided
 
 
 def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None) -> Cutoffs:
@@ -142,13 +149,13 @@ def seeds_part(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair, step: floa
     return max(variance, step**2 / seeds) if varies else variance
 
 
-def pooled(measured: Measurements) -> Pool:
+def pooled(values: Float[ndarray, "k s"]) -> Pool:
     """Rows that vary otherwise than the rest are seen, and left out."""
-    unequal = unequal_rows(measured.values)
-    kept = [row for row in range(len(measured.values)) if row not in unequal]
-    rest, freedoms = residuals(measured.values[kept])
+    unequal = unequal_rows(values)
+    kept = [row for row in range(len(values)) if row not in unequal]
+    rest, freedoms = residuals(values[kept])
     sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
-    alone = np.zeros(len(measured.values))
+    alone = np.zeros(len(values))
     alone[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
     return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, frozenset(unequal))
 
