@@ -1,200 +1,234 @@
-"""How often the tests of a report err where nothing is better, what their intervals cover and what they find.
+"""How often the verdicts of a report err, what its intervals cover, and what it finds, in worlds whose truth is known.
 
-    python -m benchmarks.simulation [GRIDS]
+    python -m benchmarks.simulation [GRIDS] [ROWS ...] [--worlds WORD ...] [--quick] [--into FILE]
 
-Texts are right or wrong by a probit model: a difficulty of each text, what a recipe makes of it, what a seed does to
-all recipes and to one, and noise of each text at each seed. Without effect all recipes have the same accuracy.
+Each study is read as of 2, 3 and 5 fixed seeds, and as one that stops by itself: at each look, rows that are decided
+train no further, and their verdicts stand.
 """
 
-import sys
-from collections.abc import Iterator
+import argparse
+import time
 from dataclasses import dataclass
-from itertools import islice
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from reports.statistics.spread import half_width
+from jaxtyping import Float
+from numpy import ndarray
 from scipy import stats
 
-from reports import statistics as st
+from benchmarks import results
+from benchmarks.simulated_worlds import MARGIN, WORLDS, World, study
+from reports.statistics import ALPHA, Decided, Measurements, decide
+from reports.statistics.cutoffs import looks_up_to
+from reports.verdicts import DECIDED, verdict
 
-GRIDS, BLOCK, SEEDS = 2000, 100, (2, 3, 5)
-DIFFICULTY, SHARED, ROWS = 1.5, 0.1, 6  # standard deviations beside a text's noise of 1; rows of a section
-
-
-@dataclass(frozen=True)
-class Data:
-    """Standard deviations of what a seed and a text do to one recipe; whether the score is the mean of texts."""
-
-    seeds: float
-    texts: float
-    accuracy: float = 0.85
-    count: int = 400
-    macro: bool = False
-
-
-DATA = {
-    "seeds and texts": Data(0.3, 0.7),
-    "no seed effect": Data(0.0, 0.7),
-    "the same recipe": Data(0.0, 0.0),
-    "few errors": Data(0.1, 0.5, accuracy=0.98),
-    "macro-F1, seeds": Data(0.3, 0.0, macro=True),
-    "macro-F1, no seed effect": Data(0.0, 0.0, macro=True),
-}
-
-
-def grids(data: Data, seeds: int, count: int, rows: int = ROWS, start: int = 0) -> Iterator[np.ndarray]:
-    """Which texts each row has right at each seed, rows × seeds × texts."""
-    generator = np.random.default_rng(start)
-    whole = np.sqrt(1 + data.seeds**2 + data.texts**2 + SHARED**2 + DIFFICULTY**2)
-
-    def normal(*shape: int) -> np.ndarray:
-        return generator.standard_normal((BLOCK, *shape), dtype=np.float32)
-
-    for _ in range(-(-count // BLOCK)):
-        latent = normal(rows, seeds, data.count) + data.seeds * normal(rows, seeds, 1) + SHARED * normal(1, seeds, 1)
-        latent += data.texts * normal(rows, 1, data.count) + DIFFICULTY * normal(1, 1, data.count)
-        yield from latent > -stats.norm.ppf(data.accuracy) * whole
-
-
-def macro_f1(right: np.ndarray) -> np.ndarray:
-    """Of two classes, that the texts have in turn."""
-    ones, zeros = right[..., ::2], right[..., 1::2]
-    wrong = (~right).sum(-1)
-    return sum(2 * part.sum(-1) / (2 * part.sum(-1) + wrong) for part in (ones, zeros)) / 2
+FILE = Path(__file__).with_name("simulated.md")
+GRIDS, ROWS, FIXED, MOST = 2000, (3, 6, 13), (2, 3, 5), 20
+QUICK_GRIDS, QUICK_ROWS = 2, (3,)
+TEXT_SHARE = 4  # of so many grids, one where each text is drawn: that takes ten times as long
+PLAIN_GRIDS, PLAIN_MOST = 400, 64
+STOPPING = f"stops, at most {MOST}"
+COLUMNS = (
+    "world", "seeds", "any wrong verdict", "where the guard is silent", "the guard speaks", "all intervals hold",
+    "each interval holds", "differences seen", "called equivalent", "cells", "cells, t and Holm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Found:
-    """Shares of the grids with a wrong finding against the baseline, and with a row wrongly not bold; and coverage."""
+class Outcome:
+    """Of one study, a number a comparison; `truth`: the true differences."""
 
-    family: float
-    unbold: float
-    coverage: float
+    verdicts: list[str]
+    lows: Float[ndarray, " n"]
+    highs: Float[ndarray, " n"]
+    unequal: bool
+    truth: Float[ndarray, " n"]
+    margin: float
+    cells: int
+
+    @property
+    def right(self) -> list[bool]:
+        return [is_right(*both, self.margin) for both in zip(self.verdicts, self.truth, strict=True)]
+
+    @property
+    def wrong(self) -> bool:
+        called = [said in DECIDED for said in self.verdicts]
+        return any(some and not right for some, right in zip(called, self.right, strict=True))
+
+    @property
+    def covered(self) -> Float[ndarray, " n"]:
+        """Whether each interval holds the truth; one without an interval says nothing wrong."""
+        return ~((self.lows > self.truth) | (self.highs < self.truth))
 
 
-def no_effect(data: Data, seeds: int, count: int = GRIDS) -> Found:
-    upper = np.triu_indices(ROWS, 1)
-    family, unbold, covered = [], [], []
-    for right in grids(data, seeds, count):
-        values = macro_f1(right) if data.macro else right.mean(2)
-        pairs = st.all_pairs(values, *((None, data.count) if data.macro else (right,)))
-        family.append((st.holm(pairs.p[1:, 0]) <= st.ALPHA).any())
-        adjusted = np.full((ROWS, ROWS), np.nan)
-        adjusted[upper] = st.holm(pairs.p[upper])
-        unbold.append(not st.tied(values.mean(1), np.fmin(adjusted, adjusted.T), higher=True).all())
-        for i in np.flatnonzero(~np.isnan(pairs.p[0])):
-            spread = st.Spread(pairs.seeds[i, 0], pairs.freedom, pairs.texts[i, 0], pairs.texts_freedom)
-            covered.append(abs(pairs.mean[i, 0]) <= half_width(spread))
-    return Found(float(np.mean(family)), float(np.mean(unbold)), float(np.mean(covered)))
+def is_right(said: str, truth: float, margin: float) -> bool:
+    if said == "equivalent":
+        return abs(truth) < margin
+    return (said == "better" and truth > 0) or (said == "worse" and truth < 0)
 
 
-def planted(seeds: int, over_texts: bool, count: int = GRIDS, comparisons: int = 5) -> tuple[float, float]:
-    """One of several comparisons differs by what `detectable` says: how often it is found, with the spread known, and
-    the power, on average, at what it says with the spread that it estimates from the grid."""
-    texts, of_seed, of_text = 100, 0.1, 1.0 if over_texts else 0.0
-    known = st.Spread(2 * (of_seed**2 + 1 / texts) / seeds, seeds - 1)
-    if over_texts:
-        known = st.Spread(known.seeds, known.freedom, 2 * of_text**2 / texts, texts - 1)
-    alpha = st.ALPHA / comparisons
-    effect = st.detectable(known, alpha)
-    generator, found, powers = np.random.default_rng(seeds), [], []
-    for _ in range(count):
-        each = sum(
-            size * generator.standard_normal((comparisons + 1, *shape))
-            for size, shape in ((1.0, (seeds, texts)), (of_seed, (seeds, 1)), (of_text, (1, texts)))
+def outcome(world: World, rows: int, decided: list[Decided], cells: int) -> Outcome:
+    """Of the comparisons of all scores, one score after another."""
+    truth = np.tile(world.truth(rows), world.scores)
+    margin = world.margin
+    verdicts = [verdict(line.difference, line.half_width, True, margin, line.seeds) for line in decided]
+    lows, highs = (np.array([getattr(line, end) for line in decided]) for end in ("low", "high"))
+    return Outcome(list(verdicts), lows, highs, any(line.unequal for line in decided), truth, margin, cells)
+
+
+def up_to(measured: Measurements, seeds: ndarray) -> Measurements:
+    """The same, of each row only so many seeds."""
+    most = int(seeds.max())
+    values = np.where(np.arange(most) < seeds[:, None], measured.values[:, :most], np.nan)
+    return Measurements(values, None if measured.each is None else measured.each[:, :most])
+
+
+def judged(scores: list[Measurements], seeds: ndarray, most_seeds: int | None) -> list[Decided]:
+    pairs = tuple((row, 0) for row in range(1, len(seeds)))
+    share = 1 / len(scores)
+    return [line for measured in scores for line in decide(up_to(measured, seeds), pairs, share, most_seeds)]
+
+
+def fixed(world: World, scores: list[Measurements], seeds: int) -> Outcome:
+    rows = len(scores[0].values)
+    return outcome(world, rows, judged(scores, np.full(rows, seeds), None), rows * seeds)
+
+
+def stopping(world: World, scores: list[Measurements]) -> Outcome:
+    """By each row's own last look, which a report at the end repeats. The baseline trains as long as any row does, and
+    a row as long as any of its scores is undecided."""
+    rows = len(scores[0].values)
+    seeds, open_rows = np.zeros(rows, int), np.ones(rows, bool)
+    last: list[Decided] = []
+    for look in looks_up_to(MOST):
+        seeds[open_rows] = look
+        decided = judged(scores, seeds, MOST)
+        stands = np.tile(open_rows[1:], world.scores)
+        last = [new if goes_on else old for new, old, goes_on in zip(decided, last or decided, stands, strict=True)]
+        said = np.array([text in DECIDED for text in outcome(world, rows, last, 0).verdicts])
+        open_rows[1:] &= ~said.reshape(world.scores, -1).all(0)
+        if not open_rows[1:].any():
+            break
+    cells = int(seeds.sum())
+    ended = outcome(world, rows, last, cells)
+    assert ended.verdicts == outcome(world, rows, decided, cells).verdicts, "the report at the end says something else"
+    return ended
+
+
+def simulated(world: World, rows: int, grids: int) -> dict[str, list[Outcome]]:
+    """Each design's outcome of each study."""
+    generator = np.random.default_rng([rows, list(WORLDS.values()).index(world)])
+    outcomes: dict[str, list[Outcome]] = {str(seeds): [] for seeds in FIXED} | {STOPPING: []}
+    for _ in range(grids):
+        scores = study(world, rows, MOST, generator)
+        for seeds in FIXED:
+            outcomes[str(seeds)].append(fixed(world, scores, seeds))
+        outcomes[STOPPING].append(stopping(world, scores))
+    return outcomes
+
+
+def cells_by_t_and_holm(world: World, rows: int, wanted: float) -> str:
+    """Of a fixed design whose comparisons are tested one by one (paired t, Holm; equivalent: intervals by Bonferroni),
+    and that is right of as many comparisons."""
+    truth, count = world.truth(rows), rows - 1
+    generator = np.random.default_rng(rows)
+    values = generator.standard_normal((PLAIN_GRIDS, rows, PLAIN_MOST))
+    apart = values[:, 1:] - values[:, :1] + truth[:, None]
+    for seeds in range(2, PLAIN_MOST + 1):
+        means, errors = apart[:, :, :seeds].mean(2), apart[:, :, :seeds].std(2, ddof=1) / np.sqrt(seeds)
+        p = 2 * stats.t.sf(np.abs(means) / errors, seeds - 1)
+        order = np.argsort(p, axis=1)
+        stepped = np.maximum.accumulate(np.take_along_axis(p, order, 1) * np.arange(count, 0, -1), axis=1)
+        differs = np.empty_like(p)
+        np.put_along_axis(differs, order, stepped, 1)
+        half = stats.t.isf(ALPHA / 2 / count, seeds - 1) * errors
+        seen = (differs <= ALPHA) & (means * truth > 0)
+        equal = (differs > ALPHA) & (np.abs(means) + half < MARGIN) & (np.abs(truth) < MARGIN)
+        if (seen | equal).mean() >= wanted:
+            return str(rows * seeds)
+    return f"> {rows * PLAIN_MOST}"
+
+
+def percent(values: list[bool] | ndarray) -> str:
+    """With its standard error; of none a dash."""
+    if not len(values):
+        return "–"
+    share = float(np.mean(values))
+    error = np.sqrt(max(share * (1 - share), 1 / len(values)) / len(values))
+    return f"{100 * share:.1f} ± {100 * error:.1f}"
+
+
+def line_of(world: World, name: str, design: str, rows: int, outcomes: list[Outcome]) -> str:
+    silent = [result.wrong for result in outcomes if not result.unequal]
+    covered = np.stack([result.covered for result in outcomes])
+    right = np.array([result.right for result in outcomes])
+    differs = np.abs(outcomes[0].truth) > 0
+    inside = np.abs(outcomes[0].truth) < world.margin
+    cells = float(np.mean([result.cells for result in outcomes]))
+    other = cells_by_t_and_holm(world, rows, right.mean()) if world.plain and design == STOPPING else ""
+    parts = [
+        name,
+        design,
+        percent([result.wrong for result in outcomes]),
+        percent(silent),
+        f"{100 * np.mean([result.unequal for result in outcomes]):.0f}",
+        percent(covered.all(1)),
+        f"{100 * covered.mean():.1f}",
+        f"{100 * right[:, differs].mean():.0f}" if differs.any() else "–",
+        f"{100 * right[:, ~differs & inside].mean():.0f}" if (~differs & inside).any() else "–",
+        f"{cells:.0f}",
+        other,
+    ]
+    return f"| {' | '.join(parts)} |"
+
+
+def table(rows: int, grids: int, worlds: list[str], into: Path, command: str) -> None:
+    """Of so many rows; the file has each world as soon as it is there."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{' :-- |' * 2}{' --: |' * (len(COLUMNS) - 2)}"]
+    for name in worlds:
+        world = WORLDS[name]
+        count = grids if world.texts is None else max(2, grids // TEXT_SHARE)
+        for design, outcomes in simulated(world, rows, count).items():
+            lines.append(line_of(world, name, design, rows, outcomes))
+            print(lines[-1], flush=True)
+        text = f"{grids} grids of each world, {max(2, grids // TEXT_SHARE)} where there are texts.\n\n" + "\n".join(
+            lines
         )
-        each[1] += effect
-        values = each.mean(2)
-        pairs = st.all_pairs(values, each if over_texts else None)
-        found.append(st.holm(pairs.p[1:, 0])[0] <= st.ALPHA)
-        if len(powers) < count // 8:
-            differences = [
-                st.paired(values[i], values[0], *((each[i], each[0]) if over_texts else ()))
-                for i in range(1, comparisons + 1)
-            ]
-            powers.append(st.power(st.detectable(st.pooled(differences), alpha), known, alpha))
-    return float(np.mean(found)), float(np.mean(powers))
+        results.write([results.Section(f"{rows} rows", time.strftime("%Y-%m-%d"), command, text)], into, TOP)
 
 
-def mcnemar(count: int = GRIDS) -> float:
-    """The family-wise error over trained models, one seed each."""
-    same = DATA["seeds and texts"]
-    wrong = 0
-    for right in grids(Data(0.0, same.texts), 1, count, start=1):
-        p = np.array([st.mcnemar(right[i, 0], right[0, 0])[2] for i in range(1, ROWS)])
-        wrong += bool((st.holm(p) <= st.ALPHA).any())
-    return wrong / count
+TOP = f"""# What the verdicts of a report are worth
+
+Written by `python -m benchmarks.simulation`; [statistics](../docs/reference/statistics.md) says what is tested and how.
+Numbers are per cent of the studies, ± one standard error. A verdict is wrong where it names a difference that is not
+there or has the other sign, or calls equivalent what is not inside the margin of {MARGIN} sd of a row at one seed (1
+point of accuracy where there are texts). "All intervals hold" is of all comparisons of a study together. "Differences
+seen" and "called equivalent" are per cent of the comparisons for which that is right; "cells" is how many are trained
+on average, beside those of a fixed design that is right as often with a paired t-test of each comparison and Holm.
+"""
 
 
-def axes(seeds: int, count: int = GRIDS) -> tuple[float, float]:
-    """The family-wise error over main effects and interactions of two axes, and coverage of a level's deviation."""
-    generator, wrong, covered = np.random.default_rng(seeds), [], []
-    cells = pd.MultiIndex.from_product([range(3), range(2), range(seeds)], names=["k", "alpha", "seed"])
-    frame = cells.to_frame(index=False)
-    for _ in range(count):
-        frame["value"] = generator.standard_normal(len(frame)) + generator.standard_normal(seeds)[frame["seed"]]
-        wrong.append((st.effects(frame, ["k", "alpha"], "value")["p_holm"] <= st.ALPHA).any())
-        level = st.levels(frame, ["k", "alpha"], "k", "value")
-        covered.append((level["mean"] - level["mean"].mean()).abs() <= level["half_width"])
-    return float(np.mean(wrong)), float(np.mean(covered))
+def main() -> None:
+    asked = options().parse_args()
+    grids = asked.grids if asked.grids is not None else QUICK_GRIDS if asked.quick else GRIDS
+    worlds = [name for name in WORLDS if not asked.worlds or any(word in name for word in asked.worlds)]
+    for rows in asked.rows or (QUICK_ROWS if asked.quick else ROWS):
+        table(rows, grids, worlds, asked.into, f"python -m benchmarks.simulation {grids} {rows}")
 
 
-def axes_over_texts(seeds: int, count: int = GRIDS) -> float:
-    """The family-wise error over two axes of recipes that are alike on all texts, and not on these."""
-    cells = pd.MultiIndex.from_product([range(2), range(2), range(seeds)], names=["k", "alpha", "seed"])
-    frame, wrong = cells.to_frame(index=False), []
-    for each in islice(grids(DATA["seeds and texts"], seeds, count, rows=4, start=3), count):
-        frame["value"] = each.mean(2).ravel()
-        found = st.effects(frame, ["k", "alpha"], "value", from_texts=st.interaction_of_texts(each))
-        wrong.append((found["p_holm"] <= st.ALPHA).any())
-    return float(np.mean(wrong))
-
-
-def summaries(seeds: int, count: int = GRIDS) -> float:
-    """Coverage of mean ± half-width over seeds."""
-    values = np.random.default_rng(seeds).normal(size=(count, seeds))
-    found = [st.summarise(row) for row in values]
-    return float(np.mean([abs(one.mean) <= one.half_width for one in found]))
-
-
-def interquartile(seeds: int, sets: int = 6, count: int = GRIDS) -> float:
-    """Coverage of the interquartile mean over data sets whose scores differ by more than seeds do."""
-    generator, centres = np.random.default_rng(seeds), np.linspace(0.6, 0.9, sets)
-    scores = centres[:, None] + 0.01 * generator.standard_normal((count, sets, seeds))
-    many = centres[:, None] + 0.01 * generator.standard_normal((20_000, sets, seeds))
-    truth = stats.trim_mean(many.reshape(20_000, -1), 0.25, axis=1).mean()
-    found = [st.interquartile_mean(dict(enumerate(one)), i) for i, one in enumerate(scores)]
-    return float(np.mean([low <= truth <= high for _, low, high in found]))
-
-
-def main(count: int = GRIDS) -> None:
-    print(f"{count} grids each; ± is the standard error\n\n| Test | Seeds | Data | Family-wise error | Coverage |")
-    print("| :-- | --: | :-- | --: | --: |")
-
-    def row(test: str, seeds: int, data: str, error: float | None, coverage: float | None) -> None:
-        wrong = "–" if error is None else f"{error:.1%} ± {np.sqrt(max(error * (1 - error), 1 / count) / count):.1%}"
-        print(f"| {test} | {seeds} | {data} | {wrong} | {'–' if coverage is None else f'{coverage:.1%}'} |", flush=True)
-
-    for name, data in DATA.items():
-        for seeds in SEEDS:
-            found = no_effect(data, seeds, count)
-            row("5 differences to a baseline, Holm", seeds, name, found.family, found.coverage)
-            row("tied with the best, 15 pairs, Holm", seeds, name, found.unbold, None)
-    row("McNemar of 5 trained models, Holm", 1, "seeds and texts", mcnemar(count), None)
-    for seeds in SEEDS:
-        row("main effects and interaction, Holm; a level", seeds, "normal", *axes(seeds, count))
-        row("main effects and interaction, Holm", seeds, "seeds and texts", axes_over_texts(seeds, count), None)
-        row("mean over seeds", seeds, "normal", None, summaries(seeds, count))
-        row("interquartile mean of 6 data sets", seeds, "normal", None, interquartile(seeds, count=count))
-    print("\n| Seeds | Data | Power printed | Found | Power at what an estimated spread calls detectable |")
-    print("| --: | :-- | --: | --: | --: |")
-    for seeds in SEEDS:
-        for over_texts in (False, True):
-            found, on_average = planted(seeds, over_texts, count)
-            kind = "with texts" if over_texts else "values only"
-            print(f"| {seeds} | {kind} | {st.POWER:.0%} | {found:.1%} | {on_average:.1%} |", flush=True)
+def options() -> argparse.ArgumentParser:
+    command = argparse.ArgumentParser(
+        prog="python -m benchmarks.simulation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("grids", nargs="?", type=int)
+    command.add_argument("rows", nargs="*", type=int)
+    command.add_argument("--worlds", nargs="*", metavar="WORD", help="only those with one of these words")
+    command.add_argument("--quick", action="store_true", help="two grids of three rows, to see that everything runs")
+    command.add_argument("--into", type=Path, default=FILE)
+    return command
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -4,7 +4,9 @@ The statistic of a pair is |difference| / √(variance / seeds), where the varia
 three estimates: the pooled one of all rows; the pair's own; and, so that a noisy row does not pass for one of the pool,
 three times what either of its two rows leaves by itself (`floored`). Under equal variances the distribution depends on
 the rows, the pairs and the seeds alone. Where a study looks several times, a level is spent in proportion to the seeds
-so far (Lan and DeMets, 1983). The same design always gets the same cut-offs: its generator has a fixed seed.
+so far (Lan and DeMets, 1983). The texts are the same at all looks: a look may spend on them what all looks up to it
+may spend on seeds; with the whole level at each look, studies whose variance is half of texts erred 6.5 times of 100.
+The same design always gets the same cut-offs: its generator has a fixed seed.
 """
 
 from dataclasses import dataclass
@@ -81,10 +83,10 @@ def cutoffs(design: Design) -> tuple[Cutoffs, ...]:
     largest, texts, ratios = draws(design)
     spent = np.diff([0.0, *design.looks]) / design.looks[-1]
     seeds = np.stack([at_level(largest, level, spent, design) for level in LEVELS], 1)
-    known = np.array([quantile_of(texts, level, None) for level in LEVELS])
+    known = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
     return tuple(
-        Cutoffs(monotone(row), monotone(known), design.freedom(number), len(design.pairs), float(share), ratios[number])
-        for number, (row, share) in enumerate(zip(seeds, spent, strict=True))
+        Cutoffs(monotone(row), monotone(of_texts), design.freedom(number), len(design.pairs), float(share), look_ratios)
+        for number, (row, of_texts, share, look_ratios) in enumerate(zip(seeds, known, spent, ratios, strict=True))
     )
 
 

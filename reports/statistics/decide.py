@@ -22,6 +22,7 @@ from reports.statistics.paired import ROUNDING, text_variance
 from reports.statistics.unequal import unequal_rows
 
 ALPHA = 0.05
+RANK = 1e-9  # of the largest: a smaller size is rounding
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,6 @@ class Measurements:
 
     def common(self, pair: Pair) -> Bool[ndarray, " s"]:
         return self.there[pair[0]] & self.there[pair[1]]
-
-    def first(self, seeds: int) -> "Measurements":
-        """As they were when there were so many seeds."""
-        each = None if self.each is None else self.each[:, :seeds]
-        return Measurements(self.values[:, :seeds], each, self.texts)
 
     @property
     def smallest_step(self) -> float:
@@ -94,18 +90,20 @@ def decide(
     measured: Measurements, pairs: Sequence[Pair], share: float = 1.0, most_seeds: int | None = None
 ) -> list[Decided]:
     """Each pair, ours − theirs. `share` of the level is this family's; `most_seeds` is that of a study that stops by
-    itself, whose looks share the level: a study of a fixed number has none."""
-    rows, decided = len(measured.values), list[Decided]()
-    pools, designs = dict[int, Pool](), dict[int, Cutoffs | None]()
-    for pair in pairs:
-        seeds = int(measured.common(pair).sum())
-        until = measured if most_seeds is None else measured.first(seeds)  # a row that has stopped stays as it was
-        key = seeds if most_seeds is not None else 0
-        if key not in pools:
-            pools[key] = pooled(until)
-        if seeds not in designs:
-            designs[seeds] = cutoffs_for(rows, tuple(pairs), seeds, most_seeds) if seeds > 1 else None
-        decided.append(one_pair(until, pair, pools[key], designs[seeds], share))
+    itself, whose looks share the level: a study of a fixed number has none. Such a study decides a pair by what there
+    was when it was decided: what other rows train later would take back one of four verdicts of the first look."""
+    seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
+    family, rows = tuple(pairs), len(measured.values)
+    bounds = {seeds: cutoffs_for(rows, family, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    everything = np.ones(measured.values.shape[1], bool)
+    pools: dict[bytes, Pool] = {}
+    decided = []
+    for pair, seeds in zip(pairs, seeds_of, strict=True):
+        common = measured.common(pair)
+        columns = everything if most_seeds is None else common
+        if (key := columns.tobytes()) not in pools:
+            pools[key] = pooled(measured.values[:, columns])
+        decided.append(one_pair(measured, pair, pools[key], bounds.get(seeds), share))
     return decided
 
 
@@ -151,30 +149,35 @@ def seeds_part(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair, step: floa
     return max(variance, step**2 / seeds) if varies else variance
 
 
-def pooled(measured: Measurements) -> Pool:
+def pooled(values: Float[ndarray, "k s"]) -> Pool:
     """Rows that vary otherwise than the rest are seen, and left out."""
-    unequal = unequal_rows(measured.values)
-    kept = [row for row in range(len(measured.values)) if row not in unequal]
-    rest, freedom = residuals(measured.values[kept])
-    sums, counts = np.zeros(len(measured.values)), measured.there.sum(1)
-    sums[kept] = np.square(rest).sum(1)
-    alone = sums * len(kept) / max(1, len(kept) - 1) / np.maximum(1, counts - 1)
+    unequal = unequal_rows(values)
+    kept = [row for row in range(len(values)) if row not in unequal]
+    rest, freedoms = residuals(values[kept])
+    sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
+    alone = np.zeros(len(values))
+    alone[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
     return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, frozenset(unequal))
 
 
-def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], int]:
-    """What rows and seeds leave of the values that there are (0 elsewhere), and its degrees of freedom."""
+def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], Float[ndarray, " k"]]:
+    """What rows and seeds leave of the values that there are (0 elsewhere), and each row's degrees of freedom: where
+    other rows have stopped, the two that go on leave only half of their spread."""
     there = np.isfinite(values)
+    rows, seeds = values.shape
     if there.all():
         rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-        return rest, (values.shape[0] - 1) * (values.shape[1] - 1)
-    rows, seeds = np.nonzero(there)
+        return rest, np.full(rows, (rows - 1) * (seeds - 1) / rows)
+    of_row, of_seed = np.nonzero(there)
     y = values[there] - values[there].mean()
-    x = np.hstack([np.eye(len(values))[rows], np.eye(values.shape[1])[seeds]])
-    fitted, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
-    rest = np.zeros(values.shape)
-    rest[there] = y - x @ fitted
-    return rest, len(y) - int(rank)
+    x = np.hstack([np.eye(rows)[of_row], np.eye(seeds)[of_seed]])
+    directions, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    directions = directions[:, sizes > RANK * sizes.max(initial=0)]
+    rest, free = np.zeros(values.shape), np.zeros(values.shape)
+    rest[there] = y - directions @ (directions.T @ y)
+    free[there] = 1 - np.square(directions).sum(1)
+    freedoms = free.sum(1)
+    return rest, np.where(freedoms > RANK, freedoms, 0.0)
 
 
 def at_level(values: Float[ndarray, " levels"], level: float) -> float:

@@ -26,6 +26,7 @@ NO_RESIDUAL = Words(
 NO_FACTOR = Words("no axis has two values", "没有任何维度有两个取值")
 COLUMNS = ["effect", "df", "F", "p", "share"]
 ROUNDING = 1e-12  # of the sum of squares: less of it is none
+BLURRED = 1e-6  # of a level: less of it is rounding
 RANK = 1e-10  # of the number of values: columns that add less are those of others
 
 
@@ -60,12 +61,14 @@ def effects(
 
 
 def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
-    """Of the largest difference between the levels of an axis, in units of its error."""
-    _, means, inverse = level_means(grid, factor)
+    """Of the largest difference between the levels of an axis, in units of its error; levels that differ only
+    together with another axis are not compared."""
+    _, means, inverse, unknown = level_means(grid, factor)
     variances = np.diag(inverse)
     apart = np.abs(np.subtract.outer(means, means))
     squared = np.add.outer(variances, variances) - 2 * inverse
-    largest = float(np.max(apart / np.sqrt(np.where(squared > 0, squared, np.inf) * noise)))
+    blurred = np.abs(unknown[:, None] - unknown).max(2) > BLURRED
+    largest = float(np.max(apart / np.sqrt(np.where(blurred | (squared <= 0), np.inf, squared) * noise)))
     return float(stats.studentized_range.sf(np.sqrt(2) * largest, len(means), freedom))
 
 
@@ -103,7 +106,7 @@ def levels(
     """
     grid = Grid(frame, factors, value, block)
     rest, freedom = grid.residual(grid.terms)
-    names, means, inverse = level_means(grid, factor)
+    names, means, inverse, _ = level_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
     width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
@@ -111,13 +114,19 @@ def levels(
     return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
 
 
-def level_means(grid: "Grid", factor: str) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"]]:
-    """The levels of an axis, their means balanced over the others, and the variances of these by that of a value."""
+def level_means(
+    grid: "Grid", factor: str
+) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"], Float[ndarray, "l columns"]]:
+    """The levels of an axis, their means balanced over the others, the variances of these by that of a value, and what
+    of each level the values do not tell: where it differs between two of them, nothing says how far they are apart."""
     names, codes = np.unique(grid.frame[factor].astype(str), return_inverse=True)
     others = np.hstack([part for term, part in grid.parts.items() if len(term) == 1 and term != (factor,)])
     x = np.hstack([np.eye(len(names))[codes], others - others.mean(0)])
-    inverse = np.linalg.pinv(x.T @ x)
-    return names.tolist(), (inverse @ x.T @ grid.y)[: len(names)], inverse[: len(names), : len(names)]
+    products = x.T @ x
+    inverse = np.linalg.pinv(products, rcond=RANK, hermitian=True)
+    unknown = np.eye(len(products)) - inverse @ products
+    count = len(names)
+    return names.tolist(), (inverse @ x.T @ grid.y)[:count], inverse[:count, :count], unknown[:count]
 
 
 class Grid:

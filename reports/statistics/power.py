@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy import optimize, special
 
-from reports.statistics.cutoffs import Cutoffs, Design, Pair, cutoffs
+from reports.statistics.cutoffs import RATIOS, Cutoffs, Design, Pair, cutoffs
 from reports.statistics.decide import ALPHA, Decided, at_level, cutoffs_for
 
 POWER = 0.8
@@ -28,12 +28,16 @@ def detectable(decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, sha
     tested = [one for one in decided if np.isfinite(one.half_width)]
     if not tested:
         return None
-    from_seeds, from_texts = (float(np.mean([getattr(one, part) for one in tested])) for part in PARTS)
-    bounds = cutoffs_for(rows, tuple(pairs), min(one.seeds for one in tested), None)
+    alike = [one for one in tested if not one.unequal]
+    from_seeds, from_texts = (float(np.mean([getattr(one, part) for one in alike or tested])) for part in PARTS)
+    seeds = min(one.seeds for one in tested)
+    bounds = cutoffs_for(rows, tuple(pairs), seeds, None)
     if from_seeds + from_texts <= 0:
         return 0.0
-    true = from_seeds / bounds.ratios.mean()  # the estimate is floored, and too large on average
-    reaches = np.array([reach(bounds, true * ratio, from_texts, share) for ratio in bounds.ratios])
+    freedom = None if alike else seeds - 1
+    ratios = bounds.ratios if alike else special.chdtri(seeds - 1, QUANTILES) / (seeds - 1)
+    true = from_seeds / ratios.mean()  # the estimate is floored, and too large on average
+    reaches = np.array([reach(bounds, true * ratio, from_texts, share, freedom) for ratio in ratios])
     error = np.sqrt(true + from_texts)
 
     def lacking(difference: float) -> float:
@@ -43,11 +47,13 @@ def detectable(decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, sha
 
 
 PARTS = ("from_seeds", "from_texts")
+QUANTILES = (np.arange(RATIOS) + 0.5) / RATIOS
 
 
-def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float) -> float:
-    """What a difference must reach to be called."""
-    reaches: Float[ndarray, " levels"] = np.sqrt(bounds.seeds**2 * from_seeds + bounds.texts**2 * from_texts)
+def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float, freedom: float | None = None) -> float:
+    """What a difference must reach to be called. `freedom`: of a pair that is tested by its own variance."""
+    of_seeds = bounds.seeds if freedom is None else bounds.alone(freedom)
+    reaches: Float[ndarray, " levels"] = np.sqrt(of_seeds**2 * from_seeds + bounds.texts**2 * from_texts)
     return at_level(reaches, ALPHA * share)
 
 
@@ -60,7 +66,8 @@ def needed(one: Decided, pairs: Sequence[Pair], rows: int, margin: float | None,
 
     def half_at(seeds: int, times: float) -> float:
         bounds = cutoffs(Design(rows, tuple(pairs), (seeds,)))[0]
-        return reach(bounds, one.from_seeds * one.seeds / seeds, one.from_texts / times, share)
+        freedom = seeds - 1 if one.unequal else None
+        return reach(bounds, one.from_seeds * one.seeds / seeds, one.from_texts / times, share, freedom)
 
     seeds = smallest(lambda count: half_at(count, 1.0) < enough, one.seeds + 1, MOST_SEEDS)
     times = smallest(lambda count: half_at(one.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None

@@ -1,0 +1,125 @@
+"""Worlds whose truth is known: rows of a section at several seeds, and what each row truly is beside the baseline.
+
+Scores are in units of what a row varies by from seed to seed. Row 0 is the baseline. A seed also moves all rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+from scipy import stats
+
+from reports.statistics import Measurements
+
+Drawn = Callable[[np.random.Generator, tuple[int, ...]], ndarray]
+MARGIN = 1.5  # standard deviations of a row at one seed
+OF_A_SEED = 2.0  # what a seed does to all rows
+ALIKE = 0.8  # correlation of the scores of one section, where it has several
+COLLAPSES, DEPTH = (
+    0.2,
+    3.0,
+)  # how many trainings end in a lower mode, and how far below, by the spread within a mode of .5
+
+# Right or wrong texts, by a probit model: standard deviations beside a text's noise of 1 at each seed.
+DIFFICULTY, TEXT_SHARED, TEXT_SEEDS, TEXT_ROWS = 1.5, 0.1, 0.3, 0.7
+ACCURACY, MORE_RIGHT, TEXT_MARGIN = 0.85, 0.04, 0.01
+
+
+def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
+    return generator.standard_normal(shape)
+
+
+def heavy_tails(generator: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
+    return generator.standard_t(3, shape) / np.sqrt(3)
+
+
+def two_modes(generator: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
+    drawn = 0.5 * generator.standard_normal(shape) - DEPTH * (generator.random(shape) < COLLAPSES)
+    return (drawn + DEPTH * COLLAPSES) / np.sqrt(0.25 + DEPTH**2 * COLLAPSES * (1 - COLLAPSES))
+
+
+def nothing(rows: int) -> Float[ndarray, " rows-1"]:
+    return np.zeros(rows - 1)
+
+
+def at_the_margin(rows: int) -> Float[ndarray, " rows-1"]:
+    return MARGIN * (-1.0) ** np.arange(rows - 1)
+
+
+def in_one(rows: int) -> Float[ndarray, " rows-1"]:
+    return 4.0 * (np.arange(rows - 1) == 0)
+
+
+def in_half(rows: int) -> Float[ndarray, " rows-1"]:
+    return 2.0 * (np.arange(rows - 1) % 2 == 0)
+
+
+@dataclass(frozen=True)
+class World:
+    """`noisy`: a row that varies three times as much as the others."""
+
+    differences: Callable[[int], ndarray] = nothing
+    noise: Drawn = normal
+    noisy: int | None = None
+    texts: int | None = None
+    scores: int = 1
+
+    @property
+    def margin(self) -> float:
+        return MARGIN if self.texts is None else TEXT_MARGIN
+
+    @property
+    def plain(self) -> bool:
+        """Whether the usual t-tests are right here, so that their number of seeds may be compared."""
+        return self.noise is normal and self.noisy is None and self.texts is None and self.scores == 1
+
+    def truth(self, rows: int) -> Float[ndarray, " rows-1"]:
+        return self.differences(rows) if self.texts is None else MORE_RIGHT * (np.arange(rows - 1) == 0)
+
+
+WORLDS = {
+    "nothing differs": World(),
+    "all at ± the margin": World(at_the_margin),
+    "one row is better by 4 sd": World(in_one),
+    "half are better by 2 sd": World(in_half),
+    "one row varies 3 times as much": World(noisy=1),
+    "the baseline varies 3 times as much": World(noisy=0),
+    "tails of t(3)": World(noise=heavy_tails),
+    "one training of five collapses": World(noise=two_modes),
+    "three scores that correlate by .8": World(scores=3),
+    "600 texts, one row 4 points better": World(texts=600),
+    "3 000 texts, one row 4 points better": World(texts=3000),
+}
+
+
+def study(world: World, rows: int, seeds: int, generator: np.random.Generator) -> list[Measurements]:
+    """One simulated section: each score of its rows at all seeds."""
+    if world.texts is not None:
+        each = right_or_wrong(world.truth(rows), seeds, world.texts, generator)
+        return [Measurements(each.mean(2), each)]
+    shape = (world.scores, rows, seeds)
+    drawn = world.noise(generator, shape)
+    if world.scores > 1:
+        drawn = np.sqrt(ALIKE) * world.noise(generator, shape[1:]) + np.sqrt(1 - ALIKE) * drawn
+    if world.noisy is not None:
+        drawn[:, world.noisy] *= 3
+    means = np.concatenate([[0.0], world.truth(rows)])
+    values = drawn + means[:, None] + OF_A_SEED * generator.standard_normal((world.scores, 1, seeds))
+    return [Measurements(score) for score in values]
+
+
+def right_or_wrong(
+    more_right: Float[ndarray, " rows-1"], seeds: int, texts: int, generator: np.random.Generator
+) -> Bool[ndarray, "rows seeds texts"]:
+    """A difficulty of each text, what a row makes of it, what a seed does to all rows and to each, and noise."""
+    rows = len(more_right) + 1
+    whole = np.sqrt(1 + DIFFICULTY**2 + TEXT_SHARED**2 + TEXT_SEEDS**2 + TEXT_ROWS**2)
+    latent = generator.standard_normal((rows, seeds, texts), dtype=np.float32)
+    latent += DIFFICULTY * generator.standard_normal((1, 1, texts), dtype=np.float32)
+    latent += TEXT_ROWS * generator.standard_normal((rows, 1, texts), dtype=np.float32)
+    latent += TEXT_SEEDS * generator.standard_normal((rows, seeds, 1), dtype=np.float32)
+    latent += TEXT_SHARED * generator.standard_normal((1, seeds, 1), dtype=np.float32)
+    accuracy = ACCURACY + np.concatenate([[0.0], more_right])
+    return latent > -(stats.norm.ppf(accuracy) * whole).astype(np.float32)[:, None, None]
