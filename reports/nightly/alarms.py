@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from reports.nightly.evidence import compare_nights
+from reports.nightly.holm import holm
 from reports.nightly.measured import Metric, Night, complete_values, step_of
 from reports.nightly.settings import Nightly
 from reports.nightly.verdict import LOOKS
-from reports.statistics import holm
 
 FEWEST = 2  # pairs of seeds
 

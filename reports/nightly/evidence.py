@@ -5,27 +5,47 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
+from reports.statistics import CONFIDENCE, POWER
 from reports.statistics.paired import ROUNDING
-from reports.statistics.power import POWER
-from reports.statistics.spread import Spread, quantile, significance
-from reports.statistics.summary import CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The variance of a difference, and the degrees of freedom that it is estimated with."""
+
+    variance: float
+    freedom: int
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.variance)
+
+    def p(self, size: float) -> float:
+        """Student's, two-sided; nan where nothing varies."""
+        return 2 * float(special.stdtr(self.freedom, -size / self.standard_error)) if self.variance > 0 else math.nan
+
+
+def quantile(alpha: float, freedom: int) -> float:
+    """Student's, two-sided."""
+    return -float(special.stdtrit(freedom, alpha / 2))
 
 
 @dataclass(frozen=True)
 class Evidence:
     difference: float
     p: float  # two-sided
-    spread: Spread  # the wider one of two, with no part of texts
+    spread: Spread  # the wider one of two
 
     @property
     def half_width(self) -> float:
-        return float(quantile(1 - CONFIDENCE, self.spread.freedom)) * self.spread.standard_error
+        return quantile(1 - CONFIDENCE, self.spread.freedom) * self.spread.standard_error
 
     def detectable(self, alpha: float) -> float:
         """The smallest true change that is seen four times of five where `alpha` is left after the correction."""
         both = quantile(alpha, self.spread.freedom) + quantile(2 * (1 - POWER), self.spread.freedom)
-        return float(both) * self.spread.standard_error
+        return both * self.spread.standard_error
 
 
 def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], step: float = 0.0) -> Evidence:
@@ -48,9 +68,8 @@ def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "
     spreads = [Spread(max(step / seeds, (variance(paired) / seeds) ** 0.5) ** 2, seeds - 1)] if seeds > 1 else []
     if count > 1:
         spreads.append(Spread(variance(window.mean(1)) * (1 / count + 1 / len(nights)), count - 1))
-    varying = [spread for spread in spreads if spread.seeds] or [Spread(math.nan if difference else 0.0, 1)]
-    size, none = np.array(abs(difference)), np.zeros(())
-    p = max(float(significance(size, np.array(spread.seeds), spread.freedom, none, math.inf)) for spread in varying)
+    varying = [spread for spread in spreads if spread.variance] or [Spread(math.nan if difference else 0.0, 1)]
+    p = max(spread.p(abs(difference)) for spread in varying)
     candidates = [Evidence(difference, p if difference else 1.0, spread) for spread in varying]
     return max(candidates, key=lambda evidence: evidence.half_width)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from reports.bilingual import Words
 from reports.nightly.evidence import Evidence, compare_nights
+from reports.nightly.holm import holm
 from reports.nightly.measured import (
     FEWEST_SEEDS,
     Measured,
@@ -27,7 +28,6 @@ from reports.nightly.measured import (
     step_of,
 )
 from reports.nightly.settings import Nightly
-from reports.statistics import holm
 
 LOOKS = (1, 3)  # the last nights whose mean is compared; two looks, so that each has half of the false alarms
 AGREES = 0.05  # p of a night that confirms by itself what the one before made suspect

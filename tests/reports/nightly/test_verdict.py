@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from reports.nightly.evidence import compare_nights
+from reports.nightly.holm import holm
 from reports.nightly.measured import Metric, Night, Rules, metrics_of
 from reports.nightly.settings import TIMINGS, Limits, Nightly
 from reports.nightly.verdict import Judgement, judge
-from reports.statistics import holm
 
 SETTINGS = Nightly(
     window=3,
