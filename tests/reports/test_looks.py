@@ -1,0 +1,76 @@
+"""A study that stops by itself: which rows get more seeds follows from the results alone."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from contrastive.runs.recorded import Look, RecordedSection, Stopping
+from reports.load import Results
+from reports.looks import check_looks, first_seeds, follow
+from tests.reports.made import made, put
+
+NAME = "test.accuracy"
+
+
+def study(seeds: int = 8) -> tuple[RecordedSection, Results]:
+    """A row that is far off, one that is alike, one that is near, and their baseline."""
+    random = np.random.default_rng(5)
+    shared = 0.01 * random.normal(size=seeds)
+    apart = {"ce": 0.0, "far": 0.2, "alike": 0.0, "near": 0.012}
+    return made(
+        {label: {NAME: list(0.6 + d + shared + 0.004 * random.normal(size=seeds))} for label, d in apart.items()}
+    )
+
+
+def until(section: RecordedSection, results: Results, seeds: int) -> Results:
+    """As MLflow holds them while no row has more seeds."""
+    kept = {cell for row in first_seeds(section, [seeds] * len(section.rows)).rows for cell in row.cells}
+    return replace(results, cells={name: run for name, run in results.cells.items() if name in kept})
+
+
+def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
+    section, results = study()
+    followed = follow(section, results, 8)
+    assert followed.looks[0].seeds == 2 and followed.ended in ("decided", "most seeds")
+    seeds = dict(zip([row.label for row in section.rows], followed.seeds, strict=True))
+    assert seeds["far"] < seeds["ce"] == max(seeds.values())
+    assert followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
+
+
+def test_a_study_that_is_interrupted_wants_what_the_whole_one_had():
+    section, results = study()
+    whole = follow(section, results, 8)
+    for seeds in (0, 2, 3, 4):
+        partly = follow(section, until(section, results, seeds), 8)
+        assert partly.looks == whole.looks[: len(partly.looks)] and not partly.ended
+        assert len(partly.looks) == {0: 0, 2: 1, 3: 2, 4: 3}[seeds]
+
+
+def test_a_verdict_stands_whatever_other_rows_measure_later():
+    section, results = study()
+    whole = follow(section, results, 8)
+    for name in whole.looks[0].verdicts:
+        said = [look.verdicts[name] for look in whole.looks]
+        first = next((n for n, verdict in enumerate(said) if verdict != "undecided"), len(said))
+        assert len(set(said[first:])) <= 1
+
+
+def test_a_cell_without_a_result_ends_its_row_and_no_other():
+    section, results = study()
+    results.scores.loc["near-1", NAME] = math.nan
+    put(results.cells["near-1"], status="failed", error="out of luck")
+    followed = follow(section, results, 8)
+    assert followed.looks[0].verdicts[f"near, {NAME}"] == "not comparable"
+    assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
+
+
+def test_the_record_is_held_against_the_results():
+    section, results = study()
+    followed = follow(section, results, 8)
+    part = first_seeds(section, followed.seeds)
+    recorded = Stopping(8, {section.title: followed.looks}, {section.title: followed.ended})
+    sound = replace(results, grid=replace(results.grid, sections=[part], stopping=recorded))
+    assert check_looks(sound) == []
+    other = replace(recorded, looks={section.title: [Look(2, {}), *followed.looks[1:]]})
+    assert check_looks(replace(sound, grid=replace(sound.grid, stopping=other))) != []
