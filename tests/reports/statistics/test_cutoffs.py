@@ -57,8 +57,8 @@ def test_that_of_texts_is_dunnetts_or_tukeys_of_a_known_variance(rows: int):
 @pytest.mark.parametrize("rows", [3, 6])
 def test_with_many_seeds_those_of_seeds_become_the_same(rows: int):
     """There the variance is three times that of a row, in the place of twice, and somewhat more: it is the larger."""
-    for pairs, exact in ((star(rows), dunnett(rows, 0.05)),
-                         (all_pairs_of(rows), stats.studentized_range.isf(0.05, rows, np.inf) / np.sqrt(2))):  # fmt: skip
+    tukey = stats.studentized_range.isf(0.05, rows, np.inf) / np.sqrt(2)
+    for pairs, exact in ((star(rows), dunnett(rows, 0.05)), (all_pairs_of(rows), tukey)):
         bounds = at(rows, 300, pairs)
         assert at_level(bounds.seeds, 0.05) * np.sqrt(bounds.ratios.mean()) == pytest.approx(exact, rel=0.03)
         assert bounds.ratios.mean() == pytest.approx(1.5, rel=0.08)
@@ -134,4 +134,4 @@ def test_fewer_degrees_of_freedom_never_give_a_smaller_cutoff():
 
 def test_a_pair_by_its_own_variance_has_students_by_bonferroni():
     bounds = at(6, 3, star(6))
-    assert at_level(bounds.alone(2), 0.05) == pytest.approx(stats.t.isf(0.05 / 2 / 5, 2), rel=2e-3)
+    assert at_level(bounds.alone(2), 0.05) == pytest.approx(stats.t.isf(0.05 / 2 / 5, 2), rel=5e-3)  # between levels

@@ -208,9 +208,7 @@ def test_a_study_that_stops_keeps_what_it_decided_while_other_rows_go_on():
     later = values.copy()
     later[1, 3:] = np.nan
     for pair_of_row_1 in (decide(Measurements(later), star(4), 1.0, 8)[0],):
-        assert pair_of_row_1 == replace(
-            decide(Measurements(early), star(4), 1.0, 8)[0], reaches=pair_of_row_1.reaches
-        )
+        assert pair_of_row_1 == replace(decide(Measurements(early), star(4), 1.0, 8)[0], reaches=pair_of_row_1.reaches)
 
 
 def test_a_study_that_stops_asks_for_more_at_each_look():
