@@ -48,9 +48,9 @@ def setting(cell: Cell, name: str) -> Any:
 def short_value(name: str, value: Any) -> str:
     """A value as a table or a label shows it."""
     if name == "tune" and isinstance(value, Tune):
-        blocks, still = value.last_blocks, "" if value.frozen_dropout else ", still below"
+        blocks = value.last_blocks
         if value.lora is not None:
-            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks{still}")
+            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks")
         return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks") + still
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)

@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to
 from reports.statistics.paired import ROUNDING, text_variance
-from reports.statistics.unequal import unequal_rows
+from reports.statistics.unequal import LEAVE_OUT, unequal_rows
 
 ALPHA = 0.05
 RANK = 1e-9  # of the largest: a smaller size is rounding
@@ -78,7 +78,8 @@ class Decided:
 
 @dataclass(frozen=True)
 class Pool:
-    """The residual of rows × seeds, without the rows that vary otherwise; and what each row leaves by itself."""
+    """The residual of rows × seeds, without the rows that surely vary otherwise; what each row leaves by itself; and
+    which rows are suspected to vary otherwise."""
 
     variance: float
     freedom: int
@@ -123,41 +124,55 @@ def one_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | N
     difference = float((values[0] - values[1]).mean()) if seeds else np.nan
     if bounds is None:
         return Decided(difference, np.nan, np.nan, seeds, np.nan, np.nan, 0)
-    unequal = bool(pool.unequal & {*pair})
-    freedom = seeds - 1 if unequal else pool.freedom
-    from_seeds = seeds_part(values, pool, pair, measured.smallest_step) / seeds
-    from_texts = 0.0 if measured.each is None else text_variance(measured.each[rows][:, common])
+    each = None if measured.each is None else measured.each[rows][:, common]
+    step = measured.smallest_step if changes(values, each) else 0.0
+    from_seeds = seeds_part(values, pool_variance(values, pool, pair), step) / seeds
+    from_texts = 0.0 if each is None else text_variance(each)
+    freedom, unequal = pool.freedom, bool(pool.unequal & {*pair})
     if from_seeds + from_texts <= 0:
         return Decided(difference, np.nan, np.nan, seeds, 0.0, 0.0, freedom, unequal)
-    of_seeds = bounds.alone(freedom) if unequal else bounds.at_freedom(freedom)
-    reaches = np.sqrt(of_seeds**2 * from_seeds + bounds.texts**2 * from_texts)
+    of_texts = bounds.texts**2 * from_texts
+    reaches = np.sqrt(bounds.at_freedom(freedom) ** 2 * from_seeds + of_texts)
+    if unequal:
+        from_seeds, freedom = seeds_part(values, own_variance(values), step) / seeds, seeds - 1
+        reaches = np.maximum(reaches, np.sqrt(bounds.alone(freedom) ** 2 * from_seeds + of_texts))
     half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
     return Decided(difference, half, p, seeds, from_seeds, from_texts, freedom, unequal, reaches)
 
 
-def seeds_part(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair, step: float) -> float:
-    """The variance of a pair's difference at one seed. Where seeds matter it is that of one text at least: to agree
-    nearer than that is luck."""
-    apart, seeds = values[0] - values[1], values.shape[1]
+def own_variance(values: Float[ndarray, "2 s"]) -> float:
+    return float((values[0] - values[1]).var(ddof=1))
+
+
+def pool_variance(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair) -> float:
+    """Of the pair's difference at one seed, by the pool; never less than the pair and its rows leave by themselves."""
     ours, theirs = (pool.rows[row] for row in pair)
-    alone = bool(pool.unequal & {*pair})
-    pooled_variance, ours, theirs = (0.0, 0.0, 0.0) if alone else (pool.variance, ours, theirs)
-    variance = float(floored(*map(np.asarray, (apart.var(ddof=1), pooled_variance, ours, theirs))))
+    return float(floored(*map(np.asarray, (own_variance(values), pool.variance, ours, theirs))))
+
+
+def changes(values: Float[ndarray, "2 s"], each: ndarray | None) -> bool:
+    """Whether another seed changes a score, or at least what any text gives."""
+    scores = (np.ptp(values, axis=1) > ROUNDING * np.abs(values).max()).any()
+    return bool(scores) or (each is not None and bool((each != each[:, :1]).any()))
+
+
+def seeds_part(values: Float[ndarray, "2 s"], variance: float, step: float) -> float:
+    """The same without what is rounding. Where seeds matter it is that of one text at least: to agree nearer than that
+    is luck."""
     rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
-    variance = variance if variance > rounding else 0.0
-    varies = variance > 0 or bool((np.ptp(values, axis=1) > ROUNDING * np.abs(values).max()).any())
-    return max(variance, step**2 / seeds) if varies else variance
+    return max(variance if variance > rounding else 0.0, step**2 / values.shape[1])
 
 
 def pooled(values: Float[ndarray, "k s"]) -> Pool:
-    """Rows that vary otherwise than the rest are seen, and left out."""
-    unequal = unequal_rows(values)
-    kept = [row for row in range(len(values)) if row not in unequal]
+    """Rows that vary otherwise than the rest are seen; those that surely do are left out."""
+    left_out = unequal_rows(values, LEAVE_OUT)
+    kept = [row for row in range(len(values)) if row not in left_out]
     rest, freedoms = residuals(values[kept])
     sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
     alone = np.zeros(len(values))
     alone[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
-    return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, frozenset(unequal))
+    unequal = frozenset(unequal_rows(values)) | frozenset(left_out)
+    return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, unequal)
 
 
 def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], Float[ndarray, " k"]]:

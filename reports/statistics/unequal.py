@@ -1,4 +1,8 @@
-"""Rows that vary from seed to seed otherwise than the rest: they make no pool with it."""
+"""Rows that vary from seed to seed otherwise than the rest.
+
+A row that is suspected has wider intervals, and never narrower ones. Only one that stands out far more is left out of
+the pool: what the others leave is then small by selection, and 65 of 100 studies with a false suspicion erred.
+"""
 
 from functools import lru_cache
 
@@ -6,17 +10,18 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-DRAWS = 20_000
+DRAWS = 50_000
 SUSPECT = 0.02  # of studies whose rows vary alike, the share in which one is suspected all the same
+LEAVE_OUT = 0.001  # … and the share in which one is left out of the pool
 
 
-def unequal_rows(values: Float[ndarray, "k s"]) -> list[int]:
-    """Their numbers, the most unequal first. Of two rows nothing can tell which of them varies more;
-    of rows with fewer seeds than the rest, neither."""
-    left, unequal = np.flatnonzero(np.isfinite(values).all(1)).tolist(), list[int]()
-    while len(left) > 2 and values.shape[1] > 1:
-        shares = shares_of_variance(values[left])
-        if shares.max() <= largest_share(len(left), values.shape[1]):
+def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT) -> list[int]:
+    """Their numbers, the most unequal first. Of two rows nothing can tell which of them varies more."""
+    complete = values[:, np.isfinite(values).all(0)]
+    left, unequal = list(range(len(values))), list[int]()
+    while len(left) > 2 and complete.shape[1] > 1:
+        shares = shares_of_variance(complete[left])
+        if shares.max() <= largest_share(len(left), complete.shape[1], chance):
             break
         unequal.append(left.pop(int(shares.argmax())))
     return unequal
@@ -31,8 +36,8 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 
 
 @lru_cache(maxsize=256)
-def largest_share(rows: int, seeds: int) -> float:
-    """What the largest share exceeds by chance, with the probability SUSPECT, where all rows vary alike."""
+def largest_share(rows: int, seeds: int, chance: float) -> float:
+    """What the largest share exceeds with this probability, where all rows vary alike."""
     count = min(DRAWS, 20_000_000 // (rows * seeds))
     drawn = np.random.default_rng(20250625).standard_normal((count, rows, seeds))
-    return float(np.quantile(shares_of_variance(drawn).max(-1), 1 - SUSPECT))
+    return float(np.quantile(shares_of_variance(drawn).max(-1), 1 - chance))

@@ -1,12 +1,15 @@
-"""Type II against statsmodels, with cells missing; levels against the parameters of a sum-to-zero model."""
+"""Effects against statsmodels, with cells missing; levels against the parameters of a sum-to-zero model."""
+
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 from statsmodels.formula.api import ols
 
-from reports.statistics import effects, holm, levels
+from reports.statistics import effects, levels
 
 FORMULA = "value ~ C(seed) + (C(k) + C(alpha) + C(view)) ** 2"
 
@@ -22,34 +25,91 @@ def grid(seeds: int = 3) -> pd.DataFrame:
     )
 
 
+def tukey_and_kramer(frame: pd.DataFrame, factor: str, others: list[str], levels_of: list) -> float:
+    """The smallest p of two levels, their means balanced over the other axes, with the noise that all terms leave."""
+    whole = ols(FORMULA, frame).fit()
+    fit = ols(f"value ~ 0 + C({factor}) + C(seed) + {' + '.join(f'C({name})' for name in others)}", frame).fit()
+    sizes = []
+    for first, other in combinations(levels_of, 2):
+        contrast = fit.t_test(f"C({factor})[{first}] - C({factor})[{other}] = 0")
+        error = float(contrast.sd.item()) * np.sqrt(whole.mse_resid / fit.mse_resid)
+        sizes.append(abs(float(contrast.effect.item())) / error)
+    return float(stats.studentized_range.sf(np.sqrt(2) * max(sizes), len(levels_of), whole.df_resid))
+
+
 @pytest.mark.parametrize("dropped", [0, 7])
-def test_effects_are_those_of_statsmodels(dropped):
+def test_sizes_of_effects_are_those_of_statsmodels(dropped: int):
     frame = grid().sample(frac=1, random_state=0).iloc[dropped:]
-    found = effects(frame, ["k", "alpha", "view"], "value").set_index("effect")
-    wanted = sm.stats.anova_lm(ols(FORMULA, frame).fit(), typ=2)
+    table = effects(frame, ["k", "alpha", "view"], "value").set_index("effect")
+    theirs = sm.stats.anova_lm(ols(FORMULA, frame).fit(), typ=2)
+    total = ((frame["value"] - frame["value"].mean()) ** 2).sum()
     names = {"C(k)": "k", "C(k):C(alpha)": "k × alpha", "C(alpha):C(view)": "alpha × view", "C(view)": "view"}
-    for theirs, ours in names.items():
-        assert found.loc[ours, ["df", "F", "p"]].tolist() == pytest.approx(
-            wanted.loc[theirs, ["df", "F", "PR(>F)"]].tolist()
-        )
-        total = ((frame["value"] - frame["value"].mean()) ** 2).sum()
-        assert found.loc[ours, "share"] == pytest.approx(wanted.loc[theirs, "sum_sq"] / total)
-    assert len(found) == 6 and found["p_holm"].to_numpy() == pytest.approx(holm(found["p"].to_numpy()))
+    for name, ours in names.items():
+        assert table.loc[ours, ["df", "F"]].tolist() == pytest.approx(theirs.loc[name, ["df", "F"]].tolist())
+        assert table.loc[ours, "share"] == pytest.approx(theirs.loc[name, "sum_sq"] / total)
+    for name in ("C(k):C(alpha)", "C(alpha):C(view)"):
+        assert table.loc[names[name], "p"] == pytest.approx(min(1, 6 * theirs.loc[name, "PR(>F)"]))
+    assert len(table) == 6
+
+
+@pytest.mark.parametrize("dropped", [0, 7])
+def test_an_axis_is_shown_exactly_when_two_levels_differ_by_tukey_and_kramer(dropped: int):
+    frame = grid().sample(frac=1, random_state=0).iloc[dropped:]
+    for shift in (0.0, 1.0, 2.0):
+        moved = frame.assign(value=frame["value"] + shift * (frame["k"] == 60))
+        table = effects(moved, ["k", "alpha", "view"], "value").set_index("effect")
+        levels_of = {"k": [30, 60, 90], "alpha": [0.2, 0.5], "view": ["one", "two"]}
+        for factor, values in levels_of.items():
+            others = [name for name in levels_of if name != factor]
+            exact = 6 * tukey_and_kramer(moved, factor, others, values)
+            assert table.loc[factor, "p"] == pytest.approx(min(1, exact), rel=1e-4, abs=1e-9)
+
+
+def test_no_effect_where_all_levels_are_equal():
+    frame = grid()
+    signs = np.where((frame["k"] // 30 + frame["seed"]) % 2 == 0, 1.0, -1.0)  # that no mean of levels shows
+    frame["value"] = signs * np.where(frame["view"] == "one", 1, -1) * np.where(frame["alpha"] == 0.2, 1, -1)
+    table = effects(frame, ["k", "alpha", "view"], "value").set_index("effect")
+    assert table.loc[["alpha", "view"], "p"].tolist() == [1, 1]
+
+
+def test_where_no_axis_matters_one_grid_of_twenty_shows_one():
+    random, wrong = np.random.default_rng(0), []
+    for _ in range(400):
+        frame = grid(2).query("view == 'one'")
+        frame = frame.assign(value=random.normal(size=len(frame)) + random.normal(size=2)[frame["seed"]])
+        wrong.append((effects(frame, ["k", "alpha"], "value")["p"] <= 0.05).any())
+    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 400)
+
+
+def test_what_texts_add_makes_effects_smaller():
+    frame = grid()
+    without, with_it = (effects(frame, ["k", "view"], "value", from_texts=part) for part in (0.0, 1.0))
+    assert (with_it["F"] < without["F"]).all() and (with_it["p"] >= without["p"]).all()
+
+
+def test_levels_that_only_another_axis_tells_apart_are_not_compared():
+    """k 90 has a view of its own: the large effect of the view is none of k, whose 30 and 60 are equal."""
+    frame = grid()
+    frame["view"] = np.where(frame["k"] == 90, "two", "one")
+    frame["value"] = np.random.default_rng(1).normal(size=len(frame)) + 10 * (frame["view"] == "two")
+    table = effects(frame, ["k", "view", "alpha"], "value").set_index("effect")
+    assert table.loc["k", "df"] == 1 and table.loc["k", "p"] > 0.05 and np.isnan(table.loc["view", "p"])
 
 
 def test_a_missing_value_and_an_axis_of_one_value_are_left_out():
     frame = grid().assign(loss="ce")
     frame.loc[3, "value"] = np.nan
-    found = effects(frame, ["k", "loss"], "value")
-    assert found["effect"].tolist() == ["k"]
-    wanted = sm.stats.anova_lm(ols("value ~ C(seed) + C(k)", frame.dropna()).fit(), typ=2)
-    assert found["F"][0] == pytest.approx(wanted.loc["C(k)", "F"])
+    table = effects(frame, ["k", "loss"], "value")
+    assert table["effect"].tolist() == ["k"]
+    theirs = sm.stats.anova_lm(ols("value ~ C(seed) + C(k)", frame.dropna()).fit(), typ=2)
+    assert table["F"][0] == pytest.approx(theirs.loc["C(k)", "F"])
 
 
 def test_an_axis_that_follows_from_another_is_not_told_from_it():
     frame = grid()
-    found = effects(frame.assign(twin=frame["k"] * 2), ["k", "twin"], "value").set_index("effect")
-    assert found["df"].tolist() == [0, 0, 0] and found[["F", "p", "p_holm"]].isna().all(axis=None)
+    table = effects(frame.assign(twin=frame["k"] * 2), ["k", "twin"], "value").set_index("effect")
+    assert table["df"].tolist() == [0, 0, 0] and table[["F", "p"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize(
@@ -62,27 +122,27 @@ def test_an_axis_that_follows_from_another_is_not_told_from_it():
     ],
 )
 def test_without_a_residual_there_is_a_reason_in_the_place_of_effects(frame, reason):
-    found = effects(frame, ["k", "alpha", "view"], "value")
-    assert found.empty and reason in found.attrs["reason"].en and "p_holm" in found.columns
+    table = effects(frame, ["k", "alpha", "view"], "value")
+    assert table.empty and reason in table.attrs["reason"].en and "p" in table.columns
 
 
 def test_levels_deviate_as_in_a_sum_to_zero_model():
     frame = grid()
-    found = levels(frame, ["k", "alpha", "view"], "k", "value").set_index("level")
+    table = levels(frame, ["k", "alpha", "view"], "k", "value").set_index("level")
     fit = ols(FORMULA.replace(")", ", Sum)", 4).replace(", Sum) ** 2", ") ** 2"), frame).fit()
     interval = fit.conf_int().loc["C(k, Sum)[S.30]"]
-    assert found.loc["30", "half_width"] == pytest.approx((interval[1] - interval[0]) / 2)
-    assert found["mean"].tolist() == pytest.approx(frame.groupby("k")["value"].mean().tolist())
-    assert found["n"].tolist() == [12, 12, 12]
+    assert table.loc["30", "half_width"] == pytest.approx((interval[1] - interval[0]) / 2)
+    assert table["mean"].tolist() == pytest.approx(frame.groupby("k")["value"].mean().tolist())
+    assert table["n"].tolist() == [12, 12, 12]
 
 
 def test_levels_are_balanced_over_the_other_axes():
     frame = grid()
     frame["value"] = (frame["k"] == 30) + 10.0 * (frame["view"] == "two")
-    found = levels(frame.query("k != 30 or view == 'one'"), ["k", "view"], "k", "value")
-    assert found["mean"].diff().tolist()[1:] == pytest.approx([-1, 0]) and found["n"].tolist() == [6, 12, 12]
+    table = levels(frame.query("k != 30 or view == 'one'"), ["k", "view"], "k", "value")
+    assert table["mean"].diff().tolist()[1:] == pytest.approx([-1, 0]) and table["n"].tolist() == [6, 12, 12]
 
 
 def test_levels_without_a_residual_have_no_interval():
-    found = levels(grid().query("seed == 0 and view == 'one'"), ["k", "alpha"], "k", "value")
-    assert found["half_width"].isna().all() and found["mean"].notna().all()
+    table = levels(grid().query("seed == 0 and view == 'one'"), ["k", "alpha"], "k", "value")
+    assert table["half_width"].isna().all() and table["mean"].notna().all()

@@ -1,58 +1,107 @@
-import itertools
+"""What is said to be found, and to be needed, against studies in which it is planted or trained."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from reports.statistics import Difference, Spread, detectable, pooled, power, smallest_p
-from reports.statistics.power import pooled_ratios
+from reports.statistics import ALPHA, POWER, Decided, Measurements, decide, detectable, needed
+from reports.statistics.cutoffs import Design, cutoffs
+from reports.statistics.decide import at_level
+from reports.statistics.power import MOST_SEEDS
+from tests.reports.statistics.by_hand import star
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 4, 30])
-@pytest.mark.parametrize("alpha", [0.05, 0.05 / 20])
-def test_power_is_the_noncentral_ts(freedom, alpha):
-    critical = stats.t.isf(alpha / 2, freedom)
-    for difference in (0.0, 0.5, 2.0):
-        wanted = stats.nct.sf(critical, freedom, difference / 0.5) + stats.nct.cdf(-critical, freedom, difference / 0.5)
-        assert power(difference, Spread(0.25, freedom), alpha) == pytest.approx(wanted, abs=3e-3)
-        assert power(-difference, Spread(0.25, freedom), alpha) == power(difference, Spread(0.25, freedom), alpha)
+def line(difference: float, from_seeds: float, from_texts: float, seeds: int, unequal: bool = False) -> Decided:
+    """A comparison that nobody has decided."""
+    return Decided(difference, 9.0, 1.0, seeds, from_seeds, from_texts, 0, unequal)
+
+
+def reach(rows: int, seeds: int, from_seeds: float, from_texts: float, share: float = 1.0) -> float:
+    bounds = cutoffs(Design(rows, star(rows), (seeds,)))[0]
+    squares = [at_level(part, ALPHA * share) ** 2 for part in (bounds.seeds, bounds.texts)]
+    return math.sqrt(squares[0] * from_seeds + squares[1] * from_texts)
+
+
+@pytest.mark.parametrize(("seeds", "of_text", "share"), [(2, 0.0, 1.0), (3, 0.0, 0.25), (5, 0.0, 1.0), (3, 0.02, 1.0)])
+def test_detectable_is_what_is_found_as_often_as_is_printed(seeds: int, of_text: float, share: float):
+    rows, texts, studies = 6, 30 if of_text else 1, 1500
+    estimate = 2 * cutoffs(Design(rows, star(rows), (seeds,)))[0].ratios.mean() / seeds  # what is estimated on average
+    size = detectable([line(0.0, estimate, 2 * of_text, seeds)], star(rows), rows, share)
+    generator, called = np.random.default_rng(seeds), []
+    for _ in range(studies):
+        values = generator.standard_normal((rows, seeds))
+        each = None
+        if of_text:
+            each = values[:, :, None] + math.sqrt(of_text * texts) * generator.standard_normal((rows, 1, texts))
+            each[1] += size
+            values = each.mean(2)
+        else:
+            values[1] += size
+        called.append(decide(Measurements(values, each), star(rows), share)[0].low > 0)
+    assert np.mean(called) == pytest.approx(POWER, abs=0.03)
 
 
 def test_of_texts_alone_it_is_the_normal_tests():
-    assert power(0.3, Spread(0.0, 2, 0.01), 0.05) == pytest.approx(stats.norm.sf(1.959964 - 3), abs=1e-5)
+    bounds = cutoffs(Design(4, star(4), (3,)))[0]
+    size = detectable([line(0.0, 0.0, 0.04, 3)], star(4), 4)
+    assert size == pytest.approx(0.2 * (at_level(bounds.texts, ALPHA) + stats.norm.isf(1 - POWER)), rel=1e-3)
 
 
-def test_detectable_is_what_is_found_as_often_as_wanted():
-    for spread in (Spread(1e-6, 1), Spread(1.0, 4, 2.0, 99), Spread(0.01, 2, comparisons=5)):
-        for alpha in (0.05, 0.05 / 60):
-            assert power(detectable(spread, alpha), spread, alpha) == pytest.approx(0.8)
-    assert detectable(Spread(1.0, 4), 0.05, 0.9) > detectable(Spread(1.0, 4), 0.05)
+def test_of_rows_that_vary_by_themselves_it_is_students():
+    """Of three comparisons by Bonferroni."""
+    size = detectable([line(0.0, 0.5, 0.0, 4, unequal=True)] * 3, star(4), 4)
+    critical = stats.t.isf(ALPHA / 2 / 3, 3)
+    assert stats.nct.sf(critical, 3, size / math.sqrt(0.5)) == pytest.approx(POWER, abs=0.01)
 
 
-def test_an_uncertain_spread_needs_a_greater_difference():
-    asked = [detectable(Spread(1.0, 2, comparisons=count), 0.05) for count in (1, 3, 100, 0)]
-    assert asked == sorted(asked, reverse=True) and asked[2] > 1.05 * asked[3]
+def test_without_a_test_or_without_any_spread_there_is_nothing_to_find():
+    untested = Decided(0.0, math.nan, math.nan, 1, math.nan, math.nan, 0)
+    assert detectable([untested], star(2), 2) is None
+    assert detectable([line(0.0, 0.0, 0.0, 3), untested], star(2), 2) == 0.0
 
 
-def test_pooled_is_the_mean_of_the_variances_of_comparisons_that_share_a_row():
-    def difference(spread: Spread | None) -> Difference:
-        return Difference(0.0, spread, None, None, 3, False)
-
-    found = pooled([difference(Spread(1.0, 2, 0.5, 99)), difference(None), difference(Spread(3.0, 2, 0.1, 99))])
-    assert found == Spread(2.0, 2, 0.3, 99, comparisons=2)
-    assert pooled([difference(None)]) is None
+def test_a_family_that_shares_its_level_finds_less():
+    sizes = [detectable([line(0.0, 1.0, 0.1, 3)], star(4), 4, share) for share in (1.0, 0.5, 0.05)]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[1]
 
 
-@pytest.mark.parametrize("comparisons", [1, 2, 5])
-def test_pooled_variances_vary_as_those_of_rows_that_are_drawn(comparisons):
-    values = np.random.default_rng(0).normal(size=(40_000, comparisons + 1, 3))
-    ratio = (values[:, 1:] - values[:, :1]).var(2, ddof=1).mean(1) / 2
-    quantiles = (np.arange(40) + 0.5) / 40
-    assert pooled_ratios(2, comparisons) == pytest.approx(np.quantile(ratio, quantiles), rel=0.06, abs=0.002)
+@pytest.mark.parametrize(("difference", "margin"), [(1.0, None), (0.8, 0.1), (0.1, 1.2), (0.0, 1.0)])
+@pytest.mark.parametrize("from_texts", [0.0, 0.01])
+def test_with_the_seeds_that_are_needed_the_interval_is_short_enough(difference, margin, from_texts):
+    seeds = needed(line(difference, 0.3, from_texts, 3), star(4), 4, margin, 0, 1.0).seeds
+    halves = [reach(4, count, 0.3 * 3 / count, from_texts) for count in (seeds - 1, seeds)]
+    decides = [half < difference or (margin is not None and difference + half < margin) for half in halves]
+    assert decides == [False, True]
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 3, 6])
-def test_the_smallest_p_is_that_of_turning_all_signs(seeds):
-    size = np.arange(1, seeds + 1)
-    turned = [abs(np.dot(signs, size)) for signs in itertools.product((-1, 1), repeat=seeds)]
-    assert smallest_p(seeds) == np.mean([found >= size.sum() for found in turned])
+def test_with_the_texts_that_are_needed_the_interval_is_short_enough():
+    texts = needed(line(0.02, 1e-5, 2e-4, 3), star(3), 3, None, 600, 1.0).texts
+    halves = [reach(3, 3, 1e-5, 2e-4 * 600 / count) for count in (600, texts - 200, texts)]
+    assert texts % 100 == 0 and [half < 0.02 for half in halves] == [False, False, True]
+
+
+def test_more_texts_do_not_help_where_seeds_are_what_lacks():
+    needs = needed(line(0.02, 1e-3, 1e-6, 3), star(3), 3, None, 600, 1.0)
+    assert needs.texts is None and needs.seeds > 3
+    assert needed(line(0.02, 1e-5, 2e-4, 3), star(3), 3, None, 0, 1.0).texts is None
+
+
+def test_a_larger_difference_never_needs_more():
+    seeds = [needed(line(size, 0.3, 0.0, 3), star(4), 4, None, 0, 1.0).seeds for size in (0.5, 0.7, 1.0, 1.5)]
+    assert seeds == sorted(seeds, reverse=True) and seeds[0] > seeds[-1]
+
+
+def test_beyond_what_is_advised_and_at_no_difference_nothing_is_needed():
+    assert needed(line(0.01, 1.0, 0.0, 3), star(4), 4, None, 0, 1.0).seeds is None
+    assert needed(line(0.0, 1.0, 0.0, 3), star(4), 4, None, 600, 1.0).seeds is None
+    assert needed(Decided(1.0, math.nan, math.nan, 1, math.nan, math.nan, 0), star(2), 2, 1.0, 0, 1.0).seeds is None
+    assert MOST_SEEDS == 64
+
+
+def test_rows_that_vary_by_themselves_need_what_students_t_needs():
+    """By the pool it was 5 seeds; with these the interval was a fifth too wide."""
+    seeds = needed(line(2.0, 0.5, 0.0, 4, unequal=True), star(4), 4, None, 0, 1.0).seeds
+    halves = [stats.t.isf(ALPHA / 2 / 3, count - 1) * math.sqrt(2 / count) for count in (seeds - 1, seeds)]
+    assert [half < 2.0 for half in halves] == [False, True]
