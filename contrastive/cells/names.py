@@ -51,7 +51,7 @@ def short_value(name: str, value: Any) -> str:
         blocks = value.last_blocks
         if value.lora is not None:
             return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks")
-        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks") + still
+        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks")
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
     if name == "sharding":
