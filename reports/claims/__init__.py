@@ -1,8 +1,8 @@
 """Whether a finished report says only what its numbers say: every number in bold, every comparison, every sentence.
 
 Reads the Markdown as a reader does. What must stand there is made again from the tidy frames beside it, and nothing
-else may: no line of another form. The frames are held against each other: means, half-widths, differences, Holm's
-correction and verdicts are computed anew from `results.csv`. Each report is checked before it takes the place of the
+else may: no line of another form. The frames are held against each other: means, half-widths, differences, and
+verdicts are computed anew from `results.csv`. Each report is checked before it takes the place of the
 last one, and `ablate audit` checks it where it lies.
 """
 
