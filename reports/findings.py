@@ -13,6 +13,7 @@ from reports.bilingual import Words
 from reports.compare import Comparisons
 from reports.guards.shown import listed
 from reports.markdown import MARKDOWN, Markup, heading, number, probability, signed, symbol
+from reports.rows import ANY
 from reports.statistics import ALPHA, POWER
 from reports.verdicts import DECIDED, TESTED
 
@@ -198,6 +199,21 @@ def unequal_note(comparisons: Comparisons) -> list[Words]:
             "From seed to seed these comparisons vary otherwise than the rest, and are judged by themselves: "
             f"{names.en}. They need more seeds.",
             f"以下比较在种子间的波动与其余不同，单独判断：{names.zh}。需要更多种子。",
+        )
+    ]
+
+
+def same_note(comparisons: Comparisons) -> list[Words]:
+    """Vectors that are the same whatever trained, so that all configurations are one row."""
+    labels = dict.fromkeys(comparisons.frame["label"])
+    kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
+    if not kinds:
+        return []
+    names = listed(kinds)
+    return [
+        Words(
+            f"Nothing that these configurations train reaches these vectors, which are one row: {names.en}.",
+            f"这些配置的训练不影响以下向量，因此合为一行：{names.zh}。",
         )
     ]
 

@@ -1,11 +1,14 @@
 """The rows of a section's tables: a configuration each, and one of its own for each variant of its vectors."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.load import Results
+
+ANY = "any of them"  # what a row is called that stands for all configurations
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,35 @@ def variants(values: Sequence[str], results: Results) -> list[str]:
 
 def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[ShownRow]:
     """Where vectors of several kinds are measured, which kind is one more axis. The vectors that trained are compared
-    with those of the baseline, and others with those that trained the same cells."""
+    with those of the baseline, and others with those that trained the same cells. Vectors that are the same whatever
+    trained are one row."""
     kinds = variants(values, results)
-    places = [(position, variant) for position in range(len(section.rows)) for variant in kinds]
+    alike = {kind for kind in kinds if never_differ(kind, section, values, results)}
+    places = [(p, v) for p in range(len(section.rows)) for v in kinds if p == 0 or v not in alike]
     numbers = {key: number for number, key in enumerate(places)}
     rows = []
     for (position, variant), number in numbers.items():
         row = section.rows[position]
-        beside = position if variant else row.against
+        beside = None if variant in alike else position if variant else row.against
         against = None if beside is None else numbers[beside, ""]
-        rows.append(shown_row(row, number, position, against, variant, kinds != [""]))
+        shown = shown_row(row, number, position, against, variant, kinds != [""])
+        rows.append(one_for_all(shown) if variant in alike else shown)
     return rows
+
+
+def never_differ(kind: str, section: RecordedSection, values: Sequence[str], results: Results) -> bool:
+    """Whether further vectors have the very same scores in every row, seed by seed: nothing that trains reaches them."""
+    rows = section.rows
+    if not kind or len(rows) < 2 or len({(row.data, tuple(row.seeds)) for row in rows}) > 1:
+        return False
+    scores = [results.by_score[f"{kind}{value}"] for value in values if f"{kind}{value}" in results.by_score]
+    held = [[[score.get(cell, math.nan) for score in scores] for cell in row.cells] for row in rows]
+    return bool(scores) and all(own == held[0] for own in held)
+
+
+def one_for_all(row: ShownRow) -> ShownRow:
+    kind = row.variant.rstrip("/")
+    return replace(row, label=f"{ANY} · {kind}", axes={"embedding": kind})
 
 
 def shown_row(

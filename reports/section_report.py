@@ -11,7 +11,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import figures, page, tables
 from reports.bilingual import Words
 from reports.compare import Comparisons
-from reports.findings import findings, tested, unequal_note
+from reports.findings import findings, same_note, tested, unequal_note
 from reports.load import Results
 from reports.looks import judge
 from reports.markdown import MARKDOWN, PAGE, Markup
@@ -45,7 +45,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(section, compared, results)
     levels = level_means(section, effects, compared, results)
-    notes = [*(guard.words for guard in fired), *unequal_note(compared)]
+    notes = [*(guard.words for guard in fired), *unequal_note(compared), *same_note(compared)]
     drawn = [] if "range" in blocking else figures.draw(section, compared, results, folder, name)
 
     def shown(to: Markup) -> list[tables.Table]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from reports.claims.numbers import Numbers, SectionNumbers, Seeds
 from reports.markdown import number, probability, signed
+from reports.rows import ANY
 from reports.statistics import ALPHA, summarise
 from reports.verdicts import COMPARED, side, verdict
 
@@ -19,12 +20,25 @@ def frames(numbers: Numbers) -> Iterator[str]:
     """Means, half-widths, differences, verdicts; that no configuration is left out."""
     for line in numbers.comparisons.to_dict("records"):
         name = f"{line['section']}, {line['label']}, {line['value']}"
-        own = numbers.seeds.get((line["section"], line["label"], line["value"]), {})
+        own = own_seeds(line, numbers)
         yield from check_mean(name, line, own)
         yield from against(name, line, own, numbers.seeds)
     for section in numbers.sections.values():
         yield from check_whole(section)
         yield from check_bold(section)
+
+
+def own_seeds(line: dict[Any, Any], numbers: Numbers) -> dict[int, float]:
+    """What a line was made of; of one that stands for all configurations, that of any of them."""
+    kind = str(line["label"]).removeprefix(ANY)
+    if kind == line["label"]:
+        return numbers.seeds.get((line["section"], line["label"], line["value"]), {})
+    of_all = [
+        seeds
+        for (section, label, value), seeds in numbers.seeds.items()
+        if (section, value) == (line["section"], line["value"]) and label.endswith(kind)
+    ]
+    return of_all[0] if of_all and all(seeds == of_all[0] for seeds in of_all) else {}
 
 
 def check_mean(name: str, line: dict[Any, Any], own: dict[int, float]) -> Iterator[str]:

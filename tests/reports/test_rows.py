@@ -1,0 +1,51 @@
+"""Rows of further vectors: compared within the same cells, and one where nothing that trains reaches them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from contrastive.runs.recorded import RecordedSection
+from reports.build import write_report
+from reports.claims import contradictions
+from reports.compare import compare
+from reports.findings import same_note
+from reports.load import Results
+from tests.reports.made import made, put
+
+NAME, SEEDS = "test.svm_accuracy", 5
+
+
+def measured() -> tuple[RecordedSection, Results]:
+    """Whitened vectors are worse than those that trained, by little and at each seed; layer 1 lies below what trains."""
+    random = np.random.default_rng(2)
+    values = {}
+    for label, mean in (("ce", 0.6), ("new", 0.62), ("other", 0.61)):
+        plain = mean + 0.02 * random.normal(size=SEEDS)
+        whitened = plain - 0.03 + 0.001 * random.normal(size=SEEDS)
+        below = [0.5] * SEEDS
+        values[label] = {NAME: list(plain), f"whiten:2/{NAME}": list(whitened), f"layer:1:mean/{NAME}": below}
+    part, results = made(values)
+    put(part.show.table, values=(NAME,))
+    put(results.grid.experiment.evaluation, vectors=("layer:1:mean",), post=("whiten:2",))
+    return part, results
+
+
+def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
+    frame = compare(*measured()).frame.set_index("label")
+    assert frame.loc["new · whiten:2", ["against", "verdict"]].tolist() == ["new", "worse"]
+    assert frame.loc["ce · whiten:2", "verdict"] == "worse" and frame.loc["new", "verdict"] == "undecided"
+    assert frame.loc["new · whiten:2", "difference_half_width"] < frame.loc["new", "difference_half_width"] / 3
+    assert not frame.loc[[label for label in frame.index if "whiten" in label], "bold"].any()
+
+
+def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_why(tmp_path: Path):
+    part, results = measured()
+    compared = compare(part, results)
+    labels = compared.frame["label"].tolist()
+    assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
+    assert "layer:1:mean" in same_note(compared)[0].en
+    write_report(results, tmp_path)
+    assert contradictions(tmp_path) == []
+    results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
+    other = compare(part, Results(**vars(results) | {"scores": results.scores.copy()}))
+    assert len([label for label in other.frame["label"] if "layer:1:mean" in label]) == 3
