@@ -1,7 +1,6 @@
 """Comparisons against plain formulas, what they may not depend on, and what a few lucky numbers may not show."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +70,7 @@ def test_the_order_of_rows_and_seeds_changes_nothing():
     each = normal(5, 4, 50) + normal(5, 1, 50, start=1)
     pairs = star(5)
     before = numbers(decide(measured(each), pairs))
-    assert numbers(decide(measured(each[:, ::-1]), pairs)) == pytest.approx(before)
+    assert numbers(decide(measured(each[:, [2, 0, 3, 1]]), pairs)) == pytest.approx(before)
     order = np.array([0, 3, 1, 4, 2])
     assert numbers(decide(measured(each[order]), pairs)) == pytest.approx(before[order[1:] - 1])
 
@@ -82,7 +81,7 @@ def test_a_pair_the_other_way_round_is_the_same_but_for_its_sign():
     assert back == pytest.approx(one_way * [-1, 1, 1, 1, 1])
 
 
-@pytest.mark.parametrize(("share", "most_seeds"), [(1.0, None), (0.25, None), (1.0, 10), (0.1, 10)])
+@pytest.mark.parametrize(("share", "most_seeds"), [(1.0, None), (0.25, None), (1.0, 5), (0.1, 5)])
 def test_p_is_below_the_level_exactly_where_the_interval_excludes_0(share: float, most_seeds: int | None):
     called = []
     for start in range(100):
@@ -207,11 +206,11 @@ def test_a_study_that_stops_keeps_what_it_decided_while_other_rows_go_on():
     early[:, 3:] = np.nan
     later = values.copy()
     later[1, 3:] = np.nan
-    for pair_of_row_1 in (decide(Measurements(later), star(4), 1.0, 8)[0],):
-        assert pair_of_row_1 == replace(decide(Measurements(early), star(4), 1.0, 8)[0], reaches=pair_of_row_1.reaches)
+    before, after = (numbers(decide(Measurements(part), star(4), 1.0, 8))[0] for part in (early, later))
+    assert (before == after).all()
 
 
 def test_a_study_that_stops_asks_for_more_at_each_look():
     values = Measurements(normal(4, 4))
-    halves = [decide(values, star(4), 1.0, most)[0].half_width for most in (None, 4, 8, 20)]
+    halves = [decide(values, star(4), 1.0, most)[0].half_width for most in (None, 4, 6, 8)]
     assert halves == sorted(halves) and halves[0] < halves[1]
