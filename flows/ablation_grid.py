@@ -25,14 +25,14 @@ from contrastive.cells import plan as plans
 from contrastive.cells.grid import Resolved
 from contrastive.cells.plan import Plan
 from contrastive.cells.status import Status
+from contrastive.config.experiment import Resources
 from contrastive.experiment import load
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
 from contrastive.runs import store
-from contrastive.runs.recorded import Stopping
 from contrastive.stages.request import Asked
 from flows import overhead
-from flows.budget import MOST_SEEDS, seconds_of
+from flows.budget import MOST_SEEDS, budget_seconds
 from flows.events import grid_ended
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
 from flows.progress import Progress
@@ -95,11 +95,8 @@ def ablation_grid(
     study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.whole
     tell_foreseen(plan, gpus_per_cell, engine)
-    plans.declare(plan, None if study is None else max_seeds)
-    resources = plan.experiment.resources
-    if gpus_per_cell is not None:
-        resources = resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    with engines.start(engine, resources, most_threads(plan)) as devices:
+    plans.declare_plan(plan, None if study is None else max_seeds)
+    with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
         devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
         ready(plan.experiment.name)
         scores = references(plan, devices)
@@ -107,23 +104,26 @@ def ablation_grid(
         share_prefixes(plan, devices)
         outcomes = run_cells(plan, devices, study)
         cells = time.monotonic() - began
-    plan = plan if study is None else study.plan()
-    show_states(plan, outcomes)
-    report = record_and_report(plan, scores, outcomes, None if study is None else study.stopping())
+    report = record_and_report(plan, scores, outcomes, study)
     overhead.note(cells)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
-        raise GridFailed(summary(failed, len(plan.statuses), report))
+        raise GridFailed(summary(failed, report, len((plan if study is None else study.plan()).statuses)))
     return str(report)
 
 
+def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
+    resources = plan.experiment.resources
+    return resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+
+
 def begin_study(resolved: Resolved, max_seeds: int, budget: str, keep_stale: bool) -> Study:
-    return Study(resolved, max_seeds, seconds_of(budget) if budget else None, keep_stale=keep_stale)
+    return Study(resolved, max_seeds, budget_seconds(budget) if budget else None, keep_stale=keep_stale)
 
 
-def record_and_report(
-    plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], stopping: Stopping | None = None
-) -> Path:
+def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None) -> Path:
     """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
+    plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
+    show_states(plan, outcomes)
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
     try:
         sync(plan, plans.document(plan, scores, stopping))
@@ -272,6 +272,6 @@ def show_states(plan: Plan, outcomes: list[Outcome]) -> None:
     )
 
 
-def summary(failed: list[Outcome], total: int, report: Path) -> str:
+def summary(failed: list[Outcome], report: Path, total: int) -> str:
     lines = [f"{len(failed)} of {total} cells failed, the others are done; report: {report}"]
     return "\n".join(lines + [f"  {outcome.name} ({outcome.id}): {outcome.failed}" for outcome in failed])

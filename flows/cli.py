@@ -81,13 +81,10 @@ def run(
     ] = None,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
-    from flows.budget import seconds_of
+    from flows.budget import check_study
     from flows.forecast import foreseen, make_forecast
 
-    if not until_decided and (max_seeds is not None or budget is not None):
-        fail("--max-seeds and --budget are about --until-decided: add that, or leave them out")
-    if budget is not None:
-        seconds_of(budget)
+    check_study(until_decided, max_seeds, budget)
     foreseen(make_forecast(experiment), gpus_per_cell, engine.value).refuse()
     from flows.serve import orphans, temporary_server
 
@@ -97,9 +94,8 @@ def run(
 
     try:
         with orphans.none(), temporary_server.server():
-            report = ablation_grid(
-                str(experiment), engine.value, keep_stale, gpus_per_cell, until_decided, max_seeds or 20, budget or ""
-            )
+            study = (until_decided, max_seeds or 20, budget or "")
+            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:

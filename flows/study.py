@@ -14,7 +14,7 @@ from contrastive.cells.status import Status
 from contrastive.planning.estimate import total_seconds
 from contrastive.runs import store
 from contrastive.runs.declared import declarations
-from contrastive.runs.recorded import Look, Stopping
+from contrastive.runs.recorded import Stopping, StudyLook
 from flows.forecast import at as places_of
 from flows.forecast import fitted_estimate
 from reports.load import load
@@ -43,7 +43,7 @@ class Study:
         self.deadline = None if budget is None else time.monotonic() + budget
         self.counts = [[LOOKS[0]] * len(part.rows) for part in self.whole.resolved.sections]
         self.ended: dict[str, str] = {}
-        self.looks: dict[str, list[Look]] = {}
+        self.looks: dict[str, list[StudyLook]] = {}
         self.handed_out: set[str] = set()  # ids of cells
         self.ran: set[str] = set()  # those of them that have ended
         self.references: list[dict[str, Any]] = []

@@ -7,9 +7,9 @@ from contrastive.errors import UserError
 from contrastive.planning.estimate import Fit
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
-from reports.findings import difference_in_words
+from reports.findings import with_interval
 from reports.load import Results, load
-from reports.looks import judge
+from reports.looks import judge_section
 from reports.statistics.cutoffs import LOOKS
 from reports.verdicts import DECIDED
 from tasks.tracking_address import tracking_uri
@@ -17,7 +17,7 @@ from tasks.tracking_address import tracking_uri
 
 def lines(plan: Plan) -> Iterator[str]:
     fit = fitted_estimate(plan.experiment, at(plan))
-    yield one_seed(plan, fit)
+    yield cost_of_one_seed(plan, fit)
     try:
         results = load(plan.experiment.name, tracking_uri(home()))
     except UserError:
@@ -29,7 +29,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from undecided(plan, results, fit)
 
 
-def one_seed(plan: Plan, fit: Fit) -> str:
+def cost_of_one_seed(plan: Plan, fit: Fit) -> str:
     """What one seed of every configuration costs here."""
     cells = [row.cells[0] for part in plan.resolved.sections for row in part.rows]
     each = [fit.seconds(cell) for cell in dict.fromkeys(cells)]
@@ -42,7 +42,7 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
     """A line a comparison that is open: seeds or test texts, and which of the two is cheaper here."""
     total = decided = 0
     for section in results.grid.sections:
-        _, compared = judge(section, results)
+        _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
         for line in (line for lines in compared.lines.values() for line in lines):
             total, decided = total + 1, decided + (line["verdict"] in DECIDED)
@@ -50,7 +50,7 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
                 cells = [row.cells[0] for row in rows if row.label in (line["label"], line["against"])]
                 yield (
                     f"{section.title}: {line['label']} against {line['against']} in {line['value']} is undecided, "
-                    + (f"{difference_in_words(line)}: {'; '.join(ways(line, cells, fit)) or NOTHING}")
+                    + (f"{with_interval(line)}: {'; '.join(ways_to_decide(line, cells, fit)) or NOTHING}")
                 )
     yield f"{decided} of {total} comparisons are decided"
 
@@ -58,7 +58,7 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
 NOTHING = "neither 64 seeds nor 100 times the test texts would decide a difference of this size"
 
 
-def ways(line: dict, cells: list, fit: Fit) -> list[str]:  # type: ignore[type-arg]
+def ways_to_decide(line: dict, cells: list, fit: Fit) -> list[str]:  # type: ignore[type-arg]
     """Seeds and test texts, each with its time, the cheaper one first."""
     options = []
     if line["needs_seeds"] == line["needs_seeds"]:

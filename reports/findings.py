@@ -66,7 +66,7 @@ def told_or_counted(
 def decided_sentence(line: dict[Any, Any], comparisons: Comparisons, to: Markup) -> Words:
     name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
     ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
-    size, limit = difference_in_words(line), margin_in_words(line)
+    size, limit = with_interval(line), margin_in_words(line)
     if line["verdict"] == "equivalent":
         little = LITTLE[int(line["side"])]
         return Words(
@@ -92,8 +92,8 @@ def undecided_sentence(line: dict[Any, Any], to: Markup) -> Words:
     name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
     needs = what_decides(line)
     return Words(
-        f"undecided is {label} against {against} in {name}: {difference_in_words(line)}. {needs.en}",
-        f"{label} 与 {against} 在 {name} 上未定：{difference_in_words(line)}。{needs.zh}",
+        f"undecided is {label} against {against} in {name}: {with_interval(line)}. {needs.en}",
+        f"{label} 与 {against} 在 {name} 上未定：{with_interval(line)}。{needs.zh}",
     )
 
 
@@ -119,7 +119,7 @@ def what_decides(line: dict[Any, Any]) -> Words:
     )
 
 
-def difference_in_words(line: dict[Any, Any]) -> str:
+def with_interval(line: dict[Any, Any]) -> str:
     return f"{signed(line['difference'])} ± {number(line['difference_half_width'])}"
 
 

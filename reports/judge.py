@@ -1,4 +1,4 @@
-"""The comparisons of a section with their baselines, decided together: all values and groups share one level."""
+"""The comparisons of a section with their baselines, decided together: all values and groups share comparison level."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from reports.rows import ShownRow
-from reports.seed_values import SeedValues, together
+from reports.seed_values import SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair
 
@@ -14,8 +14,8 @@ Key = tuple[int, str]  # number of a row, and value
 
 
 @dataclass(frozen=True)
-class Group:
-    """Rows that make one pool, the comparisons among them, and what of the level is theirs."""
+class RowGroup:
+    """Rows that make comparison pool, the comparisons among them, and what of the level is theirs."""
 
     value: str
     rows: list[int]
@@ -30,7 +30,7 @@ class Judged:
 
     decided: dict[Key, Decided] = field(default_factory=dict)
     detectable: dict[str, float | None] = field(default_factory=dict)
-    groups: dict[Key, Group] = field(default_factory=dict)
+    groups: dict[Key, RowGroup] = field(default_factory=dict)
 
     def needed(self, row: int, value: str, margin: float | None) -> Needed:
         """What would decide a comparison."""
@@ -45,10 +45,10 @@ def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
     for value, members, pairs in parts:
-        group = Group(value, members, pairs, together([seed_values[i, value] for i in members]), 1 / len(parts))
+        group = RowGroup(value, members, pairs, side_by_side([seed_values[i, value] for i in members]), 1 / len(parts))
         decided = decide(group.measured, pairs, group.share, most_seeds)
-        for (ours, _), one in zip(pairs, decided, strict=True):
-            judged.decided[members[ours], value] = one
+        for (ours, _), comparison in zip(pairs, decided, strict=True):
+            judged.decided[members[ours], value] = comparison
             judged.groups[members[ours], value] = group
         limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share)]
         judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
@@ -68,11 +68,11 @@ def groups_of(
             for name in names:
                 by_group.setdefault(name, []).append(i)
     for (kind, _), members in by_group.items():
-        place = {number: position for position, number in enumerate(members)}
+        positions = {number: position for position, number in enumerate(members)}
         pairs = [
-            (place[i], place[other])
+            (positions[i], positions[other])
             for i in members
-            if (other := rows[i].against) in place and bool(rows[i].variant) == (kind == "vectors")
+            if (other := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
             if most_seeds is not None or seed_values[i, value].seeds == seed_values[other, value].seeds
         ]
         if pairs:

@@ -7,7 +7,7 @@ follows from the results of the seeds that each look had.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from contrastive.runs.recorded import Look, RecordedSection, Stopping
+from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports.compare import Comparisons, compare
 from reports.guards import Guard, guards
 from reports.load import Results
@@ -22,12 +22,12 @@ COVERAGE = {"missing", "missing score", "seeds", "one seed"}
 class Followed:
     """Of one section: its looks so far, the seeds that each row has or needs, and why it needs no more."""
 
-    looks: list[Look]
+    looks: list[StudyLook]
     seeds: list[int]
     ended: str = ""
 
 
-def judge(section: RecordedSection, results: Results) -> tuple[list[Guard], Comparisons]:
+def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Comparisons]:
     """What a section shows, as far as its guards allow it."""
     fired = guards(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
@@ -36,17 +36,17 @@ def judge(section: RecordedSection, results: Results) -> tuple[list[Guard], Comp
 
 def follow(section: RecordedSection, results: Results, most_seeds: int) -> Followed:
     """`section` has the cells of all seeds that may be. All rows begin; the undecided and their baselines go on."""
-    looks, sizes = list[Look](), looks_up_to(most_seeds)
+    looks, sizes = list[StudyLook](), looks_up_to(most_seeds)
     seeds = [sizes[0]] * len(section.rows)
     results = replace(results, grid=replace(results.grid, stopping=Stopping(most_seeds)))
     for number, size in enumerate(sizes):
-        now = first_seeds(section, seeds)
+        now = rows_at(section, seeds)
         whole = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
         if not whole or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return Followed(looks, seeds)
-        _, compared = judge(now, results)
+        _, compared = judge_section(now, results)
         lines = compared.frame[compared.frame["verdict"].isin(COMPARED)].to_dict("records")
-        looks.append(Look(size, {f"{line['label']}, {line['value']}": line["verdict"] for line in lines}))
+        looks.append(StudyLook(size, {f"{line['label']}, {line['value']}": line["verdict"] for line in lines}))
         undecided = {line["position"] for line in lines if line["verdict"] == "undecided"}
         if not undecided:
             return Followed(looks, seeds, "decided" if lines else "nothing to compare")
@@ -68,7 +68,7 @@ def check_looks(results: Results) -> list[str]:
     ]
 
 
-def first_seeds(section: RecordedSection, seeds: Sequence[int]) -> RecordedSection:
+def rows_at(section: RecordedSection, seeds: Sequence[int]) -> RecordedSection:
     rows = [
         replace(row, cells=row.cells[:count], seeds=row.seeds[:count])
         for row, count in zip(section.rows, seeds, strict=True)

@@ -1,4 +1,4 @@
-"""Every pair of a section's rows over the same data, decided together, and the rows that another one beats."""
+"""Every pair of a section's rows over the same data, decided together, and the rows that another decided beats."""
 
 import math
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ import pandas as pd
 from jaxtyping import Float
 
 from reports.rows import ShownRow
-from reports.seed_values import SeedValues, together
+from reports.seed_values import SeedValues, side_by_side
 from reports.statistics import ALPHA, decide
 from reports.statistics.cutoffs import all_pairs_of
 
 
 @dataclass(frozen=True)
 class RowPairs:
-    """Every pair of rows of one value: differences of the means, i − j, and p for all of them together (nan: no test,
-    or other data)."""
+    """Every pair of rows of a value: differences of the means, i − j, and p for all of them together (nan: no test, or
+    other data)."""
 
     rows: list[int]
     labels: list[str]
@@ -27,7 +27,7 @@ class RowPairs:
 def every_pair(
     rows: list[ShownRow], values: list[str], seed_values: dict[tuple[int, str], SeedValues], most_seeds: int | None
 ) -> dict[str, RowPairs]:
-    """Of the rows over the same data; all values and data sets share one level."""
+    """Of the rows over the same data; all values and data sets share decided level."""
     groups = {
         (value, data): [i for i, row in enumerate(rows) if row.data == data and (i, value) in seed_values]
         for value in values
@@ -39,13 +39,13 @@ def every_pair(
         if value not in compared:
             compared[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
         own = compared[value]
-        place = {number: position for position, number in enumerate(own.rows)}
+        positions = {number: position for position, number in enumerate(own.rows)}
         pairs = all_pairs_of(len(members))
-        measured = together([seed_values[i, value] for i in members])
-        for (i, j), one in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds), strict=True):
-            here, there = place[members[i]], place[members[j]]
-            own.means[here, there], own.means[there, here] = one.difference, -one.difference
-            own.p[here, there] = own.p[there, here] = one.p
+        measured = side_by_side([seed_values[i, value] for i in members])
+        for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds), strict=True):
+            here, there = positions[members[i]], positions[members[j]]
+            own.means[here, there], own.means[there, here] = decided.difference, -decided.difference
+            own.p[here, there] = own.p[there, here] = decided.p
     return compared
 
 
@@ -55,7 +55,7 @@ def without_pairs(numbers: list[int], rows: list[ShownRow]) -> RowPairs:
 
 
 def beaten_rows(pairs: RowPairs, frame: pd.DataFrame) -> list[int]:
-    """Rows that another one was shown to be better than, and those that were compared with none."""
+    """Rows that another decided was shown to be better than, and those that were compared with none."""
     lines = frame[frame["row"].isin(pairs.rows)].set_index("row")
     higher = bool(lines["higher"].iloc[0])
     worse = (pairs.means < 0 if higher else pairs.means > 0) & (pairs.p <= ALPHA)

@@ -90,7 +90,7 @@ def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -
 
 
 def never_differ(kind: str, section: RecordedSection, values: Sequence[str], results: Results) -> bool:
-    """Whether further vectors have the very same scores in every row, seed by seed: nothing that trains reaches them."""
+    """Whether further vectors have the very same scores in every row, seed by seed: nothing trained reaches them."""
     rows = section.rows
     if not kind or len(rows) < 2 or len({(row.data, tuple(row.seeds)) for row in rows}) > 1:
         return False

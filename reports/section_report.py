@@ -13,7 +13,7 @@ from reports.bilingual import Words
 from reports.compare import Comparisons
 from reports.findings import findings, same_note, tested, unequal_note
 from reports.load import Results
-from reports.looks import judge
+from reports.looks import judge_section
 from reports.markdown import MARKDOWN, PAGE, Markup
 from reports.over_data_sets import across
 from reports.provenance import section_footer
@@ -41,7 +41,7 @@ class SectionReport:
 
 
 def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
-    fired, compared = judge(section, results)
+    fired, compared = judge_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(section, compared, results)
     levels = level_means(section, effects, compared, results)

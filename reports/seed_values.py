@@ -66,15 +66,15 @@ class SeedValues:
         return self.each is not None and other.each is not None and len({*self.texts, *other.texts}) == 1
 
 
-def together(measured: list[SeedValues]) -> Measurements:
+def side_by_side(measured: list[SeedValues]) -> Measurements:
     """Rows × all their seeds; by text where all were measured on the same ones."""
     seeds = list(dict.fromkeys(seed for row in measured for seed in row.seeds))
-    place = {seed: position for position, seed in enumerate(seeds)}
+    positions_of = {seed: position for position, seed in enumerate(seeds)}
     by_text = all(row.each is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
     values = np.full((len(measured), len(seeds)), math.nan)
     each = np.zeros((len(measured), len(seeds), measured[0].each.shape[1]), measured[0].each.dtype) if by_text else None
     for number, row in enumerate(measured):
-        positions = [place[seed] for seed in row.seeds]
+        positions = [positions_of[seed] for seed in row.seeds]
         values[number, positions] = row.numbers
         if each is not None:
             each[number, positions] = row.each
@@ -92,9 +92,9 @@ def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> di
         texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
         held = [array for array in each if array is not None]
         whole = len(held) == len(stored) and None not in texts and len({len(array) for array in held}) == 1
-        together = np.stack(held) if whole else None
-        if together is not None and np.allclose(together.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-            by_value[value] = SeedValues(row.seeds, numbers, together, tuple(mark or 0 for mark in texts), higher)
+        stacked = np.stack(held) if whole else None
+        if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
+            by_value[value] = SeedValues(row.seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
         else:
             by_value[value] = SeedValues(row.seeds, numbers, higher=higher, count=text_count(value, results))
     return by_value

@@ -146,7 +146,7 @@ def document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | 
     return recorded(plan, references, stopping).document()
 
 
-def declare(plan: Plan, most_seeds: int | None = None) -> None:
+def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
     """Note how the results will be judged, before there are any; a later change is noted beside it."""
     experiment = plan.experiment
     shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}

@@ -12,7 +12,7 @@ WIDTHS = (
 )
 
 
-def width(score: str) -> float:
+def score_width(score: str) -> float:
     """From the least to the greatest value that a score can have; infinite where it has no bounds, or none is known."""
     return next((size for kind, size in WIDTHS if kind.fullmatch(metric(score))), math.inf)
 
@@ -22,7 +22,7 @@ def margin(score: str, declared: Mapping[str, float]) -> float | None:
     bare = score.rpartition("/")[2]
     if bare in declared or metric(score) in declared:
         return declared.get(bare, declared.get(metric(score)))
-    return USUAL if math.isfinite(width(score)) else None
+    return USUAL if math.isfinite(score_width(score)) else None
 
 
 def metric(score: str) -> str:

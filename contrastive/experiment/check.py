@@ -178,7 +178,7 @@ def _judged(experiment: Experiment) -> Iterator[Finding]:
         path: SettingPath = ("report", "margin", name)
         if name not in names:
             yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
-        elif limit >= (width := margins.width(name if "." in name else f"test.{name}")):
+        elif limit >= (width := margins.score_width(name if "." in name else f"test.{name}")):
             yield path, f"{limit:g} is all that the score can differ by ({width:g}): give less, such as 0.01"
     if report.primary is not None and report.primary not in shown:
         yield (

@@ -17,11 +17,11 @@ def declare(experiment: str, now: Declaration) -> None:
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
         before = declarations(experiment) if now.finished else []
         if not before or replace(before[-1], finished=now.finished) != now:
-            store.write_json(file_of(experiment), DECLARATIONS.dump_python([*before, now], mode="json"))
+            store.write_json(declaration_file(experiment), DECLARATIONS.dump_python([*before, now], mode="json"))
 
 
 def declarations(experiment: str) -> list[Declaration]:
-    path = file_of(experiment)
+    path = declaration_file(experiment)
     if not path.exists():
         return []
     try:
@@ -30,5 +30,5 @@ def declarations(experiment: str) -> list[Declaration]:
         raise UserError(f"{path} is damaged: restore it, or delete it; then nothing tells what was declared") from None
 
 
-def file_of(experiment: str) -> Path:
+def declaration_file(experiment: str) -> Path:
     return store.home() / "declared" / f"{experiment}.json"

@@ -68,7 +68,7 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class Look:
+class StudyLook:
     """What was decided of a section when its undecided rows had so many seeds."""
 
     seeds: int
@@ -80,7 +80,7 @@ class Stopping:
     """A study that stops by itself: at most so many seeds; of each section its looks, and why it has no more."""
 
     most_seeds: int
-    looks: dict[str, list[Look]] = field(default_factory=dict)  # section → its looks
+    looks: dict[str, list[StudyLook]] = field(default_factory=dict)  # section → its looks
     ended: dict[str, str] = field(default_factory=dict)  # section → decided, most seeds, budget, nothing to compare
 
 

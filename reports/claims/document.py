@@ -10,7 +10,7 @@ import pandas as pd
 from contrastive.config.cell import Data
 from reports.bilingual import Language
 from reports.claims.contradiction import Contradiction, exactly
-from reports.claims.frames import blocked
+from reports.claims.frames import blocked, own_seeds
 from reports.claims.numbers import Numbers, SectionNumbers
 from reports.claims.prose import prose, worded
 from reports.claims.tables import captions, check_class_counts, check_tables, table_blocks
@@ -210,8 +210,7 @@ def ranked(section: SectionNumbers, numbers: Numbers, guarded: bool) -> Iterator
     """Where something is bold, so is the best; where nothing is, something forbids it."""
     frame = section.compared.frame
     frame = frame[frame["tested"]]
-    pairs = zip(frame["label"], frame["value"], strict=True)
-    seeds = [set(numbers.seeds.get((section.title, *pair), {})) for pair in pairs]
+    seeds = [set(own_seeds(line, numbers)) for line in frame.to_dict("records")]
     one_data, by_itself = not data_axes(numbers.results), section.compared.most_seeds is not None
     may = bool(seeds) and len(seeds[0]) > 1 and (by_itself or all(each == seeds[0] for each in seeds))
     several = frame["label"].nunique() > 1

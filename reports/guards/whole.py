@@ -17,7 +17,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
     """What was decided of how results are judged, after there were some."""
     for before, after in pairwise(results.grid.declared):
         english, chinese = [], []
-        for change in changes(before, after):
+        for change in changed_declarations(before, after):
             english.append(change.en)
             chinese.append(change.zh)
         if english:
@@ -32,7 +32,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
             )
 
 
-def changes(before: Declaration, after: Declaration) -> Iterator[Words]:
+def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Words]:
     for name in sorted({*before.margins, *after.margins}):
         was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
         if was != now:

@@ -80,13 +80,13 @@ def looks_up_to(seeds: int) -> tuple[int, ...]:
 @lru_cache(maxsize=128)
 def cutoffs(design: Design) -> tuple[Cutoffs, ...]:
     """Of each look."""
-    largest, texts, ratios = draws(design)
+    largest, texts, ratios = drawn_studies(design)
     spent = np.diff([0.0, *design.looks]) / design.looks[-1]
-    seeds = np.stack([at_level(largest, level, spent, design) for level in LEVELS], 1)
-    known = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
+    seeds = np.stack([bounds_of_looks(largest, level, spent, design) for level in LEVELS], 1)
+    normal = np.array([[quantile_of(texts, level * share, None) for level in LEVELS] for share in np.cumsum(spent)])
     return tuple(
         Cutoffs(monotone(row), monotone(of_texts), design.freedom(number), len(design.pairs), float(share), look_ratios)
-        for number, (row, of_texts, share, look_ratios) in enumerate(zip(seeds, known, spent, ratios, strict=True))
+        for number, (row, of_texts, share, look_ratios) in enumerate(zip(seeds, normal, spent, ratios, strict=True))
     )
 
 
@@ -96,7 +96,7 @@ def monotone(values: Float[ndarray, " levels"]) -> Float[ndarray, " levels"]:
     return np.maximum.accumulate(values)
 
 
-def at_level(
+def bounds_of_looks(
     largest: Float[ndarray, "n looks"], level: float, spent: Float[ndarray, " looks"], design: Design
 ) -> Float[ndarray, " looks"]:
     """The cut-off of each look, of which the looks before have left only the draws that crossed none."""
@@ -117,13 +117,15 @@ def quantile_of(values: Float[ndarray, " n"], level: float, freedom: int | None)
     enough = min(ENOUGH, count // 4) / count
     if level >= enough:
         return float(np.partition(values, position := int(np.ceil(count * (1 - level))) - 1)[position])
-    known = quantile_of(values, enough, freedom)
+    beyond = quantile_of(values, enough, freedom)
     if freedom is None:
-        return float(-special.ndtri(special.ndtr(-known) * level / enough))
-    return float(student(special.stdtr(freedom, -known) * level / enough, freedom))
+        return float(-special.ndtri(special.ndtr(-beyond) * level / enough))
+    return float(student(special.stdtr(freedom, -beyond) * level / enough, freedom))
 
 
-def draws(design: Design) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n"], Float[ndarray, "looks ratios"]]:
+def drawn_studies(
+    design: Design,
+) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n"], Float[ndarray, "looks ratios"]]:
     """The largest statistic of each draw at each look; the same of a known variance; and quantiles of the ratio of an
     estimated variance to the true one."""
     rows, looks = design.rows, design.looks
@@ -138,8 +140,8 @@ def draws(design: Design) -> tuple[Float[ndarray, "n looks"], Float[ndarray, " n
         parts = [statistics(drawn[:, :, :seeds], left, right) for seeds in looks]
         largest.append(np.stack([statistic for statistic, _ in parts], 1))
         ratios.append(np.stack([ratio for _, ratio in parts], 1))
-        known = generator.standard_normal((len(drawn), rows))
-        texts.append(np.abs(known[:, left] - known[:, right]).max(1) / np.sqrt(2))
+        normal = generator.standard_normal((len(drawn), rows))
+        texts.append(np.abs(normal[:, left] - normal[:, right]).max(1) / np.sqrt(2))
     levels = (np.arange(RATIOS) + 0.5) / RATIOS
     return np.concatenate(largest), np.concatenate(texts), np.quantile(np.concatenate(ratios), levels, axis=0).T
 

@@ -63,7 +63,7 @@ def effects(
 def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
     """Of the largest difference between the levels of an axis, in units of its error; levels that differ only
     together with another axis are not compared."""
-    _, means, inverse, unknown = level_means(grid, factor)
+    _, means, inverse, unknown = balanced_means(grid, factor)
     variances = np.diag(inverse)
     apart = np.abs(np.subtract.outer(means, means))
     squared = np.add.outer(variances, variances) - 2 * inverse
@@ -106,7 +106,7 @@ def levels(
     """
     grid = Grid(frame, factors, value, block)
     rest, freedom = grid.residual(grid.terms)
-    names, means, inverse, _ = level_means(grid, factor)
+    names, means, inverse, _ = balanced_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
     width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
@@ -114,7 +114,7 @@ def levels(
     return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
 
 
-def level_means(
+def balanced_means(
     grid: "Grid", factor: str
 ) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"], Float[ndarray, "l columns"]]:
     """The levels of an axis, their means balanced over the others, the variances of these by that of a value, and what

@@ -25,12 +25,14 @@ class Needed:
 
 def detectable(decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0) -> float | None:
     """The smallest true difference that is found four times of five, by the mean variance of the comparisons."""
-    tested = [one for one in decided if np.isfinite(one.half_width)]
+    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
         return None
-    alike = [one for one in tested if not one.unequal]
-    from_seeds, from_texts = (float(np.mean([getattr(one, part) for one in alike or tested])) for part in PARTS)
-    seeds = min(one.seeds for one in tested)
+    alike = [comparison for comparison in tested if not comparison.unequal]
+    from_seeds, from_texts = (
+        float(np.mean([getattr(comparison, part) for comparison in alike or tested])) for part in PARTS
+    )
+    seeds = min(comparison.seeds for comparison in tested)
     bounds = cutoffs_for(rows, tuple(pairs), seeds, None)
     if from_seeds + from_texts <= 0:
         return 0.0
@@ -57,20 +59,26 @@ def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float, f
     return at_level(reaches, ALPHA * share)
 
 
-def needed(one: Decided, pairs: Sequence[Pair], rows: int, margin: float | None, texts: int, share: float) -> Needed:
+def needed(
+    comparison: Decided, pairs: Sequence[Pair], rows: int, margin: float | None, texts: int, share: float
+) -> Needed:
     """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin."""
-    size = abs(one.difference)
+    size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
-    if not np.isfinite(one.half_width) or enough <= 0:
+    if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
 
     def half_at(seeds: int, times: float) -> float:
         bounds = cutoffs(Design(rows, tuple(pairs), (seeds,)))[0]
-        freedom = seeds - 1 if one.unequal else None
-        return reach(bounds, one.from_seeds * one.seeds / seeds, one.from_texts / times, share, freedom)
+        freedom = seeds - 1 if comparison.unequal else None
+        return reach(
+            bounds, comparison.from_seeds * comparison.seeds / seeds, comparison.from_texts / times, share, freedom
+        )
 
-    seeds = smallest(lambda count: half_at(count, 1.0) < enough, one.seeds + 1, MOST_SEEDS)
-    times = smallest(lambda count: half_at(one.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None
+    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, MOST_SEEDS)
+    times = (
+        smallest(lambda count: half_at(comparison.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None
+    )
     return Needed(seeds, None if times is None else int(np.ceil(texts * times / 10 / 100) * 100))
 
 

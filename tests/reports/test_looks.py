@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from contrastive.runs.recorded import Look, RecordedSection, Stopping
+from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports.load import Results
-from reports.looks import check_looks, first_seeds, follow
+from reports.looks import check_looks, follow, rows_at
 from tests.reports.made import made, put
 
 NAME = "test.accuracy"
@@ -25,7 +25,7 @@ def study(seeds: int = 8) -> tuple[RecordedSection, Results]:
 
 def until(section: RecordedSection, results: Results, seeds: int) -> Results:
     """As MLflow holds them while no row has more seeds."""
-    kept = {cell for row in first_seeds(section, [seeds] * len(section.rows)).rows for cell in row.cells}
+    kept = {cell for row in rows_at(section, [seeds] * len(section.rows)).rows for cell in row.cells}
     return replace(results, cells={name: run for name, run in results.cells.items() if name in kept})
 
 
@@ -68,9 +68,9 @@ def test_a_cell_without_a_result_ends_its_row_and_no_other():
 def test_the_record_is_held_against_the_results():
     section, results = study()
     followed = follow(section, results, 8)
-    part = first_seeds(section, followed.seeds)
+    part = rows_at(section, followed.seeds)
     recorded = Stopping(8, {section.title: followed.looks}, {section.title: followed.ended})
     sound = replace(results, grid=replace(results.grid, sections=[part], stopping=recorded))
     assert check_looks(sound) == []
-    other = replace(recorded, looks={section.title: [Look(2, {}), *followed.looks[1:]]})
+    other = replace(recorded, looks={section.title: [StudyLook(2, {}), *followed.looks[1:]]})
     assert check_looks(replace(sound, grid=replace(sound.grid, stopping=other))) != []

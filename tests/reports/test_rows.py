@@ -16,7 +16,7 @@ NAME, SEEDS = "test.svm_accuracy", 5
 
 
 def measured() -> tuple[RecordedSection, Results]:
-    """Whitened vectors are worse than those that trained, by little and at each seed; layer 1 lies below what trains."""
+    """Whitened vectors are worse than those that trained, by little, at each seed; layer 1 lies below what trains."""
     random = np.random.default_rng(2)
     values = {}
     for label, mean in (("ce", 0.6), ("new", 0.62), ("other", 0.61)):

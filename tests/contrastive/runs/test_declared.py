@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import UserError
-from contrastive.runs.declared import declarations, declare, file_of
+from contrastive.runs.declared import declaration_file, declarations, declare
 from contrastive.runs.recorded import Declaration
 
 FIRST = Declaration(0, {"test.accuracy": 0.01}, {"A": ["test.accuracy"]}, {"A": ["ce", "new"]}, [0, 1])
@@ -34,7 +34,7 @@ def test_after_there_are_results_a_change_is_noted_and_the_same_is_not():
 
 
 def test_a_damaged_file_is_named():
-    file_of("x").parent.mkdir(parents=True)
-    file_of("x").write_text("{")
+    declaration_file("x").parent.mkdir(parents=True)
+    declaration_file("x").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
         declarations("x")
