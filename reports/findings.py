@@ -196,9 +196,9 @@ def unequal_note(comparisons: Comparisons) -> list[Words]:
     names = listed(comparisons.unequal)
     return [
         Words(
-            "From seed to seed these comparisons vary otherwise than the rest, and are judged by themselves: "
-            f"{names.en}. They need more seeds.",
-            f"以下比较在种子间的波动与其余不同，单独判断：{names.zh}。需要更多种子。",
+            "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own spread counts "
+            f"beside that of all: {names.en}. They need more seeds.",
+            f"以下比较在种子间的波动似与其余不同，其自身的波动也计入：{names.zh}。需要更多种子。",
         )
     ]
 

@@ -15,8 +15,8 @@ from reports.statistics import effects, interaction_of_texts, levels
 
 
 def explained(section: RecordedSection, compared: Comparisons, results: Results) -> dict[str, pd.DataFrame]:
-    """Of each tested value; nothing where the section is no grid of two axes or more, is not ranked, or has a row that
-    varies otherwise than the rest, since the noise is the pool of all rows.
+    """Of each tested value; nothing where the section is no grid of two axes or more, is not ranked, or has rows of
+    unequal seeds.
 
     Only of the vectors that trained: further ones, and what is made of them, are the same cells measured again.
     """
@@ -26,7 +26,7 @@ def explained(section: RecordedSection, compared: Comparisons, results: Results)
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
     if not compared.ranked or len(factors) < 2 or len({row.data for row in rows}) > 1:
         return {}
-    if compared.unequal or len({tuple(row.seeds) for row in rows}) > 1:
+    if len({tuple(row.seeds) for row in rows}) > 1:
         return {}
     frames = {}
     for value in values:

@@ -1,5 +1,6 @@
 """Rows of further vectors: compared within the same cells, and one where nothing that trains reaches them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,5 +48,5 @@ def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_wh
     write_report(results, tmp_path)
     assert contradictions(tmp_path) == []
     results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
-    other = compare(part, Results(**vars(results) | {"scores": results.scores.copy()}))
+    other = compare(part, replace(results, scores=results.scores.copy()))
     assert len([label for label in other.frame["label"] if "layer:1:mean" in label]) == 3
