@@ -75,11 +75,11 @@ def test_no_effect_where_all_levels_are_equal():
 
 def test_where_no_axis_matters_one_grid_of_twenty_shows_one():
     random, wrong = np.random.default_rng(0), []
-    for _ in range(200):
+    for _ in range(150):
         frame = grid(2).query("view == 'one'")
         frame = frame.assign(value=random.normal(size=len(frame)) + random.normal(size=2)[frame["seed"]])
         wrong.append((effects(frame, ["k", "alpha"], "value")["p"] <= 0.05).any())
-    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 200)
+    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 150)
 
 
 def test_what_texts_add_makes_effects_smaller():

@@ -1,5 +1,7 @@
 """The guard sees a row that varies otherwise than the rest, and seldom one that does not."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -67,7 +69,7 @@ def test_a_suspicion_alone_makes_no_interval_shorter(monkeypatch: pytest.MonkeyP
     drawn = studies(4000, 3, 2)
     suspected = [values for values in drawn if unequal_rows(values) and not unequal_rows(values, LEAVE_OUT)]
     with_guard = [[line.half_width for line in decide(Measurements(values), star(3))] for values in suspected]
-    monkeypatch.setattr("reports.statistics.decide.unequal_rows", lambda *_: [])
+    monkeypatch.setattr(sys.modules["reports.statistics.decide"], "unequal_rows", lambda *_: [])
     without = [[line.half_width for line in decide(Measurements(values), star(3))] for values in suspected]
     assert len(suspected) > 30 and (np.array(with_guard) >= np.array(without)).all()
     assert (np.array(with_guard) > np.array(without)).any()
