@@ -75,19 +75,22 @@ def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
 def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     """What other test texts would change of the differences between k configurations, as a mean square of their values.
 
-    The same texts at all seeds: configuration × text, less what is left to each text at each seed.
+    The same texts at all seeds: configuration × text, less what is left to each text at each seed. What a seed does to
+    a text of all configurations is in no difference, and no part of that: with it the texts' part was too small.
     """
     rows, seeds, texts = each.shape
-    by_text = each.mean(1, dtype=float)
-    both = by_text - by_text.mean(0) - by_text.mean(1, keepdims=True) + by_text.mean()
-    rest = 0.0
-    for values in each:  # one at a time: each may have millions
-        own = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
-        rest += float(np.square(own).sum())
     if rows < 2 or texts < 2:
         return 0.0
+    by_text = each.mean(1, dtype=float)
+    both = by_text - by_text.mean(0) - by_text.mean(1, keepdims=True) + by_text.mean()
+    of_all = each.mean(0, dtype=float)
+    rest = 0.0
+    for values in each:  # one at a time: each may have millions
+        apart = values - of_all
+        own = apart - apart.mean(0) - apart.mean(1, keepdims=True) + apart.mean()
+        rest += float(np.square(own).sum())
     of_both = seeds * float(np.square(both).sum()) / ((rows - 1) * (texts - 1))
-    of_rest = rest / (rows * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
+    of_rest = rest / ((rows - 1) * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
     return max(0.0, of_both - of_rest) / texts
 
 

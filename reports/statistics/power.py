@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy import optimize, special
 
-from reports.statistics.cutoffs import RATIOS, Cutoffs, Design, Pair, cutoffs
+from reports.statistics.cutoffs import RATIOS, Cutoffs, Pair
 from reports.statistics.decide import ALPHA, Decided, at_level, cutoffs_for
 
 POWER = 0.8
@@ -23,17 +23,20 @@ class Needed:
     texts: int | None
 
 
-def detectable(decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0) -> float | None:
-    """The smallest true difference that is found four times of five, by the mean variance of the comparisons."""
-    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
+def detectable(
+    decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0, most_seeds: int | None = None
+) -> float | None:
+    """The smallest true difference that is found four times of five, by the mean variance of the comparisons.
+    `most_seeds`: of a study that stops by itself; its look, whose cut-off is up to 2.3 times that of fixed seeds."""
+    tested = [one for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
         return None
-    alike = [comparison for comparison in tested if not comparison.unequal]
+    alike = [one for comparison in tested if not comparison.unequal]
     from_seeds, from_texts = (
         float(np.mean([getattr(comparison, part) for comparison in alike or tested])) for part in PARTS
     )
     seeds = min(comparison.seeds for comparison in tested)
-    bounds = cutoffs_for(rows, tuple(pairs), seeds, None)
+    bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
     if from_seeds + from_texts <= 0:
         return 0.0
     freedom = None if alike else seeds - 1
@@ -60,22 +63,29 @@ def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float, f
 
 
 def needed(
-    comparison: Decided, pairs: Sequence[Pair], rows: int, margin: float | None, texts: int, share: float
+    comparison: Decided,
+    pairs: Sequence[Pair],
+    rows: int,
+    margin: float | None,
+    texts: int,
+    share: float,
+    most_seeds: int | None = None,
 ) -> Needed:
-    """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin."""
+    """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin.
+    `most_seeds`: of a study that stops by itself, which has that many at most."""
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     if not np.isfinite(comparison.half_width) or enough <= 0:
         return Needed(None, None)
 
     def half_at(seeds: int, times: float) -> float:
-        bounds = cutoffs(Design(rows, tuple(pairs), (seeds,)))[0]
+        bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
         freedom = seeds - 1 if comparison.unequal else None
         return reach(
             bounds, comparison.from_seeds * comparison.seeds / seeds, comparison.from_texts / times, share, freedom
         )
 
-    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, MOST_SEEDS)
+    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, most_seeds or MOST_SEEDS)
     times = (
         smallest(lambda count: half_at(comparison.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None
     )

@@ -1,7 +1,7 @@
 """Rows that vary from seed to seed otherwise than the rest.
 
 A row that is suspected has wider intervals, and never narrower ones. Only one that stands out far more is left out of
-the pool: what the others leave is then small by selection, and 65 of 100 studies with a false suspicion erred.
+the pool: what the others leave is then small by selection, and two of three studies with a false suspicion erred.
 """
 
 from functools import lru_cache

@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.formula.api import ols
 
-from reports.statistics import effects, levels
+from reports.statistics import effects, interaction_of_texts, levels
 
 FORMULA = "value ~ C(seed) + (C(k) + C(alpha) + C(view)) ** 2"
 
@@ -75,17 +75,44 @@ def test_no_effect_where_all_levels_are_equal():
 
 def test_where_no_axis_matters_one_grid_of_twenty_shows_one():
     random, wrong = np.random.default_rng(0), []
-    for _ in range(200):
+    for _ in range(150):
         frame = grid(2).query("view == 'one'")
         frame = frame.assign(value=random.normal(size=len(frame)) + random.normal(size=2)[frame["seed"]])
         wrong.append((effects(frame, ["k", "alpha"], "value")["p"] <= 0.05).any())
-    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 200)
+    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 150)
 
 
 def test_what_texts_add_makes_effects_smaller():
     frame = grid()
     without, with_it = (effects(frame, ["k", "view"], "value", from_texts=part) for part in (0.0, 1.0))
     assert (with_it["F"] < without["F"]).all() and (with_it["p"] >= without["p"]).all()
+
+
+def scores_of_texts(rows: int, seeds: int, texts: int, start: int = 0) -> np.ndarray:
+    random = np.random.default_rng(start)
+    return random.normal(size=(rows, seeds, texts)) + random.normal(size=(rows, 1, texts))
+
+
+def test_what_texts_add_is_the_mean_square_of_rows_by_texts():
+    """By the analysis of variance of rows × seeds × texts, all interactions of two."""
+    each = scores_of_texts(3, 3, 8)
+    index = pd.MultiIndex.from_product([range(3), range(3), range(8)], names=["row", "seed", "text"])
+    frame = index.to_frame(index=False).assign(value=each.ravel())
+    table = sm.stats.anova_lm(ols("value ~ (C(row) + C(seed) + C(text)) ** 2", frame).fit())
+    squares = table["sum_sq"] / table["df"]
+    exact = max(0.0, squares["C(row):C(text)"] - squares["Residual"]) / 8
+    assert interaction_of_texts(each) == pytest.approx(exact) and exact > 0
+
+
+def test_what_a_seed_does_to_a_text_of_all_rows_is_no_part_of_it():
+    """With it the part of texts became 0, and half of the grids without any effect showed one (sd 2 beside 1)."""
+    each = scores_of_texts(4, 3, 60)
+    moved = each + 5 * np.random.default_rng(1).normal(size=(1, 3, 60))
+    assert interaction_of_texts(moved) == pytest.approx(interaction_of_texts(each))
+
+
+def test_one_text_or_one_row_adds_nothing():
+    assert interaction_of_texts(scores_of_texts(4, 3, 1)) == interaction_of_texts(scores_of_texts(1, 3, 9)) == 0
 
 
 def test_levels_that_only_another_axis_tells_apart_are_not_compared():
