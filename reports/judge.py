@@ -22,6 +22,7 @@ class RowGroup:
     pairs: list[Pair]  # of positions in `rows`
     measured: Measurements
     share: float
+    most_seeds: int | None  # of a study that stops by itself
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Judged:
         """What would decide a comparison."""
         group = self.groups[row, value]
         texts = group.measured.each.shape[2] if group.measured.each is not None else 0
-        return needed(self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share)
+        return needed(
+            self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share, group.most_seeds
+        )
 
 
 def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
@@ -45,12 +48,14 @@ def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
     for value, members, pairs in parts:
-        group = RowGroup(value, members, pairs, side_by_side([seed_values[i, value] for i in members]), 1 / len(parts))
+        group = RowGroup(
+            value, members, pairs, side_by_side([seed_values[i, value] for i in members]), 1 / len(parts), most_seeds
+        )
         decided = decide(group.measured, pairs, group.share, most_seeds)
         for (ours, _), comparison in zip(pairs, decided, strict=True):
             judged.decided[members[ours], value] = comparison
             judged.groups[members[ours], value] = group
-        limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share)]
+        limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share, most_seeds)]
         judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return judged
 

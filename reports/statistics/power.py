@@ -28,10 +28,10 @@ def detectable(
 ) -> float | None:
     """The smallest true difference that is found four times of five, by the mean variance of the comparisons.
     `most_seeds`: of a study that stops by itself; its look, whose cut-off is up to 2.3 times that of fixed seeds."""
-    tested = [one for comparison in decided if np.isfinite(comparison.half_width)]
+    tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
         return None
-    alike = [one for comparison in tested if not comparison.unequal]
+    alike = [comparison for comparison in tested if not comparison.unequal]
     from_seeds, from_texts = (
         float(np.mean([getattr(comparison, part) for comparison in alike or tested])) for part in PARTS
     )

