@@ -26,6 +26,10 @@ class Truth:
     differences: Float[ndarray, " comparisons"]
     errors: Float[ndarray, " comparisons"]
 
+    @property
+    def beyond(self) -> Bool[ndarray, " comparisons"]:
+        return np.asarray(np.abs(self.differences) >= MARGIN)
+
 
 @dataclass(frozen=True)
 class Conclusions:
@@ -36,7 +40,7 @@ class Conclusions:
 
     @property
     def undecided(self) -> Float[ndarray, " studies"]:
-        return (~np.isin(self.verdicts, DECIDED)).sum(1).astype(float)
+        return np.sum(~np.isin(self.verdicts, DECIDED), axis=1, dtype=float)
 
     @property
     def cells(self) -> Float[ndarray, " studies"]:
@@ -45,19 +49,24 @@ class Conclusions:
     def minutes(self, bank: Bank) -> Float[ndarray, " studies"]:
         return self.seeds @ bank.seconds / 60
 
+    def right(self, truth: Truth) -> Bool[ndarray, "studies comparisons"]:
+        """A right sign, or equivalent where the truth is within the margin."""
+        return np.asarray(np.isin(self.verdicts, DECIDED) & ~self.wrong(truth))
+
     def true(self, truth: Truth) -> Float[ndarray, " studies"]:
-        """How many: a right sign, or equivalent where the truth is within the margin."""
-        return (np.isin(self.verdicts, DECIDED) & ~self.wrong(truth)).sum(1).astype(float)
+        """How many conclusions of each study are."""
+        return self.right(truth).sum(1, dtype=float)
 
     def any_false(self, truth: Truth, errors: float = 0.0) -> Bool[ndarray, " studies"]:
         """Whether any is; `errors`: that many standard errors of the truth are allowed for."""
-        return self.wrong(truth, errors).any(1)
+        return np.asarray(self.wrong(truth, errors).any(1))
 
     def wrong(self, truth: Truth, errors: float = 0.0) -> Bool[ndarray, "studies comparisons"]:
         low, high = truth.differences - errors * truth.errors, truth.differences + errors * truth.errors
         beyond = (low >= MARGIN) | (high <= -MARGIN)
         said = self.verdicts
-        return ((said == "better") & (high <= 0)) | ((said == "worse") & (low >= 0)) | ((said == "equivalent") & beyond)
+        wrong_sign = ((said == "better") & (high <= 0)) | ((said == "worse") & (low >= 0))
+        return np.asarray(wrong_sign | ((said == "equivalent") & beyond))
 
 
 def together(studies: Sequence[Conclusions]) -> Conclusions:
