@@ -191,7 +191,10 @@ def beside_plain(way: str, counted: tuple[str, ndarray], judged: Outcomes, truth
     least, seeds, most = (enough(right, wanted.mean() + shift) for shift in (-error, 0.0, error))
     begun = f"**{way}, stopping by itself**, {of_which}:\n{mean(wanted)} true conclusions with {spent(ours, bank)}."
     if seeds is None:
-        return f"{begun}\nt-tests with Holm do not reach that: {max(right.values()):.2f} at {max(right)} seeds."
+        last = max(right)
+        return (
+            f"{begun}\nt-tests with Holm do not reach that: {right[last]:.2f} with {spent(judged.plain[last], bank)}."
+        )
     theirs = judged.plain[seeds]
     fewer = 1 - ours.cells.mean() / theirs.cells.mean()
     times = theirs.minutes(bank).mean() / ours.minutes(bank).mean()
@@ -223,7 +226,8 @@ def text_of_rows(judged: Outcomes, truth: Truth, bank: Bank) -> str:
             f"{100 * judged.stopping[way].right(truth)[:, number - 1].mean():.0f}" if number else "" for way in ways
         ]
         lines.append(f"| {recipe} | {' | '.join([*seeds, *right])} |")
-    return "\n".join(lines)
+    explained = "Studies that stop by themselves, row by row: while a row stays open, the baseline trains on with it."
+    return f"{explained}\n\n" + "\n".join(lines)
 
 
 def spent(concluded: Conclusions, bank: Bank) -> str:
