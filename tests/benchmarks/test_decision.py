@@ -1,0 +1,119 @@
+"""The seed bank, what studies drawn from it conclude, and whether the committed quickstart agrees with it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import resampled_studies as resampled
+from benchmarks import seed_bank
+from reports.verdicts import DECIDED
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "reports/output/quickstart/comparisons.csv"
+# How a label of the quickstart begins, and the name of the same recipe in the bank, which also says α and the view.
+RECIPES = {
+    "last 4 blocks": "ce · last 4 blocks, still below",
+    "head only": "ce · head only, still below",
+    "LoRA": "ce · LoRA r=8",
+    "rdrop": "rdrop · two_stage · α=1",
+    "ce+supcon · topk_tokens": "ce+supcon · topk_tokens · k=4 · α=1",
+    "ce+supcon": "ce+supcon · cls · α=1",
+}
+
+
+def recipe_of(label: str) -> str | None:
+    label = label.removeprefix("ce · ")
+    return next((recipe for words, recipe in RECIPES.items() if label.startswith(words)), None)
+
+
+def test_the_quick_benchmark_writes_its_tables(tmp_path: Path):
+    file = tmp_path / "decided.md"
+    command = [sys.executable, "-m", "benchmarks.decision", "4", "--quick", "--into", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    text = file.read_text(encoding="utf-8")
+    assert text.count("\n## ") == 4 and "| stops, at most 3 | `decide` |" in text and "nan" not in text
+
+
+def test_the_bank_loads_and_is_saved_as_it_was(tmp_path: Path):
+    bank = seed_bank.load()
+    assert bank.right.shape == (8, 24, 6000) and bank.right.dtype == bool
+    assert bank.recipes[0] == "ce" and bank.seeds == tuple(range(24)) and (bank.seconds > 0).all()
+    assert set(RECIPES.values()) < set(bank.recipes)
+    seed_bank.save(bank, tmp_path / "again.npz")
+    again = seed_bank.load(tmp_path / "again.npz")
+    assert (again.right == bank.right).all() and again.recipes == bank.recipes and again.seeds == bank.seeds
+    assert (again.seconds == bank.seconds).all()
+
+
+def test_what_counts_as_true_and_as_false():
+    truth = resampled.Truth(np.array([0.02, -0.02, 0.001]), np.array([0.006, 0.006, 0.001]))
+    said = np.array(
+        [
+            ["better", "worse", "equivalent"],
+            ["worse", "undecided", "undecided"],
+            ["equivalent", "undecided", "worse"],
+        ]
+    )
+    concluded = resampled.Conclusions(said, np.array([[2, 2, 2, 2]] * 3))
+    assert concluded.true(truth).tolist() == [3, 0, 0]
+    assert concluded.any_false(truth).tolist() == [False, True, True]
+    assert concluded.any_false(truth, 2.0).tolist() == [False, True, False]
+    assert concluded.undecided.tolist() == [0, 2, 1] and concluded.cells.tolist() == [8, 8, 8]
+
+
+def test_plain_tests_are_those_of_scipy_with_holm():
+    from scipy import stats
+
+    generator = np.random.default_rng(0)
+    values = generator.standard_normal((50, 4, 6)) + np.array([0, 0, 2, 4])[:, None]
+    said = resampled.by_t_and_holm(values, 5).verdicts
+    for study, verdicts in zip(values[:, :, :5], said, strict=True):
+        results = [stats.ttest_rel(row, study[0]) for row in study[1:]]
+        expected, rejects = ["undecided"] * 3, True
+        for rank, number in enumerate(np.argsort([result.pvalue for result in results])):
+            rejects = rejects and results[number].pvalue <= 0.05 / (3 - rank)
+            if rejects:
+                expected[number] = "better" if results[number].statistic > 0 else "worse"
+        assert verdicts.tolist() == expected
+
+
+def test_rows_of_a_recipe_against_itself_share_no_seed():
+    bank = seed_bank.load()
+    marks = np.arange(24)[:, None] == np.arange(6000) % 24
+    marked = seed_bank.Bank(np.stack([marks] * 8), bank.recipes, bank.seeds, bank.seconds)
+    each = resampled.against_itself(marked, 3, 3, 8, np.random.default_rng(0))
+    assert each.shape == (3, 8, resampled.TEXTS)
+    assert (each.reshape(24, -1).sum(0) == 1).all()
+
+
+def test_the_quickstart_agrees_with_the_truth_of_the_bank():
+    disagreeing, judged = disagreements(QUICKSTART)
+    assert judged == set(RECIPES.values()) and disagreeing == []
+
+
+def disagreements(file: Path) -> tuple[list[str], set[str]]:
+    """Verdicts that the bank contradicts, and the recipes that are compared."""
+    bank = seed_bank.load()
+    truth = resampled.truth_of(bank)
+    frame = pd.read_csv(file, keep_default_na=False)
+    against_ce = (frame["against"] == "ce") | frame["against"].str.startswith("last 2 blocks")
+    compared = frame[(frame["value"] == "test.accuracy") & against_ce]
+    disagreeing, judged, decided = [], set(), set()
+    for label, said in zip(compared["label"], compared["verdict"], strict=True):
+        recipe = recipe_of(label)
+        if recipe is None:
+            continue
+        judged.add(recipe)
+        decided.add(said in DECIDED)
+        number = bank.recipes.index(recipe) - 1
+        difference, error = truth.differences[number], truth.errors[number]
+        within = abs(difference) < resampled.MARGIN + 2 * error
+        agrees = {"better": difference > 0, "worse": difference < 0, "equivalent": within}.get(said, True)
+        if not agrees:
+            disagreeing.append(f"{label}: {said}, but truly {difference:+.4f} ± {error:.4f}")
+    assert True in decided, "the quickstart decides none of these comparisons"
+    return disagreeing, judged
