@@ -28,7 +28,7 @@ def test_that_of_two_rows_is_students(seeds: int, level: float):
 
 
 @pytest.mark.parametrize("seeds", [2, 5])
-def test_beyond_what_is_drawn_it_is_never_below_students(seeds: int):
+def test_beyond_what_is_drawn_it_goes_on_as_students(seeds: int):
     for level in (1e-4, 1e-6, 1e-8):
         reach, exact = at_level(at(2, seeds, star(2)).seeds, level) * np.sqrt(1.5), stats.t.isf(level / 2, seeds - 1)
         assert 0.7 < reach / exact < 1.6
