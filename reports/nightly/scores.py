@@ -8,13 +8,15 @@ move by themselves, as on some GPUs, are not called more often: what moves them 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 from reports.bilingual import Words
 from reports.nightly.judgement import NOTHING_VARIES, Judgement, refusal
 from reports.nightly.measured import FEWEST_SEEDS, Measured, Metric, Refused
-from reports.statistics import ALPHA, Decided, Measurements, decide, detectable, needed
+from reports.statistics import ALPHA, Decided, Measurements, decide, detectable
 from reports.statistics.decide import level_of
 from reports.statistics.paired import ROUNDING
 from reports.statistics.power import MOST_SEEDS
@@ -79,10 +81,9 @@ def by_interval(metric: Metric, now: Measured, then: Measured, level: float, fal
     if np.isnan(decided.half_width):
         return judgement
     size = abs(decided.difference)
-    seen = detectable([decided], PAIR, 2, share)
     judgement = replace(
         judgement,
-        detectable=np.nan if seen is None else seen,
+        detectable=detectable_errors(decided.seeds, share) * decided.from_seeds**0.5,
         p=min(1.0, false_alarms / level * level_of(decided.reaches, size)),
     )
     sign = side(decided.difference, decided.half_width, metric.higher_is_better)
@@ -90,16 +91,26 @@ def by_interval(metric: Metric, now: Measured, then: Measured, level: float, fal
         return replace(judgement, verdict="improved" if sign > 0 else "regressed", why=Words("", ""))
     if size + decided.half_width <= metric.margin:
         return replace(judgement, verdict="unchanged", why=Words("moved by less than matters", "变化小到无关紧要"))
-    return replace(judgement, why=what_would_decide(decided, metric.margin, share))
+    return replace(judgement, why=what_would_decide(decided, metric.margin, level))
 
 
-def what_would_decide(decided: Decided, margin: float, share: float) -> Words:
-    """How many seeds, if the difference stays as it is: a large one has to leave 0, a small one the margin's ends."""
+@lru_cache(maxsize=1024)
+def detectable_errors(seeds: int, share: float) -> float:
+    """The detectable difference in standard errors, which is the same for all scores of a night."""
+    return detectable([Decided(0.0, 1.0, 1.0, seeds, 1.0, 0.0, seeds - 1)], PAIR, 2, share) or np.nan
+
+
+def what_would_decide(decided: Decided, margin: float, level: float) -> Words:
+    """How many seeds, if the difference stays as it is: a large one has to leave 0, a small one the margin's ends.
+
+    Two rows are Student's test, whose quantiles are there at once; `needed` would simulate each number of seeds.
+    """
     size = abs(decided.difference)
-    reached = replace(decided, difference=size if size > margin else margin - size)
-    seeds = needed(reached, PAIR, 2, None, 0, share).seeds
-    count = f"more than {MOST_SEEDS}" if seeds is None else str(seeds)
-    count_zh = f"超过 {MOST_SEEDS}" if seeds is None else str(seeds)
+    seeds = np.arange(decided.seeds + 1, MOST_SEEDS + 1)
+    now, then = (-special.stdtrit(count - 1, level / 2) / count**0.5 for count in (decided.seeds, seeds))
+    enough = seeds[decided.half_width * then / now < (size if size > margin else margin - size)]
+    count = str(enough[0]) if len(enough) else f"more than {MOST_SEEDS}"
+    count_zh = str(enough[0]) if len(enough) else f"超过 {MOST_SEEDS}"
     return Words(
         f"the interval reaches beyond {margin:g}; {count} seeds would decide it",
         f"区间超出 {margin:g}；需要 {count_zh} 个种子才能判断",
