@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.nightly.measured import AT, Metric, Night, Rules
 from reports.nightly.judgement import Judgement
+from reports.nightly.measured import AT, Metric, Night, Rules
 from reports.nightly.settings import TIMINGS, Nightly
 from reports.nightly.verdict import judge_nights
 
