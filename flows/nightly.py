@@ -118,7 +118,10 @@ def as_document(
 
 
 def message(said: Said) -> str:
-    lines = [f"{judgement.metric.name}: {judgement.verdict}, {judgement.why.en}" for judgement in said.failing]
+    lines = [
+        f"{judgement.metric.name}: {judgement.verdict}" + (f", {judgement.why.en}" if judgement.why.en else "")
+        for judgement in said.failing
+    ]
     return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
 
 
