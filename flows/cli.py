@@ -22,6 +22,7 @@ ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
+SHIPPED = Path(__file__).parent.parent / "configs"
 
 
 class EngineOption(StrEnum):
@@ -182,19 +183,20 @@ def audit(
     say(f"run folders are whole, MLflow agrees with them, {said}")
 
 
-SHIPPED = Path(__file__).parent.parent / "configs"
-
-
 @app.command()
 def nightly(
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="experiment file")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
+    against: Annotated[str, typer.Option(metavar="COMMIT", help="compare with it, and record no night")] = "",
 ) -> None:
     """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
     from contrastive.experiment.load import load_experiment
+    from flows.night.commits import commit_of
 
-    load_experiment(panel)  # every mistake of the file, before anything heavy is imported
+    load_experiment(panel)  # every mistake of the file and of the commit, before anything heavy is imported
+    if against:
+        commit_of(against)
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
@@ -203,7 +205,7 @@ def nightly(
 
     try:
         with orphans.none(), temporary_server.server():
-            say(measure(str(panel), str(settings), engine.value))
+            say(measure(str(panel), str(settings), engine.value, against))
     except NightFailed as failed:
         fail(str(failed), 1)
 

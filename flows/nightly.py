@@ -1,4 +1,4 @@
-"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and judged against the pinned window."""
+"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and judged against the nights before."""
 
 import shutil
 from datetime import UTC, datetime
@@ -13,12 +13,11 @@ from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows.night import panel as panels
 from flows.night import webhook
+from flows.night.commits import commit_of, commits_after, short_commit, worktree
 from flows.night.verdict_settings import read_verdict_settings
 from reports.nightly import history
-from reports.nightly.measured import Night
 from reports.nightly.page import Said
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import judge_by_documents
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
@@ -32,78 +31,97 @@ def nightly(
     panel: str = "configs/nightly.yaml",
     settings: str = "configs/nightly/verdict.yaml",
     engine: EngineName = "local",
+    against: str = "",
 ) -> str:
-    """Measure a panel of cells anew and say what became better or worse than it was in the pinned nights.
+    """Measure a panel of cells anew and say what became better or worse than it was in the nights of the baseline.
 
     Args:
         panel: path of an experiment file, which is run whole, whatever has been computed before
         settings: path of the settings of the verdict
         engine: where cells run: local, ray or inline, as for `ablation-grid`
+        against: a commit to measure, too, and compare with, as for a pull request; no night is recorded then
     """
     store.check_home()
+    commit = commit_of(against) if against else ""
     limits = read_verdict_settings(Path(settings))
     with store.locked(store.home() / "locks" / "nightly"):
         shutil.rmtree(night_folder(), ignore_errors=True)  # what a night that was killed has left
         try:
-            document = measure_night(Path(panel), limits, engine)
+            if commit:
+                said = compare_with(commit, Path(panel), limits, engine)
+            else:
+                tracked.record_night(measure_night(Path(panel), limits, engine))
+                said = tracked.report_night()
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
-        tracked.record_night(document)
-        said = tracked.report_night()
-    create_markdown_artifact(key="nightly", markdown=said.path.read_text(encoding="utf-8"))
-    webhook.post(webhook_content(said))
+    create_markdown_artifact(
+        key="nightly-against" if commit else "nightly", markdown=said.path.read_text(encoding="utf-8")
+    )
+    if not commit:
+        webhook.post(webhook_content(said))
     if said.failing:
         raise NightFailed(message(said))
     return f"{said.headline}; {said.path}"
+
+
+def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
+    """Everything that is kept of a night."""
+    earlier = tracked.past()
+    commits = list(commits_after(earlier[-1].document["commit"] if earlier else ""))
+    measured = run_panel(panel, engine)
+    surroundings = measured["hardware"] | panels.panel_environment(panel, engine, settings.baseline)
+    return as_document(measured, settings, provenance.commit(), commits, surroundings)
+
+
+def compare_with(commit: str, panel: Path, settings: Nightly, engine: str) -> Said:
+    """The panel at a commit and by the code of now, one after the other; no night comes of it."""
+    commits = list(commits_after(commit))
+    with worktree(night_folder(), commit) as code:
+        before = as_document(run_panel_at(commit, code, panel, engine), settings, short_commit(commit), [], {})
+        now = as_document(run_panel(panel, engine, timed=False), settings, provenance.commit(), commits, {})
+    return tracked.report_against(before, now)
+
+
+@task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
+def run_panel(panel: Path, engine: str, timed: bool = True) -> dict[str, Any]:
+    """The whole panel in a home of its own, so that nothing can be reused."""
+    return panels.measure_panel(panel, night_folder() / "run", engine, timed=timed)
+
+
+@task(name="panel-at", task_run_name="panel · {commit}", cache_policy=NO_CACHE, persist_result=False)
+def run_panel_at(commit: str, code: Path, panel: Path, engine: str) -> dict[str, Any]:
+    """The same at a commit, by its own code."""
+    return panels.measure_commit(commit, code, panel, engine, timed=False)
 
 
 def night_folder() -> Path:
     return store.home() / "nightly"
 
 
-@task(name="panel", task_run_name="panel · run {number}", cache_policy=NO_CACHE, persist_result=False)
-def run_panel(panel: Path, engine: str, number: int) -> dict[str, Any]:
-    """The whole panel in a home of its own, so that nothing can be reused."""
-    return panels.measure_panel(panel, night_folder() / f"run-{number}", engine)
-
-
-def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
-    """Everything that is kept of a night. What it makes suspect of the quality, a second run has to confirm."""
-    earlier = tracked.past()
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    first = run_panel(panel, engine, 1)
-    surroundings = first["hardware"] | panels.panel_environment(panel, engine, settings.baseline)
-    document = {
-        "version": 1,
-        "when": when,
-        "commit": provenance.commit(),
-        "commits": list(panels.commits_after(earlier[-1].document["commit"] if earlier else "")),
+def as_document(
+    measured: dict[str, Any],
+    settings: Nightly,
+    commit: str,
+    commits: list[list[str]],
+    surroundings: dict[str, str],
+) -> dict[str, Any]:
+    return {
+        "version": history.VERSION,
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit,
+        "commits": commits,
         "environment": surroundings,
         "epoch": key("surroundings", values=surroundings),
         "settings": settings.model_dump(mode="json"),
-        "configurations": first["configurations"],
-        "seeds": first["seeds"],
-        "texts": first["texts"],
-        "directions": first["directions"],
-        "runs": [{"values": first["values"], "failed": first["failed"]}],
+        **{name: value for name, value in measured.items() if name != "hardware"},
     }
-    if suspects([*earlier, history.night(document)]):
-        second = run_panel(panel, engine, 2)
-        document["runs"].append({"values": second["values"], "failed": second["failed"]})
-    return document
-
-
-def suspects(nights: list[Night]) -> bool:
-    """Whether the last night makes a score suspect that no night before did; timings wait for another night."""
-    judgements = judge_by_documents(nights)[-1]
-    return any(
-        judgement.suspected and judgement.verdict == "inconclusive" and not judgement.metric.is_timing
-        for judgement in judgements
-    )
 
 
 def message(said: Said) -> str:
-    lines = [f"{judgement.metric.name}: {judgement.verdict}, {judgement.why.en}" for judgement in said.failing]
+    lines = [
+        f"{judgement.metric.name}: {judgement.verdict}" + (f", {judgement.why.en}" if judgement.why.en else "")
+        for judgement in said.failing
+    ]
     return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
 
 

@@ -11,22 +11,23 @@ from mlflow.entities import Metric
 
 from contrastive.runs import store
 from reports.nightly import page
-from reports.nightly.history import EXPERIMENT, NIGHT, nights
+from reports.nightly.against import write_against
+from reports.nightly.history import EXPERIMENT, NIGHT, night, read_history
 from reports.nightly.measured import AT, Night
 from tasks.tracking import experiment_id, in_words, open_tracker
 from tasks.tracking_address import tracking_uri
 
 
 def past() -> list[Night]:
-    """The nights so far, the oldest first."""
+    """The nights that tonight can be compared with, the oldest first."""
     open_tracker(store.home())
     with in_words():
-        return nights(tracking_uri(store.home()))
+        return read_history(tracking_uri(store.home())).nights
 
 
 def record_night(document: dict[str, Any]) -> None:
     """One night as a run: its document as an artifact, means as metrics for the MLflow UI."""
-    client, values = open_tracker(store.home()), document["runs"][0]["values"]
+    client, values = open_tracker(store.home()), document["values"]
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": document["commit"], "ablate.epoch": document["epoch"]}
     now = int(time.time() * 1000)
     means = {
@@ -44,4 +45,13 @@ def record_night(document: dict[str, Any]) -> None:
 def report_night() -> page.Said:
     """Write the report of the nights from MLflow, below the home."""
     with in_words():
-        return page.write_nightly(tracking_uri(store.home()), store.home() / "reports" / "output" / "nightly")
+        return page.write_nightly(tracking_uri(store.home()), pages())
+
+
+def report_against(then: dict[str, Any], now: dict[str, Any]) -> page.Said:
+    """Write what one document says against another, below the home; MLflow knows nothing of it."""
+    return write_against(night(then), night(now), pages())
+
+
+def pages() -> Path:
+    return store.home() / "reports" / "output" / "nightly"

@@ -1,1 +1,1 @@
-"""What the nightly flow and `ablate bisect` are made of: a panel, a search for a commit, a stopwatch, a webhook."""
+"""What the nightly flow and `ablate bisect` are made of: a panel, commits, a search, a stopwatch, a webhook."""

@@ -5,10 +5,7 @@ it chooses the commits, passes over those that cannot be measured, and knows of 
 touched. `git bisect run` would need the judge as a program of its own, which Ctrl-C does not reach.
 """
 
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,14 +15,16 @@ from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import store
 from flows.night import panel as panels
+from flows.night.commits import commit_of, git, with_subject, worktree
 from flows.night.verdict_settings import read_verdict_settings
-from flows.serve.supervise import CHECKOUT
 from flows.terminal import say
 from reports.nightly.evidence import Evidence, compare_nights
-from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, Night, complete_values, step_of
-from reports.nightly.settings import TIMINGS, Limits, Nightly
+from reports.nightly.measured import AT, FEWEST_SEEDS, Metric, Night, complete_values
+from reports.nightly.settings import TIMINGS, Nightly
+from reports.statistics import Decided, Measurements, decide
 
 BAD = "refs/bisect/bad"
+Change = Evidence | Decided
 
 
 def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: str) -> str:
@@ -38,13 +37,16 @@ def search(name: str, good: str, bad: str, panel: Path, settings: Path, engine: 
     with store.locked(store.home() / "locks" / "bisect"), worktree(store.home() / "bisect", last) as code:
 
         def measure(commit: str) -> Night:
-            return measured_at(commit, code, panel, engine, timed=name in TIMINGS)
+            document = panels.measure_commit(commit, code, panel, engine, timed=name in TIMINGS)
+            values = {name: np.array(row, dtype=np.float64) for name, row in document["values"].items()}
+            return Night(commit, "", values, document)
 
         at_first = measure(first)
         metric = metric_of(name, at_first, limits)
         at_good, at_bad = rows(at_first, metric, good), rows(measure(last), metric, bad)
-        whole_change = compare_nights(at_good[None], at_bad[None], step_of(at_first.document["texts"], metric))
-        say(f"{short_commit(first)} good, {short_commit(last)} bad: {change_in_words(metric, whole_change)}")
+        texts = at_first.document["texts"].get(metric.score)
+        whole_change = difference_between(metric, at_good, at_bad, texts)
+        say(f"{with_subject(first)} good, {with_subject(last)} bad: {change_in_words(metric, whole_change)}")
         check_ends_differ(metric, whole_change, limits, good, bad)
 
         def judge(commit: str) -> str:
@@ -70,30 +72,24 @@ def unknown_metric(name: str, names: Iterable[str]) -> str:
     return f"the panel measures no {name}{hint} It measures {', '.join(sorted(names))}"
 
 
-def check_ends_differ(metric: Metric, change: Evidence, settings: Nightly, good: str, bad: str) -> None:
+def difference_between(metric: Metric, good: np.ndarray, other: np.ndarray, texts: int | None = None) -> Change:
+    """As the nightly verdict compares two nights, by itself."""
+    if metric.is_timing:
+        return compare_nights(good[None], other[None])
+    return decide(Measurements(np.stack([other, good]), texts=texts), ((0, 1),))[0]
+
+
+def check_ends_differ(metric: Metric, change: Change, settings: Nightly, good: str, bad: str) -> None:
     """Without a difference between its ends, a search would name some commit or other."""
-    if not change.p <= settings.false_alarms or abs(change.difference) <= metric.limit(metric.limits.practical):
-        smallest = f"{metric.limits.practical:.0%}" if metric.is_timing else f"{metric.limits.practical:g}"
+    if not change.p <= settings.false_alarms or abs(change.difference) <= metric.scaled_margin:
         raise UserError(
             f"{metric.name} does not differ between {good} and {bad}: {change_in_words(metric, change)}, "
-            f"smallest difference that matters {smallest}; nothing to search for"
+            f"smallest difference that matters {metric.shown_margin}; nothing to search for"
         )
 
 
-def measured_at(commit: str, code: Path, panel: Path, engine: str, timed: bool) -> Night:
-    home = code.with_name(commit)  # MLflow keeps a database open by its name, also one that is gone
-    git("checkout", "--quiet", "--force", "--detach", commit, at=code)
-    git("clean", "--quiet", "--force", "-dx", at=code)  # what Python has compiled of another commit
-    try:
-        document = panels.measure_panel(panel, home, engine, code, timed)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-    values = {name: np.array(row, dtype=np.float64) for name, row in document["values"].items()}
-    return Night(commit, "", values, document=document)
-
-
 def judged(
-    commit: str, measure: Callable[[], np.ndarray], metric: Metric, at_good: np.ndarray, whole_change: Evidence
+    commit: str, measure: Callable[[], np.ndarray], metric: Metric, at_good: np.ndarray, whole_change: Change
 ) -> str:
     """good, bad or skip of a commit: bad where it is nearer to BAD than to GOOD.
 
@@ -101,12 +97,12 @@ def judged(
     far more often towards good than halfway between the two.
     """
     try:
-        change = compare_nights(at_good[None], measure()[None])
+        change = difference_between(metric, at_good, measure())
     except UserError as error:
-        say(f"{short_commit(commit)} skipped: {str(error).splitlines()[-1]}")
+        say(f"{with_subject(commit)} skipped: {str(error).splitlines()[-1]}")
         return "skip"
     word = "bad" if change.difference / whole_change.difference > 0.5 else "good"
-    say(f"{short_commit(commit)} {word}: {change_in_words(metric, change)}")
+    say(f"{with_subject(commit)} {word}: {change_in_words(metric, change)}")
     return word
 
 
@@ -126,29 +122,15 @@ def candidates(code: Path) -> list[str]:
     return git("rev-list", BAD, "--not", *good, at=code).stdout.split()
 
 
-@contextmanager
-def worktree(folder: Path, commit: str) -> Iterator[Path]:
-    """A checkout of its own; what a search that was killed has left goes first."""
-    code = folder / "code"
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        git("worktree", "prune")
-        git("worktree", "add", "--quiet", "--detach", str(code), commit)
-        yield code
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        git("worktree", "prune", check=False)
-
-
 def metric_of(name: str, measured: Night, settings: Nightly) -> Metric:
-    """A metric with its limits; a score that the settings do not name has those of the first that they do."""
+    """A metric with its margin; a score that the settings do not name has that of the first that they do."""
     if name not in measured.values:
         raise UserError(unknown_metric(name, measured.values))
     if name in TIMINGS:
         return Metric(name, TIMINGS[name], settings.speed)
     score = name.partition(AT)[0]
-    limits: Limits = settings.quality.get(score) or next(iter(settings.quality.values()))
-    return Metric(name, measured.document["directions"][score], limits)
+    margin = settings.quality.get(score) or next(iter(settings.quality.values()))
+    return Metric(name, measured.document["directions"][score], margin)
 
 
 def rows(measured: Night, metric: Metric, commit: str) -> np.ndarray:
@@ -158,7 +140,7 @@ def rows(measured: Night, metric: Metric, commit: str) -> np.ndarray:
     return metric.scaled(values)
 
 
-def change_in_words(metric: Metric, change: Evidence) -> str:
+def change_in_words(metric: Metric, change: Change) -> str:
     from reports.nightly.page import change as shown
 
     difference, width = shown(metric, change.difference), shown(metric, change.half_width, sign=False)
@@ -173,21 +155,3 @@ def resolved_commit(name: str, commits: list[str]) -> str:
     return "\n".join(
         [f"the first commit with the changed {name} is one of these, which could not all be measured:", *lines]
     )
-
-
-def short_commit(commit: str) -> str:
-    return git("log", "-1", "--format=%h %s", commit).stdout.strip()
-
-
-def commit_of(name: str) -> str:
-    asked = git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
-    if asked.returncode:
-        raise UserError(f"{CHECKOUT} has no commit {name}")
-    return asked.stdout.strip()
-
-
-def git(*arguments: str, at: Path = CHECKOUT, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(["git", "-C", str(at), *arguments], capture_output=True, text=True)
-    if check and done.returncode:
-        raise UserError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
-    return done

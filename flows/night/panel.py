@@ -6,9 +6,10 @@ The process may be of other code than this, which is how `ablate bisect` measure
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import requires, version
 from pathlib import Path
 from statistics import fmean, median
@@ -23,6 +24,7 @@ from contrastive.experiment.load import load_experiment as load_panel
 from contrastive.runs.fingerprint import key
 from contrastive.runs.store import read_json
 from flows.night import stopwatch
+from flows.night.commits import check_out
 from flows.serve.supervise import CHECKOUT
 from reports.load import Results, load
 from reports.nightly.measured import AT
@@ -62,6 +64,16 @@ def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT, t
     if timed:
         document["values"] |= timings(panel, home, code, next(iter(rows.values())))
     return document
+
+
+def measure_commit(commit: str, code: Path, panel: Path, engine: str, timed: bool) -> dict[str, Any]:
+    """The same by the code of a commit, which is checked out in a worktree; its home beside it is gone afterwards."""
+    home = code.with_name(commit)  # MLflow keeps a database open by its name, also one that is gone
+    check_out(commit, code)
+    try:
+        return measure_panel(panel, home, engine, code, timed)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def run_python(arguments: Sequence[str], home: Path, code: Path) -> tuple[int, str]:
@@ -196,14 +208,6 @@ def panel_environment(panel: Path, engine: str, baseline: int) -> dict[str, str]
         "repeats": str(REPEATS),
         "baseline": str(baseline),
     }
-
-
-def commits_after(since: str, code: Path = CHECKOUT) -> Iterator[list[str]]:
-    """Commits after another one: id and subject, the newest first; nothing where Git cannot say."""
-    if since:
-        command = ["git", "-C", str(code), "log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD"]
-        said = subprocess.run(command, capture_output=True, text=True)
-        yield from (line.split("\t", 1) for line in said.stdout.splitlines())
 
 
 def _finite(value: Any) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def seconds_of(work: Callable[[Path], object]) -> float:
+def seconds_taken(work: Callable[[Path], object]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         work(Path(folder))
@@ -35,10 +35,10 @@ def main(panel: str, repeats: int, cells: list[str]) -> dict[str, list[float]]:
 
     measured = [cells[number % len(cells)] for number in range(repeats)]
     # the first of each imports and compiles what the others find
-    evaluations = [seconds_of(evaluation(cell)) for cell in [cells[0], *measured]]
+    evaluations = [seconds_taken(evaluation(cell)) for cell in [cells[0], *measured]]
     return {
         "evaluation_seconds": evaluations[1:],
-        "report_seconds": [seconds_of(report) for _ in range(repeats + 1)][1:],
+        "report_seconds": [seconds_taken(report) for _ in range(repeats + 1)][1:],
     }
 
 

@@ -1,29 +1,44 @@
-"""How often the nightly test errs, on comparisons that cannot hold anything: the same configurations at other seeds."""
+"""How often the nightly verdict errs, on comparisons that cannot hold anything."""
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from reports.nightly.evidence import compare_nights
-from reports.nightly.holm import holm
-from reports.nightly.measured import Metric, Night, complete_values, step_of
+from reports.nightly.measured import Metric, Night, complete_values
 from reports.nightly.settings import Nightly
-from reports.nightly.verdict import LOOKS
+from reports.nightly.timings import LOOKS
 
-FEWEST = 2  # pairs of seeds
+FEWEST = 2  # pairs of cells
+
+
+def repeated(nights: Sequence[Night], metrics: Sequence[Metric]) -> tuple[int, int]:
+    """Nights of the same commit and environment as the night before, and how many of them have the same bits in every
+    score: elsewhere scores move by themselves."""
+    scores, same, repeats = [metric.name for metric in metrics if not metric.is_timing], 0, 0
+    for before, night in pairwise(nights):
+        commit = night.document["commit"]
+        if night.epoch != before.epoch or commit != before.document["commit"] or commit.endswith("+") or not commit:
+            continue
+        repeats += 1
+        same += all(
+            np.array_equal(night.values.get(name, ()), before.values.get(name, ()), equal_nan=True) for name in scores
+        )
+    return same, repeats
 
 
 def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: Nightly) -> tuple[int, int]:
-    """Nights in which a metric of the panel would have been suspected, and the nights in which one could have been.
+    """Nights in which a timing would have been suspected, and the nights in which one could have been.
 
-    One half of the seeds less the other half: whatever a change does to a metric, it does to both.
+    One half of the cells less the other half: whatever slows the one slows the other.
     """
     measured: dict[tuple[str, str], list[np.ndarray]] = {}
     alarms = judged = 0
     for night in nights:
         p = []
-        for metric in (metric for metric in metrics if not metric.is_part):
+        for metric in (metric for metric in metrics if metric.is_timing):
             values = complete_values(night.values, metric)
             if values is None or len(values) < 2 * FEWEST:
                 continue
@@ -34,12 +49,10 @@ def false_alarms(nights: Sequence[Night], metrics: Sequence[Metric], settings: N
             rows.append(apart)
             if len(rows) > settings.window:
                 window, since = np.stack(rows[: settings.window]), rows[settings.window :]
-                step = step_of(night.document.get("texts", {}), metric)
-                looks = [compare_nights(window, np.stack(since[-k:]), step).p for k in LOOKS if k <= len(since)]
-                if tested := [p_value for p_value in looks if not math.isnan(p_value)]:
-                    p.append(min(1.0, len(looks) * min(tested)))
+                looks = [compare_nights(window, np.stack(since[-k:])).p for k in LOOKS if k <= len(since)]
+                p += [len(looks) * min(tests)] if (tests := [value for value in looks if not math.isnan(value)]) else []
         judged += bool(p)
-        alarms += bool(p) and bool((holm(np.array(p)) <= settings.false_alarms).any())
+        alarms += bool(p) and len(p) * min(p) <= settings.false_alarms
     return alarms, judged
 
 

@@ -1,4 +1,4 @@
-"""Some nights against the window, paired by seed, as the verdict needs it; the statistics are those of all reports."""
+"""Timings of some nights against those of the window."""
 
 import math
 from dataclasses import dataclass
@@ -48,24 +48,20 @@ class Evidence:
         return both * self.spread.standard_error
 
 
-def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"], step: float = 0.0) -> Evidence:
+def compare_nights(window: Float[np.ndarray, "w s"], nights: Float[np.ndarray, "k s"]) -> Evidence:
     """The mean of nights against that of the window.
 
-    Two spreads may make a difference of nothing. Between seeds: code that only sums in another order gives every seed
-    other numbers, at random, and the same ones each night from then on. Between nights: a machine that is busy slows
-    all seeds at once. A change has to stand out of both, so that the larger of the two p-values counts. A single night
-    in the window says nothing of the second.
-
-    Scores that count texts move in steps of one text. Seeds that all moved by as many have no spread, which is chance:
-    theirs is at least that of a single seed with one text more right (`step`: the share that a text is of a score).
-    Where nothing varies and no step is known, a difference cannot be tested: p and the error are NaN.
+    Two spreads may make a difference of nothing: between the cells of a night, and between nights, since a machine that
+    is busy slows all cells at once. A change has to stand out of both, so that the larger of the two p-values counts. A
+    single night in the window says nothing of the second. Where nothing varies a difference cannot be tested: p and the
+    error are NaN.
     """
-    paired, (count, seeds) = nights.mean(0) - window.mean(0), window.shape
-    assert count > 1 or seeds > 1, "one seed in one night has no spread"
+    paired, (count, cells) = nights.mean(0) - window.mean(0), window.shape
+    assert count > 1 or cells > 1, "one cell in one night has no spread"
     difference = float(paired.mean())
     if abs(difference) <= ROUNDING * float(np.abs(window).mean()):
-        difference = step = 0.0
-    spreads = [Spread(max(step / seeds, (variance(paired) / seeds) ** 0.5) ** 2, seeds - 1)] if seeds > 1 else []
+        difference = 0.0
+    spreads = [Spread(variance(paired) / cells, cells - 1)] if cells > 1 else []
     if count > 1:
         spreads.append(Spread(variance(window.mean(1)) * (1 / count + 1 / len(nights)), count - 1))
     varying = [spread for spread in spreads if spread.variance] or [Spread(math.nan if difference else 0.0, 1)]

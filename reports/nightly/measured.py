@@ -8,22 +8,21 @@ from typing import Any, Literal
 import numpy as np
 
 from reports.bilingual import Words
-from reports.nightly.settings import TIMINGS, Limits, Nightly
+from reports.nightly.settings import TIMINGS, Nightly
 
 Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
-FEWEST_SEEDS = 3  # with two, simulated nights in which nothing changes are called 5 times of 100
+FEWEST_SEEDS = 3  # of two that say the same nothing tells whether a seed matters
 AT = " @ "  # score @ configuration
 Values = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Night:
-    """Metric → a value a seed (of a timing: or a repeat), NaN where there is none. `again`: a second run."""
+    """Metric → a value a seed (of a timing: or a repeat), NaN where there is none."""
 
     when: str
     epoch: str
     values: Values
-    again: Values = field(default_factory=dict)
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -31,7 +30,7 @@ class Night:
 class Metric:
     name: str
     higher_is_better: bool
-    limits: Limits
+    margin: float  # a smaller change is none; of a timing a share
 
     @property
     def is_timing(self) -> bool:
@@ -53,8 +52,16 @@ class Metric:
     def shown(self, value: float) -> float:
         return math.exp(value) if self.is_timing else value
 
-    def limit(self, which: float) -> float:
-        return math.log1p(which) if self.is_timing else which
+    @property
+    def scaled_margin(self) -> float:
+        return math.log1p(self.margin) if self.is_timing else self.margin
+
+    @property
+    def shown_margin(self) -> str:
+        return f"{self.margin:.0%}" if self.is_timing else f"{self.margin:g}"
+
+    def better_or_worse(self, difference: float) -> int:
+        return 1 if (difference > 0) == self.higher_is_better else -1
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def rules_of(night: Night) -> Rules:
 def metrics_of(settings: Nightly, night: Night) -> list[Metric]:
     """What a night has to measure: the scores over the panel and of each configuration, and the timings."""
     directions, parts = night.document.get("directions", {}), night.document.get("configurations", ())
-    whole = [Metric(name, directions.get(name, True), limits) for name, limits in settings.quality.items()]
+    whole = [Metric(name, directions.get(name, True), margin) for name, margin in settings.quality.items()]
     whole += [Metric(name, higher, settings.speed) for name, higher in TIMINGS.items()]
     by_part = [
         replace(metric, name=metric.name + AT + part) for metric in whole if not metric.is_timing for part in parts
@@ -88,6 +95,11 @@ class Measured:
     values: np.ndarray
     seeds: Sequence[int] | None = None  # None: of a timing, or of a night that did not note them
     higher_is_better: bool | None = None
+    texts: int | None = None  # that the score counts
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean())
 
 
 @dataclass(frozen=True)
@@ -109,20 +121,21 @@ def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -
         now = Measured(metric.scaled(values))
     else:
         higher = night.document.get("directions", {}).get(metric.score)
-        now = Measured(values, night.document.get("seeds"), higher)
+        texts = night.document.get("texts", {}).get(metric.score)
+        now = Measured(values, night.document.get("seeds"), higher, texts)
     why = turned_direction(now, before) or other_seeds(now, before)
     return now if why is None else Refused("inconclusive", why)
 
 
 def turned_direction(now: Measured, before: Sequence[Measured]) -> Words | None:
-    """A direction that the code of tonight turned round would make an improvement of a loss."""
+    """A direction that new code turned round would make an improvement of a loss."""
     then = next((earlier.higher_is_better for earlier in before if earlier.higher_is_better is not None), None)
     if None in (then, now.higher_is_better) or then == now.higher_is_better:
         return None
     old, new = (Words("higher", "越高越好"), Words("lower", "越低越好"))[:: 1 if then else -1]
     return Words(
-        f"tonight's code says that {new.en} is better, that of the window {old.en}",
-        f"今晚的代码称{new.zh}，基线窗口中则为{old.zh}",
+        f"the code says now that {new.en} is better, before it was {old.en}",
+        f"现在的代码称{new.zh}，此前为{old.zh}",
     )
 
 
@@ -132,7 +145,7 @@ def other_seeds(now: Measured, before: Sequence[Measured]) -> Words | None:
     if len(now.values) == len(before[0].values) and list(now.seeds or ()) == list(before[0].seeds or ()):
         return None
     ours, theirs = values_in_words(now), values_in_words(before[0])
-    return Words(f"{ours.en} tonight, {theirs.en} in the window", f"今晚{ours.zh}，基线窗口{theirs.zh}")
+    return Words(f"{ours.en} now, {theirs.en} before", f"现在{ours.zh}，此前{theirs.zh}")
 
 
 def values_in_words(measured: Measured) -> Words:
@@ -142,12 +155,6 @@ def values_in_words(measured: Measured) -> Words:
         return Words(f"seeds {seeds}", f"种子 {seeds}")
     values = ", ".join(f"{value:.4g}" for value in measured.values)
     return Words(f"values {values}", f"值 {values}")
-
-
-def step_of(texts: Mapping[str, int], metric: Metric) -> float:
-    """What one text is of a score, if it is known how many there are; 0 otherwise."""
-    count = 0 if metric.is_timing else texts.get(metric.score, 0)
-    return 1 / count if count else 0.0
 
 
 def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
@@ -160,6 +167,6 @@ def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
 
 def nothing(values: np.ndarray | None) -> Words:
     if values is None or len(values) == 0:
-        return Words("nothing has this name tonight", "今晚没有这个指标")
+        return Words("nothing has this name", "没有这个指标")
     count = int((~np.isfinite(values)).sum()) or int((values <= 0).sum())
     return Words(f"{count} of {len(values)} values are missing", f"{len(values)} 个值中缺 {count} 个")

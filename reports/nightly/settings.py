@@ -1,6 +1,7 @@
 """What the nightly verdict is given: a file of its own beside the panel, which is an ordinary experiment."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,20 +13,15 @@ TIMINGS = {  # → whether more is better
 }
 
 
-class Limits(BaseModel):
-    """What of a change matters, and how sharp a night has to see. Of a timing both are shares: 0.1 is ten percent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    practical: float = Field(gt=0, description="a smaller change is none")
-    widest: float = Field(gt=0, description="where only larger changes than this would be seen, nothing can be said")
+Margin = Annotated[float, Field(gt=0, description="a smaller change is none")]
 
 
 class Nightly(BaseModel):
     """Settings of the verdict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    baseline: int = Field(1, ge=1, description="raise it to accept what is: a new window of nights is pinned")
-    window: int = Field(10, ge=2, description="nights of the pinned baseline, the first ones of an environment")
+    baseline: int = Field(1, ge=1, description="raise it to accept what is: tonight is the new first night")
+    window: int = Field(10, ge=2, description="nights that timings are compared with, the first ones of an environment")
     false_alarms: float = Field(0.005, gt=0, le=0.2, description="share of nights that may be called without a cause")
-    quality: Mapping[str, Limits] = Field(min_length=1, description="score → limits, e.g. test.accuracy")
-    speed: Limits = Field(description="the limits of every timing")
+    quality: Mapping[str, Margin] = Field(min_length=1, description="score → margin, e.g. test.accuracy: 0.005")
+    speed: Margin = Field(description="the margin of every timing, as a share: 0.1 is ten percent")

@@ -9,9 +9,8 @@ import yaml
 
 from contrastive.errors import UserError
 from contrastive.experiment.load import load_experiment
-from flows.night.bisection import check_ends_differ, first_bad, judged, metric_of, search
+from flows.night.bisection import check_ends_differ, difference_between, first_bad, judged, metric_of, search
 from flows.night.panel import expected
-from reports.nightly.evidence import compare_nights
 from reports.nightly.measured import Metric, Night
 from reports.nightly.settings import Nightly
 from tests.e2e.conftest import Ablate
@@ -129,8 +128,8 @@ def test_ends_that_do_not_differ_are_no_search():
     metric = Metric("test.accuracy", True, settings.quality["test.accuracy"])
     for other in (values, values + 0.005, values - 0.2, values + np.array([0.5, -0.5, 0.1])):
         with pytest.raises(UserError, match="does not differ between A and B"):
-            check_ends_differ(metric, compare_nights(values[None], other[None]), settings, "A", "B")
-    check_ends_differ(metric, compare_nights(values[None], values[None] - 0.2, step=0.01), settings, "A", "B")
+            check_ends_differ(metric, difference_between(metric, values, other), settings, "A", "B")
+    check_ends_differ(metric, difference_between(metric, values, values - 0.2, texts=100), settings, "A", "B")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_a_commit_is_on_the_side_of_the_nearer_end(harmed, word):
     """By the mean over its seeds, which scatter round it: one that lost a little is not the one that is searched."""
     at_good, scatter = np.array([0.8, 0.7, 0.9]), np.array([0.01, -0.02, 0.01])
     metric = Metric("test.accuracy", True, Nightly(**SETTINGS).quality["test.accuracy"])
-    whole = compare_nights(at_good[None], at_good[None] - 0.2 + scatter)
+    whole = difference_between(metric, at_good, at_good - 0.2 + scatter)
     assert judged("HEAD", lambda: at_good - harmed + scatter, metric, at_good, whole) == word
 
 
@@ -150,7 +149,7 @@ def test_a_commit_that_cannot_be_measured_is_skipped_and_why_is_said(capsys):
 
     metric = Metric("test.accuracy", True, Nightly(**SETTINGS).quality["test.accuracy"])
     values = np.array([0.8, 0.7, 0.9])
-    whole = compare_nights(values[None], values[None] - 0.2, step=0.01)
+    whole = difference_between(metric, values, values - 0.2, texts=100)
     assert judged("HEAD", fails, metric, values, whole) == "skip"
     printed = capsys.readouterr()
     assert "skipped: no such loss" in printed.out + printed.err

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -52,7 +53,7 @@ def webhook() -> Iterator[Received]:
 def nights(
     tmp_path_factory: pytest.TempPathFactory, webhook: Received, prefect_home: Path, server: str, empty_store: Path
 ) -> dict[str, Any]:
-    """Two nights as they should be, the window, and one at which accuracy is worse."""
+    """Two nights as they should be, one at which accuracy is worse, and that code against its last commit."""
     home, code = tmp_path_factory.mktemp("home"), copy_of_the_code(tmp_path_factory.mktemp("code"))
     repeat_timings_twice(code)
     shutil.copy(empty_store, home / "mlflow.db")
@@ -66,22 +67,28 @@ def nights(
                 harm(code)
             ended.append(caller(settings, line)(home, *arguments, cwd=home))
             texts.append((home / "reports/output/nightly/README.md").read_text())
-    return {"home": home, "ended": ended, "texts": texts}
+        asked = {
+            commit: caller(settings, line)(home, *arguments, "--against", commit, cwd=home)
+            for commit in ("HEAD", "nowhere")
+        }
+    return {"home": home, "ended": ended, "texts": texts, "code": code} | asked
 
 
 @pytest.mark.e2e
-def test_the_first_nights_are_the_window(nights):
+def test_the_second_night_says_that_every_score_is_the_same(nights):
     assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
-    assert "night 2 of the window of 2" in nights["texts"][1]
+    rows = [row for row in nights["texts"][1].splitlines() if row.startswith("| test.")]
+    assert len(rows) == 2 and all(row.endswith("| unchanged: the same at every seed |") for row in rows), rows
+    assert "night 2 of the window of 2" in nights["texts"][1]  # of timings
 
 
 @pytest.mark.e2e
 def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
-    assert last.returncode == 1 and "test.accuracy: regressed, a second run says the same" in last.stderr, last.stderr
-    assert "**regressed**: a second run says the same" in next(row for row in rows if row.startswith("| test.accuracy"))
+    assert last.returncode == 1 and "  test.accuracy: regressed\n" in last.stderr, last.stderr
+    assert next(row for row in rows if row.startswith("| test.accuracy")).endswith("| **regressed** |")
     other = next(row for row in rows if row.startswith("| test.macro"))
-    assert "+0.0000 ± 0.0000" in other and other.endswith("| unchanged |")
+    assert "+0.0000 ± 0.0000" in other and other.endswith("| unchanged: the same at every seed |")
     assert "1 regressed (test.accuracy)" in rows[0]
     told = webhook.bodies[-1]
     assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["test.accuracy"] == "regressed"
@@ -92,10 +99,28 @@ def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights
 def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(nights, server):
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
     runs = ask(f"{server}/flow_runs/filter", wanted)
-    assert [run["state_type"] for run in runs] == ["FAILED", "COMPLETED", "COMPLETED"]
-    assert "test.accuracy" in runs[0]["state"]["message"]
-    held = ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
+    assert [run["state_type"] for run in runs] == ["FAILED", "FAILED", "COMPLETED", "COMPLETED"]
+    assert all("test.accuracy" in run["state"]["message"] for run in runs[:2])
+    held = ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[1]["id"]]}}})
     assert nights["texts"][2] in [one["data"] for one in held]
+
+
+@pytest.mark.e2e
+def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nights):
+    done, page = nights["HEAD"], (nights["home"] / "reports/output/nightly/against.md").read_text()
+    assert done.returncode == 1 and "  test.accuracy: regressed\n" in done.stderr, done.stderr
+    rows = {row.split(" | ")[0]: row for row in page.splitlines() if row.startswith("| test.")}
+    assert rows["| test.accuracy"].endswith("| **regressed** |")
+    assert rows["| test.macro\\_f1"].endswith("| unchanged: the same at every seed |")
+    assert (nights["home"] / "reports/output/nightly/README.md").read_text() == nights["texts"][2]
+    listed = subprocess.run(["git", "-C", nights["code"], "worktree", "list"], capture_output=True, text=True)
+    assert len(listed.stdout.splitlines()) == 1
+
+
+@pytest.mark.e2e
+def test_an_unknown_commit_is_said_before_anything_runs(nights):
+    done = nights["nowhere"]
+    assert done.returncode == 2 and done.stderr.strip().endswith("has no commit nowhere"), done.stderr
 
 
 @pytest.mark.e2e
@@ -125,8 +150,8 @@ def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, capl
 
 def test_settings_that_are_wrong_are_named(tmp_path):
     path = tmp_path / "verdict.yaml"
-    path.write_text("window: 1\nquality: {test.accuracy: {practical: 0, widest: 1}}\nspeed: {practical: 1, widest: 1}")
-    with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy.practical"):
+    path.write_text("window: 1\nquality: {test.accuracy: 0}\nspeed: 1")
+    with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy: .*greater than 0"):
         read_verdict_settings(path)
     path.write_text("- a list")
     with pytest.raises(UserError, match="no map of settings"):

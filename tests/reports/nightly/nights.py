@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reports.nightly.judgement import Judgement
 from reports.nightly.measured import AT, Metric, Night, Rules
-from reports.nightly.settings import TIMINGS, Limits, Nightly
-from reports.nightly.verdict import Judgement, judge
+from reports.nightly.settings import TIMINGS, Nightly
+from reports.nightly.verdict import judge_nights
 
-SETTINGS = Nightly(
-    quality={name: Limits(practical=0.003, widest=1) for name in ("test.accuracy", "test.svm_accuracy")},
-    speed=Limits(practical=0.05, widest=9),
-)
+SETTINGS = Nightly(quality={"test.accuracy": 0.003, "test.svm_accuracy": 0.003}, speed=0.05)
+TEXTS = {"test.accuracy": 300, "test.svm_accuracy": 300}
 SEED_NOISE = 0.02  # standard deviation of a seed's score
 LEVELS = {"test.accuracy": 0.6, "test.svm_accuracy": 0.55}
 
@@ -21,16 +20,18 @@ class Truth:
     """How nights come about.
 
     `neutral`: how often a night brings code that only reorders sums; it redraws `redrawn` of every seed's noise, which
-    then stays the same until the next such night. `nightly`: noise of each night and run anew, as a share of a seed's.
-    A step comes at night `at`, in standard deviations of a seed's noise, and redraws as neutral code does.
+    then stays the same until the next such night: all others have the same bits. `nightly`: noise of each night anew,
+    as a share of a seed's. A step comes at night `at`, in standard deviations of a seed's noise, in all configurations
+    or the first `stepping` ones, and redraws as neutral code does.
     """
 
     configurations: int = 4
-    seeds: int = 24
+    seeds: int = 20
     neutral: float = 0.3
     redrawn: float = 1.0
     nightly: float = 0.0
     step: float = 0.0
+    stepping: int | None = None
     at: int = 0
     slowdown: float = 0.0  # relative, of the timings, from night `at` on
 
@@ -44,24 +45,22 @@ def metrics(truth: Truth) -> list[Metric]:
 
 
 def judged(nights: list[Night], truth: Truth) -> list[list[Judgement]]:
-    return judge(nights, [Rules(metrics(truth), SETTINGS)] * len(nights))
+    return judge_nights(nights, [Rules(metrics(truth), SETTINGS)] * len(nights))
 
 
 def simulate(truth: Truth, nights: int, draw: np.random.Generator) -> list[Night]:
-    """Each with a second run, which is looked at only where the first one is suspect."""
     shape = (len(SETTINGS.quality), truth.configurations, truth.seeds)
     seeds = draw.normal(size=(len(SETTINGS.quality), 1, truth.seeds))  # what a seed does to all configurations
-    code, found = draw.normal(size=shape), []
+    code, made = draw.normal(size=shape), []
     for number in range(nights):
         if draw.random() < truth.neutral or (truth.step and number == truth.at):
             code = (1 - truth.redrawn) ** 0.5 * code + truth.redrawn**0.5 * draw.normal(size=shape)
-        shift = truth.step if number >= truth.at else 0.0
-        runs = [
-            quality(0.5 * seeds + code + shift + truth.nightly * draw.normal(size=shape)) for _ in range(2)
-        ]  # fmt: skip
+        shift = np.zeros((1, truth.configurations, 1))
+        shift[:, : truth.stepping] = truth.step if number >= truth.at else 0.0
+        scores = quality(0.5 * seeds + code + shift + truth.nightly * draw.normal(size=shape))
         slower = truth.slowdown if number >= truth.at else 0.0
-        found.append(Night(str(number), "one", runs[0] | timings(truth, slower, draw), runs[1]))
-    return found
+        made.append(Night(str(number), "one", scores | timings(truth, slower, draw), {"texts": TEXTS}))
+    return made
 
 
 def quality(noise: np.ndarray) -> dict[str, np.ndarray]:
