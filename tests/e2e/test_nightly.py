@@ -111,7 +111,7 @@ def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nigh
     assert done.returncode == 1 and "  test.accuracy: regressed\n" in done.stderr, done.stderr
     rows = {row.split(" | ")[0]: row for row in page.splitlines() if row.startswith("| test.")}
     assert rows["| test.accuracy"].endswith("| **regressed** |")
-    assert rows["| test.macro\\_f1"].endswith("| unchanged: the same at every seed |")
+    assert rows["| test.macro_f1"].endswith("| unchanged: the same at every seed |")
     assert (nights["home"] / "reports/output/nightly/README.md").read_text() == nights["texts"][2]
     listed = subprocess.run(["git", "-C", nights["code"], "worktree", "list"], capture_output=True, text=True)
     assert len(listed.stdout.splitlines()) == 1
