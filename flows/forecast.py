@@ -77,7 +77,7 @@ def time_encoders(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
-        tokens.prepare_tokens(cell.data, cell.encoder, home())
+        tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.draw())
     calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
 
 

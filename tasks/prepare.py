@@ -69,7 +69,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
                 errors.append(error)
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
-    for folder in data_folders(plan).values():
+    for folder in (folder for folders in data_folders(plan).values() for folder in folders):
         if store.finished(folder) and not store.finished(tfidf.reference_file(folder, store.home())):
             try:
                 reference(folder, engine)
@@ -79,14 +79,19 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
-    """The references as far as they have been computed, each with the name of its data."""
-    by_data = {name: tfidf.known_scores(folder, store.home()) for name, folder in data_folders(plan).items()}
-    return [reference | {"data": name} for name, measured in by_data.items() for reference in measured]
+    """The references as far as they have been computed, each with the name of its data; where each seed draws its
+    training texts, their means over the draws."""
+    references = []
+    for name, folders in data_folders(plan).items():
+        measured = [tfidf.known_scores(folder, store.home()) for folder in folders]
+        references += [reference | {"data": name} for reference in tfidf.mean_scores(measured)]
+    return references
 
 
-def data_folders(plan: Plan) -> dict[str, Path]:
-    """Name of the data → tokens of it; those of the first cell, since a reference reads the texts alone."""
-    return {name: tokens_folder(key) for name, key in plan.data_keys().items()}
+def data_folders(plan: Plan) -> dict[str, list[Path]]:
+    """Name of the data → tokens of it, a folder for each draw of its training texts; those of the first cell, since a
+    reference reads the texts alone."""
+    return {name: [tokens_folder(plan.token_key(cell)) for cell in cells] for name, cells in plan.data_cells().items()}
 
 
 def tokens_folder(key: str) -> Path:

@@ -53,7 +53,9 @@ def lacking(folder: Path, evaluation: Evaluation) -> bool:
     if not (folder / "TRAINED").exists():
         return False
     cell = cell_of(folder)
-    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
+    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder, cell.draw())).lacking(
+        folder / "embeddings.npz"
+    )
 
 
 def cell_of(folder: Path) -> Cell:

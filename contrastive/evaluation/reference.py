@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from contrastive.errors import UserError
@@ -30,6 +31,14 @@ def known_scores(tokens: Path, home: Path) -> list[dict[str, Any]]:
     """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
     folder = reference_file(tokens, home)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
+
+
+def mean_scores(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Each score's mean over several choices of training texts, of those that have been computed."""
+    scores = [reference["scores"] for references in measured for reference in references]
+    names = dict.fromkeys(name for each in scores for name in each)
+    means = {name: fmean(each[name] for each in scores if name in each) for name in names}
+    return [{"name": NAME, "scores": means}] if means else []
 
 
 def reference_scores(tokens: Path) -> dict[str, float]:

@@ -17,6 +17,7 @@ from contrastive.sources import deepspeed_file, positions
 from contrastive.sources.locate import can_guess
 
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
+OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # what is wrong there is wrong in every cell, and said once
 # Why no cell reads a setting that no loss and no view names, or that these read only at times.
 UNREAD = {
     "view": "no loss there compares vectors",
@@ -45,8 +46,9 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
 
 def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Settings that are right alone and wrong together, in the sections that are right so far."""
-    wrong = {path[:2] if path[0] == "sections" else path[:1] for path, _ in findings if path[2:3] not in SHOWN}
-    if wrong & {("encoder",), ("objective",)}:
+    paths = {path for path, _ in findings}
+    wrong = {path[:2] if path[0] == "sections" else path[:1] for path in paths if path[2:3] not in SHOWN}
+    if wrong & {("encoder",), ("objective",)} or paths & OF_ALL_CELLS:
         return
     sound, read = not wrong, set[str]()
     for number, section in enumerate(builder.experiment.sections):

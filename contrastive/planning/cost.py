@@ -153,7 +153,7 @@ def lengths_of_texts(cell: Cell) -> Texts:
     from contrastive.data import tokens
 
     try:
-        folder = place_of("tokens", tokens.token_key(cell.data, cell.encoder))
+        folder = place_of("tokens", tokens.token_key(cell.data, cell.encoder, cell.draw()))
         if store.finished(folder):
             offsets = {name: np.load(folder / f"{name}.offsets.npy") for name in ("train", "validation", "test")}
             return Texts({name: np.diff(each) for name, each in offsets.items()}, True)

@@ -151,7 +151,7 @@ class Fit:
         return self._calibrations[path] or NOMINAL
 
     def texts(self, cell: Cell) -> cost.Texts:
-        key = token_settings(cell.data, cell.encoder)
+        key = token_settings(cell)
         if key not in self._texts:
             self._texts[key] = cost.lengths_of_texts(cell)
         return self._texts[key]

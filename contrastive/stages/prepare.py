@@ -14,7 +14,7 @@ from contrastive.sources import locate
 
 def prepare_cell_tokens(cell: Cell) -> Path:
     """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
-    return token_store.prepare_tokens(cell.data, cell.encoder, store.home())
+    return token_store.prepare_tokens(cell.data, cell.encoder, store.home(), cell.draw())
 
 
 def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:

@@ -87,7 +87,7 @@ def run(path: Path) -> None:
     store.check_home()
     for cell in plan.statuses:
         worker_calls.prepare(cell)
-    for folder in data_folders(plan).values():
+    for folder in (folder for folders in data_folders(plan).values() for folder in folders):
         worker_calls.reference(folder)
     asked = plan.experiment
     for status in plan.to_do:
