@@ -149,8 +149,10 @@ def groups_ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list
 
 
 def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
-    """What frozen blocks give for a split, of all that the cells to train will read, each once."""
-    splits = embedded(plan.experiment.evaluation)
+    """What frozen blocks give for a split, of all that the cells to train will read, each once. Of more test texts
+    than their own the first of them makes it."""
+    larger = plan.experiment.evaluation.test is not None
+    splits = tuple(split for split in embedded(plan.experiment.evaluation) if not (larger and split == "test"))
     read = (
         store
         for cell in cells_to_train(plan)

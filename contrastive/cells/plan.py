@@ -15,6 +15,7 @@ from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import Experiment
 from contrastive.config.margins import margin
 from contrastive.data import tokens
+from contrastive.data.larger_test import larger_test_key
 from contrastive.runs import declared, store
 from contrastive.runs.recorded import (
     DataCounts,
@@ -72,6 +73,11 @@ class Plan:
         if settings not in self._token_keys:
             self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder, cell.draw())
         return self._token_keys[settings]
+
+    def test_key(self, cell: Cell) -> str:
+        """The key of the tokens of the test texts that a cell is measured on: its own, or more."""
+        count = self.experiment.evaluation.test
+        return self.token_key(cell) if count is None else larger_test_key(self.token_key(cell), count)
 
     @cached_property
     def _token_keys(self) -> dict[Hashable, str]:

@@ -67,9 +67,12 @@ class Splits:
         return {name: {label: counts[name][i] for i, label in enumerate(self.labels)} for name in SPLITS}
 
 
-def divide(pool: Rows, own: Mapping[str, Rows], data: Data, draw: int | None = None) -> Splits:
+def divide(
+    pool: Rows, own: Mapping[str, Rows], data: Data, draw: int | None = None, measured: int | None = None
+) -> Splits:
     """Splits of `pool`; `own` holds the rows of a test or validation split that the source names, and `draw` is the
-    seed of the training texts where data.resample has them drawn."""
+    seed of the training texts where data.resample has them drawn. `measured` are so many test texts instead of
+    data.test, which leave validation and training as they are."""
     notes: list[str] = []
     sifted: dict[str, Sifted] = {}
     parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
@@ -96,6 +99,9 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data, draw: int | None = N
         _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = _training_texts(kept, data, draw, pool.name)
     chosen = {"test": order[:test], "validation": order[test : test + validation], "train": train}
+    if measured is not None:
+        barred = {*train, *_partners_in(left, beside, kept)}
+        chosen["test"] += _further_test_texts([text for text in left if text not in barred], measured, data, pool.name)
     parts = {name: {text: rest[text] for text in texts} for name, texts in chosen.items() if name not in parts} | parts
 
     if merged := _merged(pool, *own.values()):
@@ -122,6 +128,24 @@ def _training_texts(left: list[str], data: Data, draw: int | None, name: str) ->
             "data.resample"
         )
     return sorted(left, key=lambda text: _digest(text, f"{draw}\n"))[: data.train]
+
+
+def _partners_in(texts: list[str], beside: Mapping[str, set[str]], trainable: list[str]) -> set[str]:
+    """The texts that are a partner of one that may train, in a cell of this or of another data.train."""
+    partners = set().union(*(beside[text] for text in trainable))
+    return {text for text in texts if without_white_space(text) in partners} if partners else set()
+
+
+def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -> list[str]:
+    """The first of what is left, as many as data.test lacks."""
+    assert not data.resample and isinstance(data.test, int), "such files are refused"
+    if data.test + len(left) < measured:
+        raise UserError(
+            f"{name}: evaluation.test is {measured}, and there are {data.test + len(left)} texts to measure on: "
+            f"{data.test} of data.test and {len(left)} that no cell trains on, with data.train at {data.train} and "
+            f"data.validation at {data.validation}. Lower evaluation.test to {data.test + len(left)} or less"
+        )
+    return left[: measured - data.test]
 
 
 def _digest(text: str, before: str = "") -> bytes:

@@ -62,6 +62,8 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
         refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
         yield from ((path, text) for text in refused)
         sound = sound and not refused
+        if not refused:
+            yield from ((("evaluation", "test"), text) for text in _unmeasurable(builder, rows))
         every = _settings_read(builder, rows)
         if not refused:
             yield from _unread(_given(path, section), every)
@@ -76,6 +78,12 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
 def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
     """The settings that the cells of these rows read."""
     return set().union(*{builder.reads(row.overlay) for row in rows})
+
+
+def _unmeasurable(builder: Builder, rows: Iterable[Variant]) -> Iterable[str]:
+    """Why cells of these rows cannot be measured on as many test texts as are asked for."""
+    data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
+    return dict.fromkeys(reason for each in data if (reason := builder.experiment.evaluation.unmeasurable(each)))
 
 
 def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:

@@ -203,7 +203,7 @@ def _keys(cell: Cell, kernels: str) -> Iterable[Hashable]:
 
 
 def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:
-    return max(1, sum(len(texts.splits[split]) for split in evaluation.splits))
+    return max(1, sum(len(cost.lengths_measured(texts, evaluation, split)) for split in evaluation.splits))
 
 
 def finished_cells(latest: int) -> Iterator[Seen]:
