@@ -77,7 +77,7 @@ def time_encoders(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
-        tokens.prepare_tokens(cell.data, cell.encoder, home())
+        tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.draw())
     calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
 
 
@@ -149,8 +149,10 @@ def groups_ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list
 
 
 def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
-    """What frozen blocks give for a split, of all that the cells to train will read, each once."""
-    splits = embedded(plan.experiment.evaluation)
+    """What frozen blocks give for a split, of all that the cells to train will read, each once. Of more test texts
+    than their own the first of them makes it."""
+    larger = plan.experiment.evaluation.test is not None
+    splits = tuple(split for split in embedded(plan.experiment.evaluation) if not (larger and split == "test"))
     read = (
         store
         for cell in cells_to_train(plan)

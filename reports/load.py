@@ -5,7 +5,7 @@ import logging
 import re
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -67,6 +67,7 @@ class ScoresFile:
 
     scores: list[Score] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)  # what was left out → why
+    class_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # of more test texts than the cell's own
 
 
 SCORES_FILE = TypeAdapter(ScoresFile)
@@ -187,7 +188,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
     return Results(
         grid,
-        {cell: cell_run(artifacts, cell, run) for cell, run in chosen.items()},
+        {cell: with_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
         wide({cell: run.metrics for cell, run in chosen.items()}),
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
@@ -214,6 +215,14 @@ def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:
         run.params,
         run.tags.get("ablate.evaluation", ""),
     )
+
+
+def with_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
+    """The cell with the class counts of the texts that it was measured on, where these are more than its own."""
+    if run.provenance is None or grid.experiment.evaluation.test is None:
+        return run
+    own = {split: counts for split, counts in run.provenance.class_counts.items() if split != "test"}
+    return replace(run, provenance=replace(run.provenance, class_counts=own | saved.class_counts))
 
 
 def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:

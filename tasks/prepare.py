@@ -28,15 +28,15 @@ logger = logging.getLogger(__name__)
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def prepare(cell: Cell, engine: Engine) -> Path:
-    """Tokens of one (data, tokenizer, length)."""
-    return Path(engine.run("evaluate", worker_calls.prepare, cell))
+def prepare(cell: Cell, test_texts: int | None, engine: Engine) -> Path:
+    """Tokens of one (data, tokenizer, length), and of more test texts, where they are measured."""
+    return Path(engine.run("evaluate", worker_calls.prepare, cell, test_texts))
 
 
 @task(name="reference", task_run_name="reference · TF-IDF", cache_policy=NO_CACHE, persist_result=False)
-def reference(folder: Path, engine: Engine) -> None:
+def reference(folder: Path, test: Path, engine: Engine) -> None:
     """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
-    engine.run("evaluate", worker_calls.reference, folder)
+    engine.run("evaluate", worker_calls.reference, folder, test)
 
 
 @task(
@@ -61,32 +61,41 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
     cells = {plan.token_key(cell): cell for cell in plan.statuses}
     errors: list[UserError | WorkerLost] = []
     for key, cell in cells.items():
-        if not store.finished(tokens_folder(key)):
+        if not (store.finished(tokens_folder(key)) and store.finished(tokens_folder(plan.test_key(cell)))):
             try:
-                if prepare(cell, engine) != tokens_folder(key):
+                if prepare(cell, plan.experiment.evaluation.test, engine) != tokens_folder(key):
                     raise UserError("the code or the data has changed since this grid was planned; run it again")
             except (UserError, WorkerLost) as error:
                 errors.append(error)
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
-    for folder in data_folders(plan).values():
-        if store.finished(folder) and not store.finished(tfidf.reference_file(folder, store.home())):
+    for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
+        there = store.finished(folder) and store.finished(test)
+        if there and not store.finished(tfidf.reference_file(folder, store.home(), test)):
             try:
-                reference(folder, engine)
+                reference(folder, test, engine)
             except WorkerLost as error:
                 logger.warning("no TF-IDF reference this time: %s", error)
     return known_references(plan)
 
 
 def known_references(plan: Plan) -> list[dict[str, Any]]:
-    """The references as far as they have been computed, each with the name of its data."""
-    by_data = {name: tfidf.known_scores(folder, store.home()) for name, folder in data_folders(plan).items()}
-    return [reference | {"data": name} for name, measured in by_data.items() for reference in measured]
+    """The references as far as they have been computed, each with the name of its data; where each seed draws its
+    training texts, their means over the draws."""
+    references = []
+    for name, folders in data_folders(plan).items():
+        measured = [tfidf.known_scores(folder, store.home(), test) for folder, test in folders]
+        references += [reference | {"data": name} for reference in tfidf.mean_scores(measured)]
+    return references
 
 
-def data_folders(plan: Plan) -> dict[str, Path]:
-    """Name of the data → tokens of it; those of the first cell, since a reference reads the texts alone."""
-    return {name: tokens_folder(key) for name, key in plan.data_keys().items()}
+def data_folders(plan: Plan) -> dict[str, list[tuple[Path, Path]]]:
+    """Name of the data → tokens of it and of the test texts, for each draw of its training texts; those of the first
+    cell, since a reference reads the texts alone."""
+    return {
+        name: [(tokens_folder(plan.token_key(cell)), tokens_folder(plan.test_key(cell))) for cell in cells]
+        for name, cells in plan.data_cells().items()
+    }
 
 
 def tokens_folder(key: str) -> Path:

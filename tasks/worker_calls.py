@@ -11,16 +11,20 @@ from contrastive.stages.launch import Machines
 from contrastive.stages.request import Asked
 
 
-def prepare(cell: Cell) -> Path:
+def prepare(cell: Cell, test_texts: int | None = None) -> Path:
+    from contrastive.data.larger_test import prepare_larger_test
     from contrastive.stages.prepare import prepare_cell_tokens
 
-    return prepare_cell_tokens(cell)
+    prepared = prepare_cell_tokens(cell)
+    if test_texts is not None:
+        prepare_larger_test(cell.data, test_texts, prepared, store.home())
+    return prepared
 
 
-def reference(tokens: Path) -> None:
+def reference(tokens: Path, test: Path | None = None) -> None:
     from contrastive.evaluation.reference import tfidf
 
-    tfidf(tokens, store.home())
+    tfidf(tokens, store.home(), test)
 
 
 def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:

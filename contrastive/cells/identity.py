@@ -113,6 +113,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
         version=EVALUATION_VERSION,
         code=code_digest(("contrastive.evaluation.evaluate",), named),
         settings=evaluation,
+        **({} if evaluation.test is None else {"test": code_digest(("contrastive.data.larger_test",))}),
         transfer=[[transfer_data.transfer_key(transfer, ""), *transfer.scores()] for transfer in evaluation.transfer],
     )
 

@@ -15,6 +15,7 @@ from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import Experiment
 from contrastive.config.margins import margin
 from contrastive.data import tokens
+from contrastive.data.larger_test import larger_test_key
 from contrastive.runs import declared, store
 from contrastive.runs.recorded import (
     DataCounts,
@@ -51,20 +52,32 @@ class Plan:
         """The titles of the sections that show a cell."""
         return self.resolved.titles
 
-    def data_keys(self) -> dict[str, str]:
-        """Name of each data set → key of the tokens of the first cell that has it: the texts of all are the same."""
-        names, keys = self.resolved.data_names, dict[str, str]()
+    def data_cells(self) -> dict[str, list[Cell]]:
+        """Name of each data set → the first cell that has it, of each draw of its training texts: the texts of all
+        others are the same."""
+        firsts: dict[tuple[str, int | None], Cell] = {}
         for cell in self.resolved.cells:
-            if names[cell.data] not in keys:
-                keys[names[cell.data]] = self.token_key(cell)
-        return keys
+            firsts.setdefault((self.resolved.data_names[cell.data], cell.draw()), cell)
+        by_data: dict[str, list[Cell]] = {}
+        for (name, _), cell in firsts.items():
+            by_data.setdefault(name, []).append(cell)
+        return by_data
+
+    def data_keys(self) -> dict[str, str]:
+        """Name of each data set → key of the tokens of the first cell that has it."""
+        return {name: self.token_key(cells[0]) for name, cells in self.data_cells().items()}
 
     def token_key(self, cell: Cell) -> str:
         """The key of a cell's tokens, made once for all cells that share them, of the data as it is by then."""
-        settings = token_settings(cell.data, cell.encoder)
+        settings = token_settings(cell)
         if settings not in self._token_keys:
-            self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder)
+            self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder, cell.draw())
         return self._token_keys[settings]
+
+    def test_key(self, cell: Cell) -> str:
+        """The key of the tokens of the test texts that a cell is measured on: its own, or more."""
+        count = self.experiment.evaluation.test
+        return self.token_key(cell) if count is None else larger_test_key(self.token_key(cell), count)
 
     @cached_property
     def _token_keys(self) -> dict[Hashable, str]:

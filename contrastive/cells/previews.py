@@ -19,7 +19,7 @@ def text_previews(plan: Plan) -> dict[str, str]:
     previews: dict[str, str] = {}
     read: set[Data] = set()
     for cell in dict.fromkeys(shown):
-        texts, folder = same_texts(cell.data), cache.place_of("tokens", plan.token_key(cell))
+        texts, folder = same_texts(cell.data), cache.place_of("tokens", plan.test_key(cell))
         if texts not in read and store.finished(folder):
             read.add(texts)
             previews |= beginnings(folder, plan.experiment.evaluation.picture_points)

@@ -8,25 +8,27 @@ from collections.abc import Hashable
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Cell, Data, Encoder
+from contrastive.config.cell import Cell, Data
 from contrastive.sources.encoder_shape import cut
 
 
 def same_texts(data: Data) -> Data:
-    """Decides which texts there are and how they are divided: all of the data but how long a text may be."""
+    """Decides which texts there are and how they are divided: all of the data but how long a text may be. Where each
+    seed draws its training texts, `Cell.draw` decides them too."""
     return data.model_copy(update={"max_length": Data.model_fields["max_length"].default})
 
 
-def token_settings(data: Data, encoder: Encoder) -> tuple[Hashable, ...]:
-    """Decide the tokens of a cell on one machine: the data, and of the encoder whose tokenizer it has."""
-    return data, encoder.model, encoder.scratch
+def token_settings(cell: Cell) -> tuple[Hashable, ...]:
+    """Decide the tokens of a cell on one machine: the data, with the draw of its training texts, and of the encoder
+    whose tokenizer it has."""
+    return cell.data, cell.draw(), cell.encoder.model, cell.encoder.scratch
 
 
 def batch_settings(cell: Cell) -> tuple[Hashable, ...]:
     """Decide how many tokens the batches of a training have."""
     training = cell.training
     filled = training.batch_size, training.bucket, training.token_budget
-    return *token_settings(cell.data, cell.encoder), *filled
+    return *token_settings(cell), *filled
 
 
 def arithmetic(cell: Cell) -> dict[str, Any]:
@@ -63,9 +65,10 @@ def calibration_settings(cell: Cell) -> dict[str, Any]:
 
 
 def work_amounts(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide the amounts of work and memory of a cell: all but the seed and the numbers that weigh an objective."""
+    """Decide the amounts of work and memory of a cell: all but the numbers that weigh an objective, and the seed as
+    far as it draws no texts."""
     names = ("loss", "view", "layers", "middle", *registry.variant_settings())
-    return cell.data, cell.encoder, cell.training, *(getattr(cell.objective, name) for name in names)
+    return cell.data, cell.draw(), cell.encoder, cell.training, *(getattr(cell.objective, name) for name in names)
 
 
 def expectations(cell: Cell) -> tuple[Hashable, ...]:

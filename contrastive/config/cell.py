@@ -24,6 +24,11 @@ class Data(Settings):
     validation: Annotated[int, Field(ge=0)] | str = Field(0, description="number of texts, or a split or file")
     test: Positive | str = Field(description="number of texts, or the name of a split or file of its own")
     max_length: int = Field(128, ge=4, le=8192, description="tokens kept of a text, special tokens included")
+    resample: bool = Field(
+        False,
+        description="each seed draws its own `train` training texts from all that test and validation leave, so that "
+        "what is concluded holds for more than one choice of them; test and validation stay the same",
+    )
 
     @field_validator("validation", "test")
     @classmethod
@@ -168,6 +173,10 @@ class Cell(Settings):
             raise ValueError(reason)
         return self
 
+    def draw(self) -> int | None:
+        """The seed of the training texts, where each seed draws its own."""
+        return self.seed if self.data.resample else None
+
     def canonical(self) -> "Cell":
         """The same cell with every setting that cannot matter back at its default."""
         ignored = set()
@@ -189,6 +198,8 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
     if reason := _ill_filled(training, data.max_length):
         return reason
+    if reason := undrawn(data):
+        return reason
     if training.sharding is not None and training.micro_batch is not None:
         return "micro_batch encodes each text twice, which sharding cannot: leave one of the two out"
     if training.sharding is not None and training.precision == "fp16":
@@ -199,6 +210,16 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
     if not objective.compares():
         return ""
     return _too_few_texts(data, objective, training) or _lacking(data, encoder, objective)
+
+
+def undrawn(data: Data) -> str:
+    """Why no training texts can be drawn; empty where they can, or need not be."""
+    if data.resample and data.train is None:
+        return (
+            "data.resample draws data.train training texts anew with each seed, and data.train is left out, so that "
+            "every seed would train on all there are: give data.train a number"
+        )
+    return ""
 
 
 def _too_few_texts(data: Data, objective: Objective, training: Training) -> str:

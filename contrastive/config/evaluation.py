@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from contrastive.config import registry
 from contrastive.config.base import Name, Positive, Settings, check_name, check_no_number
+from contrastive.config.cell import Data
 from contrastive.errors import brief_name
 
 Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
@@ -92,8 +93,29 @@ class Evaluation(Settings):
         (), description="what is done to vectors, beside nothing: whiten, whiten:256 (columns kept), standardise, flow"
     )
     transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are tried")
+    test: Positive | None = Field(
+        None,
+        description="number of test texts to measure on, in the place of data.test and at least as many: the first are "
+        "those of data.test, and the others are left over after training, so that finished cells are measured on more "
+        "texts and never train again",
+    )
     picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
+
+    def unmeasurable(self, data: Data) -> str:
+        """Why a cell of these data cannot be measured on so many test texts; empty where it can."""
+        if self.test is None:
+            return ""
+        if isinstance(data.test, str):
+            return f"data.test is `{brief_name(data.test)}`, of which all texts are measured: leave out evaluation.test"
+        if data.resample:
+            return (
+                "with data.resample, any text that is not a test text may train: how many test texts there are has to "
+                "be decided before training, so give that number to data.test, and leave out evaluation.test"
+            )
+        if data.train is None:
+            return "data.train is left out, so that all texts train, and none is left to measure on: give it a number"
+        return f"{self.test} is less than data.test, {data.test}: give that or more" if self.test < data.test else ""
 
     @field_validator("metrics")
     @classmethod

@@ -43,8 +43,9 @@ def content_of(source: str, own: Mapping[str, str]) -> object:
     return {name: _file_digest(file) for name, file in {"source": _path(source), **own_files}.items()}
 
 
-def load_splits(data: Data) -> Splits:
-    """The texts and labels of train, validation and test, each checked."""
+def load_splits(data: Data, draw: int | None = None, measured: int | None = None) -> Splits:
+    """The texts and labels of train, validation and test, each checked; `draw` is the seed of the training texts, and
+    `measured` the number of test texts, where that is not data.test."""
     held_out = {"text": data.text, "label": data.label}  # a split of its own needs no pairs: nothing trains on it
     own = own_splits(data)
     if data.source.startswith("package:") and own:
@@ -53,7 +54,8 @@ def load_splits(data: Data) -> Splits:
             f"{brief(data.source)} has no split of its own; data.{split} is a number of texts, not `{brief(value)}`"
         )
     pool = read_source(data.source, held_out | data.partners())
-    return splits.divide(pool, {name: read_source(data.source, held_out, split) for name, split in own.items()}, data)
+    rows = {name: read_source(data.source, held_out, split) for name, split in own.items()}
+    return splits.divide(pool, rows, data, draw, measured)
 
 
 def read_source(source: str, columns: Columns, own: str | None = None) -> Rows:

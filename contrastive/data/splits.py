@@ -1,7 +1,8 @@
 """Divide labelled rows into train, validation and test by the content of the texts.
 
 Texts are ordered by their sha256. Test takes the first, validation the next, training the last, so that another number
-of training texts never changes who is in test, and a smaller training set is part of a larger one.
+of training texts never changes who is in test, and a smaller training set is part of a larger one. With data.resample
+each seed orders what is left after test and validation anew, and trains on the first of these.
 """
 
 import hashlib
@@ -66,8 +67,12 @@ class Splits:
         return {name: {label: counts[name][i] for i, label in enumerate(self.labels)} for name in SPLITS}
 
 
-def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
-    """Splits of `pool`; `own` holds the rows of a test or validation split that the source names."""
+def divide(
+    pool: Rows, own: Mapping[str, Rows], data: Data, draw: int | None = None, measured: int | None = None
+) -> Splits:
+    """Splits of `pool`; `own` holds the rows of a test or validation split that the source names, and `draw` is the
+    seed of the training texts where data.resample has them drawn. `measured` are so many test texts instead of
+    data.test, which leave validation and training as they are."""
     notes: list[str] = []
     sifted: dict[str, Sifted] = {}
     parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
@@ -77,7 +82,7 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     for name, part in parts.items():
         _keep_apart(rest, part, "source", name, notes, sifted)
 
-    order = sorted(rest, key=lambda text: hashlib.sha256(without_white_space(text).encode()).digest())
+    order = sorted(rest, key=_digest)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
     held_out = {
@@ -92,9 +97,12 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
         sifted["source"] = replace(sifted["source"], partner_held_out=removed)
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
         _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
-    train = kept[-data.train :] if data.train is not None else kept
-    drawn = {"test": order[:test], "validation": order[test : test + validation], "train": train}
-    parts = {name: {text: rest[text] for text in texts} for name, texts in drawn.items() if name not in parts} | parts
+    train = _training_texts(kept, data, draw, pool.name)
+    chosen = {"test": order[:test], "validation": order[test : test + validation], "train": train}
+    if measured is not None:
+        barred = {*train, *_partners_in(left, beside, kept)}
+        chosen["test"] += _further_test_texts([text for text in left if text not in barred], measured, data, pool.name)
+    parts = {name: {text: rest[text] for text in texts} for name, texts in chosen.items() if name not in parts} | parts
 
     if merged := _merged(pool, *own.values()):
         shown = (f"`{label}` ({', '.join(f'`{way}`' for way in ways)})" for label, ways in merged.items())
@@ -105,6 +113,43 @@ def divide(pool: Rows, own: Mapping[str, Rows], data: Data) -> Splits:
     if data.positive is not None:
         splits["train"].partners.extend(partners[without_white_space(text)] for text in splits["train"].texts)
     return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
+
+
+def _training_texts(left: list[str], data: Data, draw: int | None, name: str) -> list[str]:
+    """The last of what is left after test and validation; with data.resample those that the seed draws from it."""
+    assert data.resample == (draw is not None), "a draw is that of a cell whose training texts are drawn"
+    if not data.resample:
+        return left[-data.train :] if data.train is not None else left
+    if data.train is None or data.train >= len(left):
+        wanted = "all" if data.train is None else data.train
+        raise UserError(
+            f"{name}: data.resample draws {wanted} training texts anew with each seed, and {len(left)} are left after "
+            "test and validation, so that all seeds would train on the same: lower data.train, or leave out "
+            "data.resample"
+        )
+    return sorted(left, key=lambda text: _digest(text, f"{draw}\n"))[: data.train]
+
+
+def _partners_in(texts: list[str], beside: Mapping[str, set[str]], trainable: list[str]) -> set[str]:
+    """The texts that are a partner of one that may train, in a cell of this or of another data.train."""
+    partners = set().union(*(beside[text] for text in trainable))
+    return {text for text in texts if without_white_space(text) in partners} if partners else set()
+
+
+def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -> list[str]:
+    """The first of what is left, as many as data.test lacks."""
+    assert not data.resample and isinstance(data.test, int), "such files are refused"
+    if data.test + len(left) < measured:
+        raise UserError(
+            f"{name}: evaluation.test is {measured}, and there are {data.test + len(left)} texts to measure on: "
+            f"{data.test} of data.test and {len(left)} that no cell trains on, with data.train at {data.train} and "
+            f"data.validation at {data.validation}. Lower evaluation.test to {data.test + len(left)} or less"
+        )
+    return left[: measured - data.test]
+
+
+def _digest(text: str, before: str = "") -> bytes:
+    return hashlib.sha256((before + without_white_space(text)).encode()).digest()
 
 
 def _merged(*sources: Rows) -> dict[str, list[str]]:

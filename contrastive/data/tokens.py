@@ -65,21 +65,23 @@ class Tokens:
         return self.tokenizer.parent
 
 
-def prepare_tokens(data: Data, encoder: Encoder, home: Path) -> Path:
+def prepare_tokens(data: Data, encoder: Encoder, home: Path, draw: int | None = None) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
-    folder = cache.place_of("tokens", token_key(data, encoder), home)
-    return cache.make_once(folder, lambda unfinished: _tokenise(data, encoder, unfinished))
+    folder = cache.place_of("tokens", token_key(data, encoder, draw), home)
+    return cache.make_once(folder, lambda unfinished: _tokenise(data, encoder, draw, unfinished))
 
 
-def token_key(data: Data, encoder: Encoder) -> str:
-    """The name of what the texts and labels of these data are to the tokenizer of this encoder."""
+def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
+    """The name of what the texts and labels of these data are to the tokenizer of this encoder; `draw` is the seed of
+    the training texts where each seed draws its own."""
+    assert data.resample == (draw is not None), "a draw is that of a cell whose training texts are drawn"
     kind, _, name = data.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     sizes = {name: value if isinstance(value, int | None) else "own" for name, value in data if name in SPLITS}
     return fingerprint.key(
         "tokens",
         content=datasets.data_digest(data),
-        splits=sizes,
+        splits=sizes if draw is None else sizes | {"draw": draw},
         max_length=data.max_length,
         tokenizer=tokenizer.tokenizer_digest(encoder),
         code=fingerprint.code_digest(("contrastive.data.tokens",), chosen),
@@ -108,8 +110,8 @@ def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
     return TokenSplit(ids, offsets, labels, digests, others)
 
 
-def _tokenise(data: Data, encoder: Encoder, folder: Path) -> None:
-    splits = datasets.load_splits(data)
+def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> None:
+    splits = datasets.load_splits(data, draw)
     fast = tokenizer.tokenizer_of(encoder, splits)
     if data.max_length > fast.model_max_length and fast.model_max_length < UNLIMITED:
         raise UserError(

@@ -88,9 +88,8 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
                 others,
             )
     if folder is not None:
-        prefixes = {transfer_prefix(transfer, digest) for transfer, digest in wanted.transfer}
-        add(folder / "embeddings.npz", embeddings, prefixes)
-        add(folder / "predictions.npz", predictions, prefixes)
+        add(folder / "embeddings.npz", embeddings, wanted.prefixes())
+        add(folder / "predictions.npz", predictions, wanted.prefixes())
 
 
 def embed_transfer(embedder: Embedder, name: str, data: TransferTexts, others: tuple[str, ...]) -> Arrays:
@@ -112,7 +111,7 @@ def concatenated(parts: list[torch.Tensor]) -> Any:
 
 
 def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
-    """The file with these arrays besides its own; those of transfer data that has changed since have another place."""
+    """The file with these arrays besides its own; those of texts that have changed since have another place."""
     kept: Arrays = {}
     if path.exists():
         with np.load(path) as stored:
@@ -126,7 +125,7 @@ def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
 
 
 def outdated(name: str, prefix: str) -> bool:
-    """Whether an array is of the same transfer data as a place, and of other content."""
+    """Whether an array is of the same transfer data as a place, or of as many test texts, and of other content."""
     return name.startswith(prefix.partition("@")[0] + "@") and not name.startswith(f"{prefix}.")
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from contrastive.cells.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
+from contrastive.evaluation.held import held_split
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
 from contrastive.runs import store
@@ -38,12 +39,23 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
             scores = dict(scored(embeddings, predictions, evaluation, notes))
         write_arrays(into / "picture.npz", make_picture(embeddings, evaluation))
         each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
-        ids = {f"{split}.ids": embeddings[f"{split}.ids"] for split in evaluation.splits}
+        held: dict[str, str] = {split: held_split(split, evaluation, embeddings) for split in evaluation.splits}
+        ids = {f"{split}.ids": embeddings[f"{name}.ids"] for split, name in held.items()}
+        counted = {split: embeddings[f"{name}.labels"] for split, name in held.items() if name != split}
     write_arrays(into / "examples.npz", each | ids)
     named = [score.described() | {"name": name} for name, score in scores.items()]
     key = evaluation_key(evaluation)
     document = {"version": EVALUATION_VERSION, "key": key, "scores": named}
-    store.write_json(into / "scores.json", document | ({"notes": notes} if notes else {}))
+    classes = {"class_counts": class_counts(folder, counted)} if counted else {}
+    store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
+
+
+def class_counts(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n"]]) -> dict[str, dict[str, int]]:
+    """How many of the texts that are measured each class has, where these are not the cell's own that provenance.json
+    counts."""
+    own = store.read_json(folder / "provenance.json")["class_counts"]
+    numbers = {split: np.bincount(each, minlength=len(own[split])).tolist() for split, each in labels.items()}
+    return {split: dict(zip(own[split], counts, strict=True)) for split, counts in numbers.items()}
 
 
 def scored(
@@ -52,7 +64,7 @@ def scored(
     """Name and score, row by row: first of the vectors that trained as they are. `notes` get what was left out: the
     row, split and metric, and why."""
     for split in evaluation.splits:
-        if split not in embeddings:
+        if held_split(split, evaluation, embeddings) not in embeddings:
             raise UserError(
                 f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
             )
@@ -80,10 +92,11 @@ def of_splits(
 ) -> Iterator[tuple[str, Score]]:
     for split in evaluation.splits:
         with about(split):
-            vectors, labels = embeddings[array(split, other)], embeddings[f"{split}.labels"]
-            inputs = Inputs(vectors, labels, predictions.get(f"{split}.logits"), evaluation.folds)
+            held = held_split(split, evaluation, embeddings)
+            vectors, labels = embeddings[array(held, other)], embeddings[f"{held}.labels"]
+            inputs = Inputs(vectors, labels, predictions.get(f"{held}.logits"), evaluation.folds)
             inputs.check()
-            twice = embeddings.get(f"{split}.twice") if not other else None
+            twice = embeddings.get(f"{held}.twice") if not other else None
             inputs = Inputs(
                 change(vectors), labels, inputs.logits, evaluation.folds, None if twice is None else both(change, twice)
             )

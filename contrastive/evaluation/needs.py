@@ -7,6 +7,8 @@ from pathlib import Path
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data import tokens, transfer_data
+from contrastive.data.larger_test import larger_test_key
+from contrastive.evaluation.held import larger_split
 from contrastive.runs import store
 
 
@@ -20,10 +22,15 @@ class Wanted:
     twice: bool = False
     transfer: tuple[tuple[Transfer, str], ...] = ()
 
+    def prefixes(self) -> set[str]:
+        """Of the arrays whose place names their content: those of the same and of other content are outdated."""
+        larger = {split.removesuffix(".test") for split in self.splits if "@" in split}
+        return larger | {transfer_prefix(*further) for further in self.transfer}
+
     def lacking(self, path: Path) -> bool:
-        """Whether a file lacks something. A split without texts is never there, and training has some."""
+        """Whether a file lacks something. Validation without texts is never there; training and test have some."""
         there = arrays_in(path)
-        splits = [split for split in self.splits if split in there or split == "train"]
+        splits = [split for split in self.splits if split in there or split != "validation"]
         texts = [*splits, *(f"{transfer_prefix(*further)}.test" for further in self.transfer)]
         arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
         return not arrays | {f"{split}.twice" for split in splits if self.twice} <= there
@@ -31,11 +38,16 @@ class Wanted:
 
 def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
     """Test and validation are always there; training texts where they are measured, or something is fitted on them.
+    More test texts than the cell's own take the place of these.
 
     `own` is the digest of the cell's own tokens.
     """
     transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
-    return Wanted(embedded(evaluation), evaluation.vectors, evaluation.drops_twice(), transfer)
+    splits = embedded(evaluation)
+    if evaluation.test is not None:
+        larger = larger_split(evaluation.test, larger_test_key(own, evaluation.test))
+        splits = tuple(larger if split == "test" else split for split in splits)
+    return Wanted(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
 
 
 def embedded(evaluation: Evaluation) -> tuple[str, ...]:
@@ -53,7 +65,9 @@ def lacking(folder: Path, evaluation: Evaluation) -> bool:
     if not (folder / "TRAINED").exists():
         return False
     cell = cell_of(folder)
-    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder)).lacking(folder / "embeddings.npz")
+    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder, cell.draw())).lacking(
+        folder / "embeddings.npz"
+    )
 
 
 def cell_of(folder: Path) -> Cell:

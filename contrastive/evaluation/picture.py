@@ -9,6 +9,7 @@ from jaxtyping import Float, Integer
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
+from contrastive.evaluation.held import held_split
 
 PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
 FEWEST = 4  # texts, for a perplexity of 1
@@ -24,7 +25,8 @@ NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
 
 def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
     """Coordinates `x` of texts, with their labels and ids; none, and the reason, where there is nothing to see."""
-    split = "test" if "test" in embeddings else evaluation.splits[0]
+    test = held_split("test", evaluation, embeddings)
+    split = test if test in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
     coordinates, reason = drawn_points(embeddings[split][chosen], evaluation.picture)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from contrastive.errors import UserError
@@ -10,29 +11,39 @@ from contrastive.runs import cache, fingerprint, store
 NAME = "TF-IDF + logistic regression"
 
 
-def reference_file(tokens: Path, home: Path) -> Path:
+def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
+    """`test` is the folder of the test texts, where that is not the folder of all others."""
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
-    return cache.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code), home)
+    measured = {} if test in (None, tokens) else {"test": test.name}
+    return cache.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code, **measured), home)
 
 
-def tfidf(tokens: Path, home: Path) -> list[dict[str, Any]]:
+def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
     """Scores on each held-out split that is not empty, computed once for prepared data."""
 
     def make(folder: Path) -> None:
-        scores = reference_scores(tokens)
+        scores = reference_scores(tokens, test)
         store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
 
-    cache.make_once(reference_file(tokens, home), make)
-    return known_scores(tokens, home)
+    cache.make_once(reference_file(tokens, home, test), make)
+    return known_scores(tokens, home, test)
 
 
-def known_scores(tokens: Path, home: Path) -> list[dict[str, Any]]:
+def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
     """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
-    folder = reference_file(tokens, home)
+    folder = reference_file(tokens, home, test)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 
-def reference_scores(tokens: Path) -> dict[str, float]:
+def mean_scores(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Each score's mean over several choices of training texts, of those that have been computed."""
+    scores = [reference["scores"] for references in measured for reference in references]
+    names = dict.fromkeys(name for each in scores for name in each)
+    means = {name: fmean(each[name] for each in scores if name in each) for name in names}
+    return [{"name": NAME, "scores": means}] if means else []
+
+
+def reference_scores(tokens: Path, test: Path | None = None) -> dict[str, float]:
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -49,8 +60,8 @@ def reference_scores(tokens: Path) -> dict[str, float]:
     model = LogisticRegression(C=10, max_iter=1000)
     model.fit(hstack([vectorizer.transform(texts) for vectorizer in fitted]), labels)
     scores = {}
-    for split in ("validation", "test"):
-        held_out, truth = read_texts(tokens, split)
+    for split, folder in (("validation", tokens), ("test", test or tokens)):
+        held_out, truth = read_texts(folder, split)
         if held_out:
             guesses = model.predict(hstack([vectorizer.transform(held_out) for vectorizer in fitted]))
             scores[f"{split}.accuracy"] = float(accuracy_score(truth, guesses))

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from contrastive.cells.combinations import axis_names, check_value
 from contrastive.config import margins, registry
+from contrastive.config.cell import undrawn
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import UserError, brief_name
@@ -127,6 +128,8 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
         yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
     if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
         yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
+    if (reason := undrawn(experiment.data)) and not {"train", "resample"} & _set_by_sections(experiment):
+        yield ("data", "resample"), reason
     yield from _evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
         values = getattr(experiment.evaluation, name)
@@ -188,8 +191,13 @@ def _judged(experiment: Experiment) -> Iterator[Finding]:
 
 
 def _has_validation(experiment: Experiment) -> bool:
-    sections = (name for section in experiment.sections for name in (*section.base, *section.axes))
-    return experiment.data.validation != 0 or "validation" in sections
+    return experiment.data.validation != 0 or "validation" in _set_by_sections(experiment)
+
+
+def _set_by_sections(experiment: Experiment) -> set[str]:
+    """Names of the settings in which cells may differ from the experiment's own parts."""
+    maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
+    return {name for settings in maps for each in settings for name in each}
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:

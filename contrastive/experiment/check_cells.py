@@ -17,6 +17,7 @@ from contrastive.sources import deepspeed_file, positions
 from contrastive.sources.locate import can_guess
 
 SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
+OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # what is wrong there is wrong in every cell, and said once
 # Why no cell reads a setting that no loss and no view names, or that these read only at times.
 UNREAD = {
     "view": "no loss there compares vectors",
@@ -45,8 +46,9 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
 
 def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Settings that are right alone and wrong together, in the sections that are right so far."""
-    wrong = {path[:2] if path[0] == "sections" else path[:1] for path, _ in findings if path[2:3] not in SHOWN}
-    if wrong & {("encoder",), ("objective",)}:
+    paths = {path for path, _ in findings}
+    wrong = {path[:2] if path[0] == "sections" else path[:1] for path in paths if path[2:3] not in SHOWN}
+    if wrong & {("encoder",), ("objective",)} or paths & OF_ALL_CELLS:
         return
     sound, read = not wrong, set[str]()
     for number, section in enumerate(builder.experiment.sections):
@@ -60,6 +62,8 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
         refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
         yield from ((path, text) for text in refused)
         sound = sound and not refused
+        if not refused:
+            yield from ((("evaluation", "test"), text) for text in _unmeasurable(builder, rows))
         every = _settings_read(builder, rows)
         if not refused:
             yield from _unread(_given(path, section), every)
@@ -74,6 +78,12 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
 def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
     """The settings that the cells of these rows read."""
     return set().union(*{builder.reads(row.overlay) for row in rows})
+
+
+def _unmeasurable(builder: Builder, rows: Iterable[Variant]) -> Iterable[str]:
+    """Why cells of these rows cannot be measured on as many test texts as are asked for."""
+    data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
+    return dict.fromkeys(reason for each in data if (reason := builder.experiment.evaluation.unmeasurable(each)))
 
 
 def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:

@@ -9,7 +9,7 @@ from contrastive import data as datasets
 from contrastive.cells.plan import Plan
 from contrastive.cells.projections import same_texts
 from contrastive.config import registry
-from contrastive.config.cell import Data
+from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.runs import store
@@ -45,11 +45,11 @@ def foresee(plan: Plan, *, on_gpu: bool) -> Foreseen:
 def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     """Unusable data is an error where no other is usable; else the other cells can go on without its own."""
     names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
-    divisions = {same_texts(status.cell.data): status.cell for status in plan.to_do}
+    divisions = {(same_texts(status.cell.data), status.cell.draw()): status.cell for status in plan.to_do}
     for cell in islice(divisions.values(), MOST):
         about = f"data {names[cell.data]}: " if names[cell.data] else ""
         try:
-            counts = noted_class_counts(cell.data, plan.token_key(cell))
+            counts = noted_class_counts(cell, plan.test_key(cell), plan.experiment.evaluation.test)
             warnings += (
                 [f"{about}{line}" for line in impossible_scores(counts, plan.experiment.evaluation)] if counts else []
             )
@@ -60,19 +60,20 @@ def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     return [], [f"{line} (its cells will fail)" for line in unusable] + warnings
 
 
-def noted_class_counts(data: Data, key: str) -> ClassCounts | None:
-    """As they were noted when the tokens were prepared, or of the files; None of a hub's data, which is not fetched."""
+def noted_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:
+    """As they were noted when the tokens with this key were prepared, or of the files; None of a hub's data, which is
+    not fetched."""
     prepared = place_of("tokens", key)
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return None if data.source.startswith("hf:") else _divided(data, key)
+    return None if cell.data.source.startswith("hf:") else _divided(cell.data, cell.draw(), measured, key)
 
 
 @cache
-def _divided(data: Data, key: str) -> ClassCounts:
+def _divided(data: Data, draw: int | None, measured: int | None, key: str) -> ClassCounts:
     """Of the files as the key tells them: the command looks first, and then its flow in the same process."""
-    return datasets.load_splits(data).class_counts()
+    return datasets.load_splits(data, draw, measured).class_counts()
 
 
 def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:

@@ -153,7 +153,7 @@ def lengths_of_texts(cell: Cell) -> Texts:
     from contrastive.data import tokens
 
     try:
-        folder = place_of("tokens", tokens.token_key(cell.data, cell.encoder))
+        folder = place_of("tokens", tokens.token_key(cell.data, cell.encoder, cell.draw()))
         if store.finished(folder):
             offsets = {name: np.load(folder / f"{name}.offsets.npy") for name in ("train", "validation", "test")}
             return Texts({name: np.diff(each) for name, each in offsets.items()}, True)
@@ -229,10 +229,16 @@ def gflop(size: Sizes, lengths: npt.NDArray[np.int64]) -> float:
 
 
 def _embedded(texts: Texts, evaluation: Evaluation) -> list[npt.NDArray[np.int64]]:
-    splits = [texts.splits[name] for name in embedded(evaluation)]
+    splits = [lengths_measured(texts, evaluation, name) for name in embedded(evaluation)]
     if evaluation.drops_twice():
         splits += [lengths[:DROPPED] for lengths in splits for _ in range(2)]
     return splits
+
+
+def lengths_measured(texts: Texts, evaluation: Evaluation, split: str) -> npt.NDArray[np.int64]:
+    """Of more test texts than the cell's own, as if these came again and again."""
+    lengths = texts.splits[split]
+    return np.resize(lengths, evaluation.test) if split == "test" and evaluation.test is not None else lengths
 
 
 def passes(cell: Cell) -> tuple[int, int]:

@@ -151,7 +151,7 @@ class Fit:
         return self._calibrations[path] or NOMINAL
 
     def texts(self, cell: Cell) -> cost.Texts:
-        key = token_settings(cell.data, cell.encoder)
+        key = token_settings(cell)
         if key not in self._texts:
             self._texts[key] = cost.lengths_of_texts(cell)
         return self._texts[key]
@@ -203,7 +203,7 @@ def _keys(cell: Cell, kernels: str) -> Iterable[Hashable]:
 
 
 def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:
-    return max(1, sum(len(texts.splits[split]) for split in evaluation.splits))
+    return max(1, sum(len(cost.lengths_measured(texts, evaluation, split)) for split in evaluation.splits))
 
 
 def finished_cells(latest: int) -> Iterator[Seen]:

@@ -132,8 +132,9 @@ def probe_batches(lengths: list[np.ndarray]) -> cost.Batches:
 
 
 def seconds_of_evaluation(cell: Cell, evaluation: Evaluation) -> dict[str, Any]:
-    """Seconds of measuring made-up vectors of the texts' own classes, transfer data left out."""
-    tokens, here = token_store.open(prepare_cell_tokens(cell)), evaluation.model_copy(update={"transfer": ()})
+    """Seconds of measuring made-up vectors of the texts' own classes, transfer data left out, on the cell's own."""
+    tokens = token_store.open(prepare_cell_tokens(cell))
+    here = evaluation.model_copy(update={"transfer": (), "test": None})
     arrays: dict[str, Any] = dict(made_up(cell, tokens.splits, here))
     texts = sum(len(arrays[f"{split}.labels"]) for split in here.splits)
     with tempfile.TemporaryDirectory() as directory:

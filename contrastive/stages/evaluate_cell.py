@@ -15,7 +15,7 @@ from contrastive.evaluation.embed import Embedder, embed, restore
 from contrastive.evaluation.needs import cell_of, lacking
 from contrastive.reuse import frozen_store
 from contrastive.runs import claim, store
-from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
+from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
@@ -42,7 +42,8 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
             copy.parent.mkdir(exist_ok=True)
             os.link(path, copy)  # replaced by writers, never changed
         speed = Speed.model_validate(store.read_json(folder / "config.json").get("speed", {}))
-        tokens = frozen_store.to_embed(token_store.open(prepared), cell, speed, wanted.splits)
+        tokens = with_larger_test(token_store.open(prepared), evaluation)
+        tokens = frozen_store.to_embed(tokens, cell, speed, wanted.splits)
         torch.set_num_threads(cell.training.threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         model = restore(cell, folder, tokens, speed).to(device)

@@ -10,6 +10,7 @@ from contrastive.evaluation.needs import Wanted
 from contrastive.reuse import frozen_store
 from contrastive.reuse.passes import Passes
 from contrastive.runs import store
+from contrastive.stages.prepare import with_larger_test
 from contrastive.stages.request import Asked
 from contrastive.training import gather
 from contrastive.training.sharding import Shared
@@ -48,6 +49,7 @@ class TrainingHere:
             return
         for path in self.folder.glob("*.npz") if is_first else ():  # of an earlier try in the same folder
             path.unlink()
-        tokens = frozen_store.to_embed(self.tokens, self.cell, self.request.speed, self.wanted.splits)
+        tokens = with_larger_test(self.tokens, self.request.evaluation)
+        tokens = frozen_store.to_embed(tokens, self.cell, self.request.speed, self.wanted.splits)
         embedder = Embedder(shared.read, tokens, shared.device, self.cell.seed)
         embed(embedder, self.folder if is_first else None, self.wanted, store.home(), self.tokens.folder)

@@ -1,20 +1,23 @@
 """What a cell reads is made before it trains: the tokens of its data, and those of the data that transfer is measured
 on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.data import larger_test, transfer_data
 from contrastive.data import tokens as token_store
-from contrastive.data import transfer_data
+from contrastive.data.tokens import Tokens
+from contrastive.evaluation.held import larger_split
 from contrastive.evaluation.needs import Wanted, wanted_by
-from contrastive.runs import store
+from contrastive.runs import cache, store
 from contrastive.sources import locate
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:
     """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
-    return token_store.prepare_tokens(cell.data, cell.encoder, store.home())
+    return token_store.prepare_tokens(cell.data, cell.encoder, store.home(), cell.draw())
 
 
 def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:
@@ -23,7 +26,18 @@ def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wa
         locate.check_block(cell.encoder, vectors)
     for how in evaluation.post:
         locate.check_width(cell.encoder, how)
+    if evaluation.test is not None:
+        larger_test.prepare_larger_test(cell.data, evaluation.test, prepared, store.home())
     for transfer in evaluation.transfer:
         further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
         transfer_data.check_classes(transfer, further.classes)
     return wanted_by(evaluation, prepared.name)
+
+
+def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
+    """The tokens with those of more test texts, where an evaluation measures on more than the cell's own."""
+    if evaluation.test is None:
+        return tokens
+    key = larger_test.larger_test_key(tokens.folder.name, evaluation.test)
+    split = token_store.stored(cache.place_of("tokens", key), "test")
+    return replace(tokens, splits=tokens.splits | {larger_split(evaluation.test, key): split})

@@ -86,9 +86,9 @@ def run(path: Path) -> None:
     plan = planned(path)
     store.check_home()
     for cell in plan.statuses:
-        worker_calls.prepare(cell)
-    for folder in data_folders(plan).values():
-        worker_calls.reference(folder)
+        worker_calls.prepare(cell, plan.experiment.evaluation.test)
+    for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
+        worker_calls.reference(folder, test)
     asked = plan.experiment
     for status in plan.to_do:
         told = Asked(status.cell, plan.name(status.cell), 100, asked.evaluation, asked.speed)

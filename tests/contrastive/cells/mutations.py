@@ -39,6 +39,7 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "data.validation": ({}, 5),
     "data.test": ({}, 11),
     "data.max_length": ({}, 64),
+    "data.resample": ({"data__train": 20}, True),
     "encoder.model": ({}, "scratch:deberta-v2"),
     "encoder.tune": ({}, {"last_blocks": 1}),
     "encoder.tune.last_blocks": ({"encoder__tune": {"last_blocks": 1}}, {"last_blocks": 2}),

@@ -209,6 +209,7 @@ def test_defaults_are_pinned():
     assert shown == {
         "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
         "data.train": None, "data.validation": 0, "data.max_length": 128,
+        "data.resample": False,
         "encoder.tune": {"frozen_dropout": True}, "encoder.pooling": "cls", "encoder.dropout": 0.1,
         "encoder.scratch": None, "encoder.attention_dropout": None,
         "objective.loss": "ce", "objective.view": None, "objective.alpha": 1.0, "objective.mlm_weight": 0.1,

@@ -28,14 +28,14 @@ FULL, FAST = Speed(), Speed(kernels="fast")
 
 
 def token_key(cell: Cell) -> str:
-    return tokens.token_key(cell.data, cell.encoder)
+    return tokens.token_key(cell.data, cell.encoder, cell.draw())
 
 
 # What a key is called, how it is made, and every setting that it is to follow from.
 KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "tokens": (token_key, TOKENS),
     "same texts": (lambda cell: projections.same_texts(cell.data), DATA - {"data.max_length"}),
-    "token settings": (lambda cell: projections.token_settings(cell.data, cell.encoder), DATA | BEGUN - {"seed"}),
+    "token settings": (projections.token_settings, DATA | BEGUN - {"seed"}),
     "batches": (
         projections.batch_settings,
         DATA | BEGUN - {"seed"} | {"training.batch_size", "training.bucket", "training.token_budget"},
@@ -78,6 +78,15 @@ def test_a_key_changes_with_what_it_follows_from_and_with_nothing_else(name: str
         base = {} if field.startswith("encoder.") else PARTLY_FROZEN
         before, after = mutated(source, field, **base)
         assert (key(before) != key(after)) == (field in settings), field
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_follows_from_the_seed_where_that_draws_the_texts_it_is_about(name: str, source: str):
+    key, settings = KEYS[name]
+    drawn = {"data__train": 20, "data__resample": True}
+    first, second = (make(source, **drawn, seed=seed) for seed in (0, 1))
+    follows = "seed" in settings or ("data.train" in settings and name not in ("same texts", "the same cell"))
+    assert (key(first) != key(second)) == follows
 
 
 def contents(folder: Path) -> dict[str, bytes]:
