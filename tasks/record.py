@@ -198,11 +198,16 @@ def record_grid(
     client: MlflowClient, experiment: str, document: dict[str, Any], texts: Mapping[str, str] | None = None
 ) -> None:
     """Which cells make which section, as the artifact grid.json of a run of its own; beside it, texts.json, how the
-    texts begin that pictures show. Where nobody can tell any more, what it holds of them stays."""
+    texts begin that pictures show. Where nobody can tell any more, what it holds of them stays.
+
+    Two machines that record for the first time at once make a run each: the newest is read, and older ones go as soon
+    as their machine has finished them.
+    """
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
-        run = find_run(client, experiment, "ablate.kind", "grid")
-        if run is None:
-            run = client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
+        run, *older = grid_runs(client, experiment) or [
+            client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
+        ]
+        remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
         now = int(time.time() * 1000)
         points = [
             Metric(f"reference.{name}", value, now, 0)
@@ -218,3 +223,8 @@ def record_grid(
                     client.log_artifact(run.info.run_id, str(Path(temporary) / name))
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
+
+
+def grid_runs(client: MlflowClient, experiment: str) -> list[Run]:
+    """The runs that hold grid.json, the newest first."""
+    return list(client.search_runs([experiment_id(client, experiment)], "tags.`ablate.kind` = 'grid'"))

@@ -57,17 +57,17 @@ def test_what_cannot_be_is_refused_with_its_line_and_once(case: str):
     assert [where for where, _ in said] == [line] and len(mistakes(refused)) == 1
 
 
-@pytest.mark.parametrize(
-    "sound",
-    [
-        text("test: 9, train: 9, resample: true"),
-        text("test: 9, resample: true", "axes: {train: [20, 40]}").replace("axes: {batch_size: [8, 16]}", "base: {train: 9}")
-        .replace("base: {loss: ce}, base: {train: 9}", "base: {loss: ce, train: 9}"),
-        text("test: 9, train: 9", "axes: {resample: [true, false]}"),
-        text("test: 9, train: 9", measured="test: 30"),
-        text("test: 9", "base: {loss: ce, train: 9}", "test: 30").replace("base: {loss: ce}, base", "base"),
-    ][:4],
-)  # fmt: skip
+SOUND = {
+    "drawn with each seed": text("test: 9, train: 9, resample: true"),
+    "drawn of each size": text("test: 9, resample: true", "axes: {train: [20, 40]}").replace(
+        "base: {loss: ce}, axes: {batch_size", "base: {loss: ce, train: 9}, axes: {batch_size"
+    ),
+    "drawn or not": text("test: 9, train: 9", "axes: {resample: [true, false]}"),
+    "measured on more": text("test: 9, train: 9", measured="test: 30"),
+}
+
+
+@pytest.mark.parametrize("sound", SOUND.values(), ids=SOUND)
 def test_what_can_be_is_taken(sound: str):
     assert len(parse_experiment(sound).cells) >= 4
 
@@ -84,9 +84,13 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **said: str) -> pla
     ("divided", "measured", "message"),
     [
         ("test: 20, train: 40, resample: true", "folds: 5", "draws 40 training texts anew with each seed, and 40 are"),
-        ("test: 20, train: 30", "test: 31", r"evaluation.test is 31, and there are 30 texts .* Lower evaluation.test to 30"),
+        (
+            "test: 20, train: 30",
+            "test: 31",
+            r"evaluation.test is 31, and there are 30 texts .* Lower evaluation.test to",
+        ),
     ],
-)  # fmt: skip
+)
 def test_too_few_texts_are_foreseen(tmp_path, monkeypatch, divided, measured, message):
     errors = foresee(planned(tmp_path, monkeypatch, divided=divided, measured=measured), on_gpu=False).errors
     assert errors
