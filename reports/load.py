@@ -1,7 +1,6 @@
 """Everything a report needs, read from MLflow and from nowhere else."""
 
 import json
-import logging
 import re
 import zipfile
 from collections.abc import Iterable
@@ -19,12 +18,10 @@ from contrastive.evaluation.metrics.types import Score
 from contrastive.runs.recorded import Provenance, RecordedGrid, first, grid_of, provenance_of
 from reports import mlflow_runs
 from reports.mlflow_runs import Artifacts, Held
-
-logger = logging.getLogger(__name__)
+from reports.pictures import Picture, pictures
 
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
-ONE_POINT = 1e-3  # spread of coordinates in which nothing can be seen: t-SNE's own unit is 1, and it begins at 1e-4
 LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
@@ -48,17 +45,6 @@ class Kind:
 
     higher_is_better: bool | None  # None of what describes
     count: int | None = None  # texts that it rests on
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Where some texts of a cell lie; without any, `reason` says why."""
-
-    method: str
-    x: np.ndarray
-    labels: np.ndarray
-    ids: np.ndarray
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,7 +163,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
         )
     if grid is None:
-        path = file(artifacts, recorded, "grid.json")
+        path = artifacts.file(recorded, "grid.json")
         if path is None:
             raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
                             "experiment file records it anew")  # fmt: skip
@@ -204,7 +190,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
 
 
 def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:
-    path = file(artifacts, run, "provenance.json")
+    path = artifacts.file(run, "provenance.json")
     return CellRun(
         run.name,
         run.tags.get("ablate.status", "running"),
@@ -228,7 +214,7 @@ def with_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
 def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
     """What is known of the scores of a finished cell, and why some were left out."""
     finished = run.tags.get("ablate.status") == "finished"
-    path = file(artifacts, run, "scores.json") if finished else None
+    path = artifacts.file(run, "scores.json") if finished else None
     if path is None:
         return ScoresFile()
     try:
@@ -240,7 +226,7 @@ def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
 
 def excerpts(artifacts: Artifacts, recorded: Held) -> dict[int, str]:
     """How the texts begin that pictures show, by their content ids."""
-    path = file(artifacts, recorded, "texts.json")
+    path = artifacts.file(recorded, "texts.json")
     return {} if path is None else {int(name): text for name, text in json.loads(path.read_bytes()).items()}
 
 
@@ -272,37 +258,3 @@ def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held
     points = mlflow_runs.read_curves(client, [chosen[cell] for cell in shown.values()])
     points.insert(0, "cell", points.pop("run_id").map(shown))
     return points.sort_values(["cell", "key", "step"], ignore_index=True)
-
-
-def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Held]) -> dict[str, Picture]:
-    """Pictures of each row's first seed, for the sections that show them."""
-    firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
-    by_cell = {}
-    for cell in sorted(firsts & chosen.keys()):
-        if (path := file(artifacts, chosen[cell], "picture.npz")) is not None:
-            by_cell[cell] = picture(path)
-    return by_cell
-
-
-def picture(path: Path) -> Picture:
-    """A picture as its cell left it; without points, and with the reason, where they show nothing or cannot be read."""
-    try:
-        with np.load(path) as arrays:
-            reason = str(arrays["reason"]) if "reason" in arrays else ""
-            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        logger.warning("%s cannot be read: %s", path, error)
-        return without_points("picture", f"{path.name} cannot be read")
-    if not np.isfinite(stored.x).all():
-        return without_points(stored.method, "its coordinates are not finite numbers")
-    if len(stored.x) and stored.x.std(0).max() <= ONE_POINT:
-        return without_points(stored.method, f"all {len(stored.x)} texts lie on one point")
-    return without_points(stored.method, stored.reason) if stored.reason else stored
-
-
-def without_points(method: str, reason: str) -> Picture:
-    return Picture(method, np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64), reason)
-
-
-def file(artifacts: Artifacts, run: Held, name: str) -> Path | None:
-    return artifacts.path(run.run_id, run.artifact_uri, name)

@@ -92,6 +92,9 @@ class Artifacts:
         except Exception as error:  # whatever a tracking server or a store of files may raise
             raise NotFetched(str(error) or type(error).__name__) from error
 
+    def file(self, run: Held, name: str) -> Path | None:
+        return self.path(run.run_id, run.artifact_uri, name)
+
     def fetched(self, run_id: str, name: str) -> Path | None:
         if run_id not in self.names:
             self.names[run_id] = {item.path for item in self.client.list_artifacts(run_id)}

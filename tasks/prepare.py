@@ -85,7 +85,7 @@ def known_references(plan: Plan) -> list[dict[str, Any]]:
     references = []
     for name, folders in data_folders(plan).items():
         measured = [tfidf.known_scores(folder, store.home(), test) for folder, test in folders]
-        references += [reference | {"data": name} for reference in tfidf.mean_scores(measured)]
+        references += [reference | {"data": name} for reference in tfidf.mean_of_draws(measured)]
     return references
 
 

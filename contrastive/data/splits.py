@@ -75,14 +75,8 @@ def divide(
     data.test, which leave validation and training as they are."""
     notes: list[str] = []
     sifted: dict[str, Sifted] = {}
-    parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
-    if {"test", "validation"} <= parts.keys():
-        _keep_apart(parts["validation"], parts["test"], "validation", "test", notes, sifted)
-    rest = _distinct(pool, "source", notes, sifted)
-    for name, part in parts.items():
-        _keep_apart(rest, part, "source", name, notes, sifted)
-
-    order = sorted(rest, key=_digest)
+    rest, parts = _separated(pool, own, notes, sifted)
+    order = sorted(rest, key=_place_in_order)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
     _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
     held_out = {
@@ -104,15 +98,26 @@ def divide(
         chosen["test"] += _further_test_texts([text for text in left if text not in barred], measured, data, pool.name)
     parts = {name: {text: rest[text] for text in texts} for name, texts in chosen.items() if name not in parts} | parts
 
-    if merged := _merged(pool, *own.values()):
-        shown = (f"`{label}` ({', '.join(f'`{way}`' for way in ways)})" for label, ways in merged.items())
-        notes.append(f"classes that are written in several ways: {', '.join(shown)}")
+    merged = _merged(pool, own.values(), notes)
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
         splits["train"].partners.extend(partners[without_white_space(text)] for text in splits["train"].texts)
     return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
+
+
+def _separated(
+    pool: Rows, own: Mapping[str, Rows], notes: list[str], sifted: dict[str, Sifted]
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Text → label of the pool, and of each split of its own; no text is in two of them, or twice in one."""
+    parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
+    if {"test", "validation"} <= parts.keys():
+        _keep_apart(parts["validation"], parts["test"], "validation", "test", notes, sifted)
+    rest = _distinct(pool, "source", notes, sifted)
+    for name, part in parts.items():
+        _keep_apart(rest, part, "source", name, notes, sifted)
+    return rest, parts
 
 
 def _training_texts(left: list[str], data: Data, draw: int | None, name: str) -> list[str]:
@@ -127,7 +132,7 @@ def _training_texts(left: list[str], data: Data, draw: int | None, name: str) ->
             "test and validation, so that all seeds would train on the same: lower data.train, or leave out "
             "data.resample"
         )
-    return sorted(left, key=lambda text: _digest(text, f"{draw}\n"))[: data.train]
+    return sorted(left, key=lambda text: _place_in_order(text, f"{draw}\n"))[: data.train]
 
 
 def _partners_in(texts: list[str], beside: Mapping[str, set[str]], trainable: list[str]) -> set[str]:
@@ -148,18 +153,22 @@ def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -
     return left[: measured - data.test]
 
 
-def _digest(text: str, before: str = "") -> bytes:
+def _place_in_order(text: str, before: str = "") -> bytes:
     return hashlib.sha256((before + without_white_space(text)).encode()).digest()
 
 
-def _merged(*sources: Rows) -> dict[str, list[str]]:
+def _merged(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[str, list[str]]:
     """Labels that are one class and that the data writes in several ways, with these; the first few of each."""
     spellings: dict[str, set[str]] = {}
-    for rows in sources:
+    for rows in (pool, *own):
         for label, spelled in rows.spellings.items():
             spellings.setdefault(label, set()).update(spelled)
     several = [(label, sorted(ways)) for label, ways in sorted(spellings.items()) if len(ways) > 1]
-    return {brief(label, 80): [brief(way, 80) for way in ways[:LISTED]] for label, ways in several[:LISTED]}
+    merged = {brief(label, 80): [brief(way, 80) for way in ways[:LISTED]] for label, ways in several[:LISTED]}
+    if merged:
+        shown = (f"`{label}` ({', '.join(f'`{way}`' for way in ways)})" for label, ways in merged.items())
+        notes.append(f"classes that are written in several ways: {', '.join(shown)}")
+    return merged
 
 
 def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> dict[str, str]:

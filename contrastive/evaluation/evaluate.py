@@ -46,11 +46,11 @@ def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads
     named = [score.described() | {"name": name} for name, score in scores.items()]
     key = evaluation_key(evaluation)
     document = {"version": EVALUATION_VERSION, "key": key, "scores": named}
-    classes = {"class_counts": class_counts(folder, counted)} if counted else {}
+    classes = {"class_counts": counts_of_classes(folder, counted)} if counted else {}
     store.write_json(into / "scores.json", document | classes | ({"notes": notes} if notes else {}))
 
 
-def class_counts(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n"]]) -> dict[str, dict[str, int]]:
+def counts_of_classes(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n"]]) -> dict[str, dict[str, int]]:
     """How many of the texts that are measured each class has, where these are not the cell's own that provenance.json
     counts."""
     own = store.read_json(folder / "provenance.json")["class_counts"]

@@ -35,7 +35,7 @@ def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dic
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 
-def mean_scores(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def mean_of_draws(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Each score's mean over several choices of training texts, of those that have been computed."""
     scores = [reference["scores"] for references in measured for reference in references]
     names = dict.fromkeys(name for each in scores for name in each)

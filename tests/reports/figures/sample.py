@@ -8,7 +8,8 @@ import pandas as pd
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
 from reports.compare import Comparisons, compare
-from reports.load import CellRun, Kind, Picture, Results
+from reports.load import CellRun, Kind, Results
+from reports.pictures import Picture
 from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)

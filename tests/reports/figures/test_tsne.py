@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reports.figures.tsne import aligned
-from reports.load import Picture
+from reports.pictures import Picture
 
 IDS = np.arange(50, dtype=np.uint64)
 PLACES = np.random.default_rng(0).normal(size=(50, 2)) * [3, 1]
