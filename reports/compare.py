@@ -106,6 +106,7 @@ def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Res
         "mean": math.nan if summary is None else summary.mean,
         "half_width": math.nan if summary is None or summary.half_width is None else summary.half_width,
         "margin": math.nan if limit is None else limit,
+        "drawn": row.recorded.drawn,
         "cells": list(row.cells),
     }
 

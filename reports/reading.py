@@ -1,6 +1,6 @@
 """What stands above the numbers of a report: how they are to be read, and how many texts each class has."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,8 +10,9 @@ from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, markdown, plain
 
 
-def how_to_read(seeds: int, by_itself: bool = False) -> list[Words]:
-    """What stands above the numbers of any experiment of so many seeds; `by_itself`: it stops where all is decided."""
+def how_to_read(seeds: int, by_itself: bool = False, drawn: Collection[bool] = (False,)) -> list[Words]:
+    """What stands above the numbers of any experiment of so many seeds; `by_itself`: it stops where all is decided;
+    `drawn`: whether each seed draws its own training texts, of all its rows."""
     if seeds == 1:
         return [
             Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
@@ -33,14 +34,32 @@ def how_to_read(seeds: int, by_itself: bool = False) -> list[Words]:
               "bold.",
               "粗体表示在相同数据上与该列最佳值并列：就本节所有配对而言，没有任何一个值显示出比它更优。"
               "未作排名的小节没有粗体。"),
-        Words("All seeds train on the same texts: what is concluded holds for these training texts.",
-              "所有种子使用相同的训练文本：结论仅对这些训练文本成立。"),
+        TRAINED_ON[frozenset(drawn)],
     ]  # fmt: skip
+
+
+TRAINED_ON = {
+    frozenset({False}): Words(
+        "All seeds train on the same texts: what is concluded holds for these training texts.",
+        "所有种子使用相同的训练文本：结论仅对这些训练文本成立。",
+    ),
+    frozenset({True}): Words(
+        "Each seed draws its own training texts: what is concluded holds for training texts drawn from this data.",
+        "每个种子各自抽取训练文本：结论适用于从该数据中抽取的训练文本。",
+    ),
+    frozenset({False, True}): Words(
+        "With data.resample each seed draws its own training texts; without it all seeds train on the same, and what "
+        "is concluded holds for these.",
+        "设 data.resample 时每个种子各自抽取训练文本；否则所有种子使用相同的训练文本，结论仅对这些文本成立。",
+    ),
+}
 
 
 def reading(results: Results, to: Markup = MARKDOWN) -> list[Words]:
     """How the numbers are to be read: what stands above them all."""
-    lines = how_to_read(len(results.grid.experiment.seeds), results.grid.stopping is not None)
+    rows = [row for section in results.grid.sections for row in section.rows]
+    drawn = {row.drawn for row in rows} or {False}
+    lines = how_to_read(len(results.grid.experiment.seeds), results.grid.stopping is not None, drawn)
     for error in standard_errors(results):
         count, size, name = error.count, f"{error.value:.4f}", to.text(error.data)
         of, von = (f" of {name}", f"{name} 的 ") if name else ("", "")

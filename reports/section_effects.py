@@ -1,6 +1,6 @@
 """What each axis of a section explains of its scores, and each two of them together."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -10,46 +10,40 @@ from reports.compare import Comparisons
 from reports.load import Results
 from reports.markdown import symbol
 from reports.rows import ShownRow, rows_of, shown_values
-from reports.seed_values import seed_scores
+from reports.seed_values import applies, seed_scores
 from reports.statistics import effects, interaction_of_texts, levels
+
+VECTORS = "embedding"  # the axis of which vectors are measured, and of what was done to them
+
+
+@dataclass(frozen=True)
+class Design:
+    """Values at each seed and the axes that they are explained by."""
+
+    values: pd.DataFrame
+    factors: list[str]
+    from_texts: float
 
 
 def explained(section: RecordedSection, compared: Comparisons, results: Results) -> dict[str, pd.DataFrame]:
-    """Of each tested value; nothing where the section is no grid of two axes or more, is not ranked, or has rows of
-    unequal seeds.
-
-    Only of the vectors that trained: further ones, and what is made of them, are the same cells measured again.
-    """
-    rows = grid_rows(section, results)
-    shared = [name for name in (rows[0].axes if rows else {}) if all(name in row.axes for row in rows)]
-    factors = [name for name in shared if len({str(row.axes[name]) for row in rows}) > 1]
+    """Of each tested value."""
+    rows = explicable(section, compared, results)
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
-    if not compared.ranked or len(factors) < 2 or len({row.data for row in rows}) > 1:
-        return {}
-    if len({tuple(row.seeds) for row in rows}) > 1:
-        return {}
     frames = {}
     for value in values:
-        noise = noise_of_texts(rows, value, compared)
-        frame = effects(tidy_values(rows, factors, value, results), factors, value, from_texts=noise)
-        if len(frame):
-            frames[value] = frame.assign(
-                p=np.minimum(1.0, frame["p"] * len(values)),  # the values share one level
-                shown=[" × ".join(map(symbol, str(effect).split(" × "))) for effect in frame["effect"]],
-            )
+        parts = [
+            effects(design.values, design.factors, value, from_texts=design.from_texts)
+            for design in designs(rows, value, compared, results)
+        ]
+        terms = sum(map(len, parts))
+        shared = [  # the terms and the values share one level, that of effects() by its own terms already
+            part.assign(p=np.minimum(1.0, part["p"] * terms / len(part) * len(values))) for part in parts if len(part)
+        ]
+        if shared:
+            frame = pd.concat(shared, ignore_index=True)
+            names = [" × ".join(map(symbol, str(effect).split(" × "))) for effect in frame["effect"]]
+            frames[value] = frame.assign(shown=names)
     return frames
-
-
-def noise_of_texts(rows: list[ShownRow], value: str, compared: Comparisons) -> float:
-    by_text = [compared.measured[row.number, value].each for row in rows if (row.number, value) in compared.measured]
-    whole = len(by_text) == len(rows) and all(numbers is not None for numbers in by_text)
-    return interaction_of_texts(np.stack(by_text)) if whole else 0.0
-
-
-def grid_rows(section: RecordedSection, results: Results) -> list[ShownRow]:
-    """The rows of a section that lie in its grid."""
-    rows = rows_of(section, shown_values(section, results), results)
-    return [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
 
 
 def level_means(
@@ -57,24 +51,73 @@ def level_means(
 ) -> dict[str, pd.DataFrame]:
     """Of each explained value, the mean of every level of an axis over the others, with the interval of its distance
     from the mean of the levels."""
-    rows = grid_rows(section, results)
-    means = {}
+    rows, means = explicable(section, compared, results), {}
     for value, frame in frames.items():
-        factors = [effect for effect in frame["effect"] if " × " not in effect]
-        table = tidy_values(rows, factors, value, results)
-        noise = noise_of_texts(rows, value, compared)
         parts = [
-            levels(table, factors, factor, value, from_texts=noise).assign(axis=symbol(factor)) for factor in factors
+            levels(design.values, design.factors, factor, value, from_texts=design.from_texts).assign(
+                axis=symbol(factor)
+            )
+            for design in designs(rows, value, compared, results)
+            for factor in design.factors
+            if factor in set(frame["effect"])
         ]
         means[value] = pd.concat(parts, ignore_index=True)
     return means
 
 
-def tidy_values(rows: list[ShownRow], factors: list[str], value: str, results: Results) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {name: str(row.axes[name]) for name in factors} | {"seed": seed, value: score}
-            for row in rows
-            for seed, score in zip(row.seeds, seed_scores(row, value, results), strict=True)
-        ]
-    )
+def explicable(section: RecordedSection, compared: Comparisons, results: Results) -> list[ShownRow]:
+    """Its rows; none where it is not ranked, or its rows are of other data or of unequal seeds."""
+    if not compared.ranked or len({(row.data, tuple(row.seeds)) for row in section.rows}) > 1:
+        return []
+    return rows_of(section, shown_values(section, results), results)
+
+
+def designs(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> list[Design]:
+    """By the axes of the grid, and by the vectors that are measured."""
+    made = [design(rows, value, compared, results) for design in (of_axes, of_vectors)]
+    return [design for design in made if design is not None]
+
+
+def of_axes(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Design | None:
+    """A grid of two axes or more, by the vectors that trained."""
+    grid = [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
+    shared = [name for name in (grid[0].axes if grid else {}) if all(name in row.axes for row in grid)]
+    factors = [name for name in shared if len({str(row.axes[name]) for row in grid}) > 1]
+    if len(factors) < 2:
+        return None
+    values = [
+        {name: str(row.axes[name]) for name in factors} | {"seed": seed, value: score}
+        for row in grid
+        for seed, score in zip(row.seeds, seed_scores(row, value, results), strict=True)
+    ]
+    return Design(pd.DataFrame(values), factors, noise_of_texts([by_text([row], value, compared) for row in grid]))
+
+
+def of_vectors(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Design | None:
+    """The kinds of vectors, each by its mean over the configurations: all kinds are measured on the same cells, so
+    that seeds × kinds is what may differ by chance."""
+    kinds: dict[str, list[ShownRow]] = {}
+    for row in rows:
+        if applies(row, value, results):
+            kinds.setdefault(str(row.axes.get(VECTORS)), []).append(row)
+    if len(kinds) < 2 or all(len(own) == 1 for own in kinds.values()):
+        return None  # of one configuration, the comparisons say it
+    means = {kind: np.mean([seed_scores(row, value, results) for row in own], 0) for kind, own in kinds.items()}
+    frames = [pd.DataFrame({VECTORS: kind, "seed": rows[0].seeds, value: numbers}) for kind, numbers in means.items()]
+    noise = noise_of_texts([by_text(own, value, compared) for own in kinds.values()])
+    return Design(pd.concat(frames, ignore_index=True), [VECTORS], noise)
+
+
+def by_text(rows: list[ShownRow], value: str, compared: Comparisons) -> np.ndarray | None:
+    """What each text adds at each seed, the mean of some rows; None where one of them does not say it."""
+    measured = [compared.measured.get((row.number, value)) for row in rows]
+    each = [held.each for held in measured if held is not None and held.each is not None]
+    if len(each) < len(rows):
+        return None
+    return each[0] if len(rows) == 1 else np.mean(np.stack(each), 0, dtype=float)  # each may have millions
+
+
+def noise_of_texts(each: list[np.ndarray | None]) -> float:
+    """What other texts would change."""
+    known = [part for part in each if part is not None]
+    return interaction_of_texts(np.stack(known)) if len(known) == len(each) else 0.0

@@ -26,6 +26,11 @@ class RecordedRow:
     against: int | None = None  # which row of the section is its baseline; none of a row that is one
     settings: dict[str, str] | None = None  # of its cells, by name; None in grids that did not record them yet
 
+    @property
+    def drawn(self) -> bool:
+        """Whether each of its seeds draws its own training texts."""
+        return (self.settings or {}).get("data.resample") == "true"
+
 
 @dataclass(frozen=True)
 class RecordedSection:

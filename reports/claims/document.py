@@ -94,7 +94,8 @@ class Document:
         setting = next((number for number, line in enumerate(lines) if SETTING.fullmatch(line)), len(lines))
         by_itself = bool(self.numbers.comparisons["most_seeds"].notna().any())
         seeds = self.numbers.results["seed"].nunique()
-        how = [line.in_language(self.language) for line in how_to_read(seeds, by_itself)]
+        drawn = {str(flag) == "True" for flag in self.numbers.comparisons.get("drawn", [])} or {False}
+        how = [line.in_language(self.language) for line in how_to_read(seeds, by_itself, drawn)]
         yield from exactly(how, lines[setting + 1 :], lines[setting] if setting < len(lines) else name)
         guards = [line for line in lines[:setting] if line.startswith(NOTE[self.language])]
         yield from self.others(guards)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from contrastive.runs.recorded import RecordedSection
 from reports.build import write_report
@@ -11,6 +12,7 @@ from reports.claims import contradictions
 from reports.compare import compare
 from reports.findings import same_note
 from reports.load import Results
+from reports.section_effects import explained, level_means
 from tests.reports.made import made, put
 
 NAME, SEEDS = "test.svm_accuracy", 5
@@ -37,6 +39,40 @@ def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
     assert frame.loc["ce · whiten:2", "verdict"] == "worse" and frame.loc["new", "verdict"] == "undecided"
     assert frame.loc["new · whiten:2", "difference_half_width"] < frame.loc["new", "difference_half_width"] / 3
     assert not frame.loc[[label for label in frame.index if "whiten" in label], "bold"].any()
+
+
+def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
+    part, results = measured()
+    compared = compare(part, results)
+    frame = explained(part, compared, results)[NAME]
+    assert frame["effect"].tolist() == ["embedding"] and frame["p"].item() < 1e-6
+    means = level_means(part, {NAME: frame}, compared, results)[NAME].set_index("level")["mean"]
+    plain = results.scores[NAME].mean()
+    assert means.to_dict() == {
+        "as trained": pytest.approx(plain),
+        "layer:1:mean": pytest.approx(0.5),
+        "whiten:2": pytest.approx(plain - 0.03, abs=0.002),
+    }
+    write_report(results, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "embedding explains" in text and contradictions(tmp_path) == []
+    (tmp_path / "README.md").write_text(text.replace("embedding explains", "loss explains"))
+    assert contradictions(tmp_path)
+
+
+def test_vectors_that_differ_by_chance_explain_nothing():
+    """What a seed does to a kind of vectors it does in all configurations, and nothing else is left to see."""
+    random, wrong, compared = np.random.default_rng(4), 0, None
+    for _ in range(200):
+        of_kind = {kind: 0.02 * random.normal(size=3) for kind in ("", "whiten:2/", "cls/")}
+        plain = {label: 0.6 + 0.02 * random.normal(size=3) for label in ("ce", "new", "other")}
+        values = {label: {f"{kind}{NAME}": list(plain[label] + of_kind[kind]) for kind in of_kind} for label in plain}
+        part, results = made(values)
+        put(part.show.table, values=(NAME,))
+        put(results.grid.experiment.evaluation, vectors=("cls",), post=("whiten:2",))
+        compared = compared or compare(part, results)  # which values are tested, and no number
+        wrong += (explained(part, compared, results)[NAME]["p"] <= 0.05).any()
+    assert 1 <= wrong <= 20  # 5 % of 200, three standard errors on either side
 
 
 def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_why(tmp_path: Path):
