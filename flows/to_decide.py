@@ -1,15 +1,19 @@
 """`ablate plan --to-decide`: what would decide an experiment, before there are results and after."""
 
+import math
 from collections.abc import Iterator
 
 from contrastive.cells.plan import Plan
+from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
 from contrastive.planning.estimate import Fit
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
+from reports.compare import Line
 from reports.findings import with_interval
 from reports.load import Results, load
 from reports.looks import judge_section
+from reports.sifted import counted_data, rows_dropped
 from reports.statistics.cutoffs import LOOKS
 from reports.verdicts import DECIDED
 from tasks.tracking_address import tracking_uri
@@ -48,24 +52,50 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
             total, decided = total + 1, decided + (line["verdict"] in DECIDED)
             if line["verdict"] == "undecided":
                 cells = [row.cells[0] for row in rows if row.label in (line["label"], line["against"])]
+                ways = sorted([*more_seeds(line, cells, fit), *more_texts(line, cells, plan, results, fit)])
+                between = " together with " if line["needs_both"] is True else ", or "
                 yield (
                     f"{section.title}: {line['label']} against {line['against']} in {line['value']} is undecided, "
-                    + (f"{with_interval(line)}: {'; '.join(ways_to_decide(line, cells, fit)) or NOTHING}")
+                    f"{with_interval(line)}: {between.join(text for _, text in ways) or NOTHING}"
                 )
     yield f"{decided} of {total} comparisons are decided"
 
 
-NOTHING = "neither 64 seeds nor 100 times the test texts would decide a difference of this size"
+NOTHING = "not even 64 seeds and 100 times the test texts would decide a difference of this size"
 
 
-def ways_to_decide(line: dict, cells: list, fit: Fit) -> list[str]:  # type: ignore[type-arg]
-    """Seeds and test texts, each with its time, the cheaper one first."""
-    options = []
-    if line["needs_seeds"] == line["needs_seeds"]:
+def more_seeds(line: Line, cells: list[Cell], fit: Fit) -> Iterator[tuple[float, str]]:
+    """The seeds that would decide a comparison, and how long they train."""
+    if math.isfinite(line["needs_seeds"]):
         each = [fit.seconds(cell) for cell in cells]
         seconds = sum(s for s in each if s is not None) * (line["needs_seeds"] - line["common"])
-        time = f", {human_span(seconds)} of training" if cells and None not in each else ""
-        options.append((seconds, f"{int(line['needs_seeds'])} seeds{time}"))
-    if line["needs_texts"] == line["needs_texts"]:
-        options.append((0.0, f"{int(line['needs_texts'])} test texts, which are only embedded"))
-    return [text for _, text in sorted(options)]
+        time = f" ({human_span(seconds)} of training)" if cells and None not in each else ""
+        yield seconds, f"{int(line['needs_seeds'])} seeds{time}"
+
+
+def more_texts(line: Line, cells: list[Cell], plan: Plan, results: Results, fit: Fit) -> Iterator[tuple[float, str]]:
+    """The test texts that would decide it, how long all cells are measured on them, or why they are not to be had."""
+    if not (cells and math.isfinite(line["needs_texts"])):
+        return
+    count, data = int(line["needs_texts"]), cells[0].data
+    evaluation = plan.experiment.evaluation.model_copy(update={"test": count})
+    left = texts_left(data, plan, results)
+    reason = evaluation.unmeasurable(data) or (
+        f"the data has {left} beside those that train" if left is not None and left < count else ""
+    )
+    if reason:
+        yield math.inf, f"{count} test texts ({reason})"
+        return
+    each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
+    seconds = sum(s for s in each if s is not None)
+    time = f"; {human_span(seconds)}, and nothing trains" if None not in each else ""
+    yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"
+
+
+def texts_left(data: Data, plan: Plan, results: Results) -> int | None:
+    """How many texts there are to measure on; None where nobody has counted them."""
+    name = plan.resolved.data_names[data]
+    counts = next((part.sifted.get("source") for part in counted_data(results) if part.name == name), None)
+    if counts is None or not isinstance(data.validation, int) or data.train is None:
+        return None
+    return counts["rows"] - rows_dropped(counts) - data.validation - data.train

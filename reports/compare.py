@@ -126,7 +126,9 @@ def with_comparisons(
     comparisons = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
     comparisons = comparisons.astype(
         dict.fromkeys(("needs_seeds", "needs_texts", "side"), float)
-        | dict.fromkeys(("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal"), "object")
+        | dict.fromkeys(
+            ("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal", "needs_both"), "object"
+        )
     )
     return frame.join(comparisons)
 
@@ -143,6 +145,7 @@ COLUMNS = [
     "unequal",
     "needs_seeds",
     "needs_texts",
+    "needs_both",
     "only_ours",
     "only_theirs",
     "mcnemar",
@@ -178,7 +181,7 @@ def compared_line(line: dict[Any, Any], ours: SeedValues, theirs: SeedValues, ju
     more["side"] = side(more["difference"], half, bool(line["higher"]))
     if said == "undecided":
         needs = judged.needed(line["row"], line["value"], limit)
-        more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts}
+        more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts, "needs_both": needs.together}
     return more
 
 

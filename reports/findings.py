@@ -110,12 +110,13 @@ def what_decides(line: dict[Any, Any]) -> Words:
         chinese.append(f"{int(line['needs_texts'])} 条测试文本")
     if not english:
         return Words(
-            "Neither 64 seeds nor 100 times the test texts would decide a difference of this size.",
-            "对这样大小的差异，64 个种子或 100 倍的测试文本都不足以判定。",
+            "Not even 64 seeds and 100 times the test texts would decide a difference of this size.",
+            "对这样大小的差异，64 个种子加 100 倍的测试文本也不足以判定。",
         )
+    both = Words(" together with ", "加") if line["needs_both"] is True else Words(" or ", "或")
     return Words(
-        f"If the difference is the one seen, {' or '.join(english)} would decide it.",
-        f"若真实差异即为所见，{'或'.join(chinese)}可以判定。",
+        f"If the difference is the one seen, {both.en.join(english)} would decide it.",
+        f"若真实差异即为所见，{both.zh.join(chinese)}可以判定。",
     )
 
 

@@ -96,7 +96,9 @@ def class_counts(results: Results) -> list[Words]:
     """A table for each data set."""
     counted = []
     for data, cells in cells_by_data(results).items():
-        if counts := counts_of(results, cells):
+        if counts := dict(counts_of(results, cells)):
+            if (seed := seed_of_draw(results, cells)) is not None:
+                counts[f"train (seed {seed})"] = counts.pop("train")
             frame = pd.DataFrame(counts).T.fillna(0).astype(int)
             lines = [
                 [str(split), *map(str, row), str(sum(row))]
@@ -114,9 +116,17 @@ def class_counts(results: Results) -> list[Words]:
 
 
 def counts_of(results: Results, cells: list[str]) -> Mapping[str, Mapping[str, int]]:
+    """Of the first cell of which they are noted."""
     noted = (provenance for cell in cells if (provenance := results.provenance(cell)))
     first = next(noted, None)
     return first.class_counts if first else {}
+
+
+def seed_of_draw(results: Results, cells: list[str]) -> int | None:
+    """Whose training texts these counts are of; None where all seeds have the same."""
+    first = next((cell for cell in cells if results.provenance(cell)), None)
+    rows = [row for section in results.grid.sections for row in section.rows if row.drawn and first in row.cells]
+    return rows[0].seeds[rows[0].cells.index(str(first))] if rows else None
 
 
 def cells_by_data(results: Results) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ VECTORS = "embedding"  # the axis of which vectors are measured, and of what was
 
 
 @dataclass(frozen=True)
-class Design:
+class Explanation:
     """Values at each seed and the axes that they are explained by."""
 
     values: pd.DataFrame
@@ -31,13 +31,15 @@ def explained(section: RecordedSection, compared: Comparisons, results: Results)
     values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
     frames = {}
     for value in values:
-        parts = [
-            effects(design.values, design.factors, value, from_texts=design.from_texts)
-            for design in designs(rows, value, compared, results)
+        tables = [
+            effects(part.values, part.factors, value, from_texts=part.from_texts)
+            for part in explanations(rows, value, compared, results)
         ]
-        terms = sum(map(len, parts))
+        terms = sum(map(len, tables))
         shared = [  # the terms and the values share one level, that of effects() by its own terms already
-            part.assign(p=np.minimum(1.0, part["p"] * terms / len(part) * len(values))) for part in parts if len(part)
+            table.assign(p=np.minimum(1.0, table["p"] * terms / len(table) * len(values)))
+            for table in tables
+            if len(table)
         ]
         if shared:
             frame = pd.concat(shared, ignore_index=True)
@@ -54,11 +56,9 @@ def level_means(
     rows, means = explicable(section, compared, results), {}
     for value, frame in frames.items():
         parts = [
-            levels(design.values, design.factors, factor, value, from_texts=design.from_texts).assign(
-                axis=symbol(factor)
-            )
-            for design in designs(rows, value, compared, results)
-            for factor in design.factors
+            levels(part.values, part.factors, factor, value, from_texts=part.from_texts).assign(axis=symbol(factor))
+            for part in explanations(rows, value, compared, results)
+            for factor in part.factors
             if factor in set(frame["effect"])
         ]
         means[value] = pd.concat(parts, ignore_index=True)
@@ -72,13 +72,13 @@ def explicable(section: RecordedSection, compared: Comparisons, results: Results
     return rows_of(section, shown_values(section, results), results)
 
 
-def designs(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> list[Design]:
+def explanations(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> list[Explanation]:
     """By the axes of the grid, and by the vectors that are measured."""
-    made = [design(rows, value, compared, results) for design in (of_axes, of_vectors)]
-    return [design for design in made if design is not None]
+    made = [explain(rows, value, compared, results) for explain in (of_axes, of_vectors)]
+    return [part for part in made if part is not None]
 
 
-def of_axes(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Design | None:
+def of_axes(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Explanation | None:
     """A grid of two axes or more, by the vectors that trained."""
     grid = [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
     shared = [name for name in (grid[0].axes if grid else {}) if all(name in row.axes for row in grid)]
@@ -90,10 +90,10 @@ def of_axes(rows: list[ShownRow], value: str, compared: Comparisons, results: Re
         for row in grid
         for seed, score in zip(row.seeds, seed_scores(row, value, results), strict=True)
     ]
-    return Design(pd.DataFrame(values), factors, noise_of_texts([by_text([row], value, compared) for row in grid]))
+    return Explanation(pd.DataFrame(values), factors, noise_of_texts([by_text([row], value, compared) for row in grid]))
 
 
-def of_vectors(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Design | None:
+def of_vectors(rows: list[ShownRow], value: str, compared: Comparisons, results: Results) -> Explanation | None:
     """The kinds of vectors, each by its mean over the configurations: all kinds are measured on the same cells, so
     that seeds × kinds is what may differ by chance."""
     kinds: dict[str, list[ShownRow]] = {}
@@ -105,7 +105,7 @@ def of_vectors(rows: list[ShownRow], value: str, compared: Comparisons, results:
     means = {kind: np.mean([seed_scores(row, value, results) for row in own], 0) for kind, own in kinds.items()}
     frames = [pd.DataFrame({VECTORS: kind, "seed": rows[0].seeds, value: numbers}) for kind, numbers in means.items()]
     noise = noise_of_texts([by_text(own, value, compared) for own in kinds.values()])
-    return Design(pd.concat(frames, ignore_index=True), [VECTORS], noise)
+    return Explanation(pd.concat(frames, ignore_index=True), [VECTORS], noise)
 
 
 def by_text(rows: list[ShownRow], value: str, compared: Comparisons) -> np.ndarray | None:
@@ -119,5 +119,5 @@ def by_text(rows: list[ShownRow], value: str, compared: Comparisons) -> np.ndarr
 
 def noise_of_texts(each: list[np.ndarray | None]) -> float:
     """What other texts would change."""
-    known = [part for part in each if part is not None]
-    return interaction_of_texts(np.stack(known)) if len(known) == len(each) else 0.0
+    parts = [part for part in each if part is not None]
+    return interaction_of_texts(np.stack(parts)) if len(parts) == len(each) else 0.0

@@ -223,6 +223,12 @@ def store_work(cell: Cell, texts: Texts, split: str) -> float:
     return cut(cell) * gflop(sizes(cell.encoder), texts.splits[split])
 
 
+def embedding_work(cell: Cell, lengths: npt.NDArray[np.int64]) -> float:
+    """GFLOP of all blocks over texts of these lengths."""
+    size = sizes(cell.encoder)
+    return size.blocks * gflop(size, lengths)
+
+
 def gflop(size: Sizes, lengths: npt.NDArray[np.int64]) -> float:
     """Of one block over texts that are sorted by length, so that there is hardly any padding."""
     return size.flops(int(lengths.sum()), int(np.square(lengths).sum()), len(lengths) / EMBEDDED) / 1e9

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
+
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.projections import (
     batch_settings,
@@ -109,6 +111,14 @@ class Fit:
         if rate is None:
             rate = self.calibration(cell).evaluation.get(self._key)
         return None if rate is None else rate * _evaluated(self.texts(cell), self.evaluation)
+
+    def embedding_seconds(self, cell: Cell, texts: int) -> float | None:
+        """Of so many texts, as long as the cell's test texts are."""
+        ratio = self._ratio(cell)
+        if ratio is None:
+            return None
+        lengths = np.resize(self.texts(cell).splits["test"], texts)
+        return ratio * cost.embedding_work(cell, lengths) * self.calibration(cell).rates.forward
 
     def memory(self, cell: Cell) -> int:
         """Bytes of one cell alone, at its peak."""

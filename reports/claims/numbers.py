@@ -18,7 +18,7 @@ from reports.tables import Table, comparison_table, effects_table
 from reports.verdicts import COMPARED, TESTED
 
 NAMES = ("section", "label", "variant", "against", "verdict", "effect", "shown", "ended", "cell", "status", "score")
-FLAGS = ("unequal",)
+FLAGS = ("unequal", "needs_both")
 LISTS = ("only_ours", "only_theirs", "mcnemar")
 Seeds = dict[tuple[str, str, str], dict[int, float]]
 

@@ -42,6 +42,11 @@ def by(names: set[str]) -> Key:
     return lambda cell: tuple(cell.setting(name) for name in paths)
 
 
+def of_one_draw(alike: Key) -> Key:
+    """Cells that are alike and train on the same texts, where each seed draws its own."""
+    return lambda cell: (alike(cell), cell.seed if cell.row.drawn else None)
+
+
 def same_settings(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     recorded, may = [cell for cell in cells if cell.params], declared(section, results)
     differences = []
@@ -126,7 +131,7 @@ def data(section: RecordedSection, results: Results, cells: list[Shown]) -> Iter
     yield from compare_alike("test data", what, tests, by(may - {"train", "max_length"}), blocks=True)
     training = noted(cells, lambda p: split_counts(p, "train"))
     what = Words("The training texts are not the same", "训练文本不一致")
-    yield from compare_alike("training data", what, training, by(may - {"max_length"}), blocks=True)
+    yield from compare_alike("training data", what, training, of_one_draw(by(may - {"max_length"})), blocks=True)
 
 
 def split_counts(provenance: Provenance, split: str) -> str | None:
@@ -138,7 +143,8 @@ def parameters(section: RecordedSection, results: Results, cells: list[Shown]) -
     sizes = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *PARTS["data"].model_fields}
     counted = noted(cells, lambda p: p.trained_parameters)
     what = Words("The number of trained parameters differs between cells of one model", "同一模型的训练参数量不一致")
-    yield from compare_alike("parameters", what, counted, by(sizes - SIZELESS - {"max_length"}), blocks=True)
+    alike = of_one_draw(by(sizes - SIZELESS - {"max_length"}))  # a vocabulary may be that of the training texts
+    yield from compare_alike("parameters", what, counted, alike, blocks=True)
 
 
 def same_code(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:

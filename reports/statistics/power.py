@@ -1,5 +1,6 @@
 """What a design finds, and how much more of it would decide what it leaves open."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ class Needed:
 
     seeds: int | None
     texts: int | None
+    together: bool = False  # neither decides it without the other
 
 
 def detectable(
@@ -85,11 +87,18 @@ def needed(
             bounds, comparison.from_seeds * comparison.seeds / seeds, comparison.from_texts / times, share, freedom
         )
 
-    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, most_seeds or MOST_SEEDS)
-    times = (
-        smallest(lambda count: half_at(comparison.seeds, count / 10) < enough, 11, 10 * MOST_TIMES) if texts else None
-    )
-    return Needed(seeds, None if times is None else int(np.ceil(texts * times / 10 / 100) * 100))
+    def texts_at(seeds: int) -> int | None:
+        times = smallest(lambda count: half_at(seeds, count / 10) < enough, 11, 10 * MOST_TIMES)
+        return None if times is None else int(np.ceil(texts * times / 10 / 100) * 100)
+
+    most = most_seeds or MOST_SEEDS
+    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, most)
+    more_texts = texts_at(comparison.seeds) if texts else None
+    if seeds is not None or more_texts is not None or not texts:
+        return Needed(seeds, more_texts)
+    doubled = [min(comparison.seeds * 2**power, most) for power in range(1, 6)]
+    together = [(count, at) for count in dict.fromkeys(doubled) if (at := texts_at(count)) is not None]
+    return Needed(*min(together, key=math.prod), True) if together else Needed(None, None)
 
 
 def smallest(does: Callable[[int], bool], low: int, high: int) -> int | None:

@@ -193,6 +193,15 @@ def test_other_texts_of_the_same_number_are_seen(results: Results, tmp_path: Pat
     assert "test.ids differ" in fired(results)["examples"].words.en
 
 
+def test_training_texts_that_each_seed_draws_may_differ_between_seeds_and_not_between_rows(results: Results):
+    for row in results.grid.sections[1].rows:
+        put(row, settings=(row.settings or {}) | {"data.resample": "true"})
+    provenance("class_counts/train/neutral", 249, "all")(results)
+    assert "training data" not in fired(results)
+    provenance("class_counts/train/neutral", 248)(results)
+    assert "training data" in fired(results)
+
+
 def test_a_grid_of_before_rows_knew_their_settings_can_be_looked_at(results: Results):
     for section in results.grid.sections:
         for row in section.rows:

@@ -88,6 +88,15 @@ def test_more_texts_do_not_help_where_seeds_are_what_lacks():
     assert needed(line(0.02, 1e-5, 2e-4, 3), star(3), 3, None, 0, 1.0).texts is None
 
 
+def test_where_neither_seeds_nor_texts_suffice_both_together_do():
+    few = line(0.02, 3e-3, 1e-3, 2)
+    both = needed(few, star(3), 3, None, 1000, 1.0)
+    assert both.together and 2 < both.seeds <= MOST_SEEDS and both.texts > 1000
+    assert reach(3, both.seeds, 3e-3 * 2 / both.seeds, 1e-3 * 1000 / both.texts) < 0.02
+    assert reach(3, MOST_SEEDS, 3e-3 * 2 / MOST_SEEDS, 1e-3) > 0.02 < reach(3, 2, 3e-3, 0.0)
+    assert needed(few, star(3), 3, None, 0, 1.0) == needed(line(1e-9, 3e-3, 1e-3, 2), star(3), 3, None, 1000, 1.0)
+
+
 def test_a_larger_difference_never_needs_more():
     seeds = [needed(line(size, 0.3, 0.0, 3), star(4), 4, None, 0, 1.0).seeds for size in (0.5, 0.7, 1.0, 1.5)]
     assert seeds == sorted(seeds, reverse=True) and seeds[0] > seeds[-1]

@@ -1,0 +1,46 @@
+"""What would decide a comparison: test texts are offered where there are any, and otherwise it is said why not."""
+
+from pathlib import Path
+
+import pytest
+
+from contrastive.cells.plan import make_plan
+from contrastive.experiment.load import parse_experiment
+from contrastive.planning.estimate import Fit
+from contrastive.runs.recorded import DataCounts
+from flows.to_decide import more_texts
+from tests.reports.made import made, put
+
+FILE = """\
+name: texts
+data: {source: "file:d.csv", test: 100, DIVIDED}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 8, heads: 2, vocabulary: 64}}
+seeds: [0, 1]
+sections: [{title: T, axes: {epochs: [1, 2]}}]
+"""
+DROPPED = {"repeated": 10, "contradicting": 0, "held_out": 0, "partner_held_out": 0}
+
+
+@pytest.mark.parametrize(
+    ("divided", "count", "said"),
+    [
+        ("train: 200", 690, "690 test texts (`evaluation: {test: 690}`)"),
+        ("train: 200", 700, "700 test texts (the data has 690 beside those that train)"),
+        ("train: 200, validation: 90", 690, "690 test texts (the data has 600 beside those that train)"),
+        ("train: 200, resample: true", 300, "300 test texts (with data.resample, any text"),
+        ("validation: 9", 300, "300 test texts (data.train is left out"),
+    ],
+)
+def test_test_texts_are_offered_where_there_are_any(
+    divided: str, count: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(900)))
+    plan = make_plan(parse_experiment(FILE.replace("DIVIDED", divided)))
+    _, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
+    put(results.grid, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
+    cell = plan.resolved.cells[0]
+    ((_, text),) = more_texts({"needs_texts": float(count)}, [cell], plan, results, Fit())
+    assert text.startswith(said)
+    assert not list(more_texts({"needs_texts": float("nan")}, [cell], plan, results, Fit()))
