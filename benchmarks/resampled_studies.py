@@ -12,7 +12,7 @@ from benchmarks.seed_bank import Bank
 from benchmarks.simulation import up_to
 from reports.statistics import ALPHA, Decided, Measurements, decide
 from reports.statistics.cutoffs import Pair, looks_up_to
-from reports.statistics.paired import text_variance
+from reports.statistics.paired import text_parts
 from reports.verdicts import DECIDED, verdict
 
 MARGIN = 0.01
@@ -77,7 +77,7 @@ def truth_of(bank: Bank) -> Truth:
     """Each difference, and its error over seeds and texts: of this pair alone, without pool or floor."""
     values = bank.right.mean(2)
     apart = values[1:] - values[0]
-    of_texts = [text_variance(bank.right[[row, 0]]) for row in range(1, len(values))]
+    of_texts = [text_parts(bank.right[[row, 0]])[0] for row in range(1, len(values))]
     return Truth(apart.mean(1), np.sqrt(apart.var(1, ddof=1) / apart.shape[1] + np.array(of_texts)))
 
 

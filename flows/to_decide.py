@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 
-from contrastive.cells.plan import Plan
+from contrastive.cells.plan import Plan, recorded
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
 from contrastive.planning.estimate import Fit
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
+from flows.study import as_declared
 from reports.compare import Line
 from reports.findings import with_interval
 from reports.load import Results, load
@@ -23,7 +24,8 @@ def lines(plan: Plan) -> Iterator[str]:
     fit = fitted_estimate(plan.experiment, at(plan))
     yield cost_of_one_seed(plan, fit)
     try:
-        results = load(plan.experiment.name, tracking_uri(home()))
+        plan, stopping = as_declared(plan.resolved, records=False)
+        results = load(plan.experiment.name, tracking_uri(home()), recorded(plan, [], stopping))
     except UserError:
         yield (
             "nothing has run yet, so that nobody knows how much seeds differ: `ablate run FILE --until-decided` begins "
@@ -44,10 +46,15 @@ def cost_of_one_seed(plan: Plan, fit: Fit) -> str:
 
 def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
     """A line a comparison that is open: seeds or test texts, and which of the two is cheaper here."""
+    missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
+    if missing:
+        yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
     total = decided = 0
     for section in results.grid.sections:
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
+        if not compared.lines:
+            yield f"{section.title}: nothing is compared; a baseline (`baseline:`) is what others are compared with"
         for line in (line for lines in compared.lines.values() for line in lines):
             total, decided = total + 1, decided + (line["verdict"] in DECIDED)
             if line["verdict"] == "undecided":
@@ -88,7 +95,12 @@ def more_texts(line: Line, cells: list[Cell], plan: Plan, results: Results, fit:
         return
     each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
     seconds = sum(s for s in each if s is not None)
-    time = f"; {human_span(seconds)}, and nothing trains" if None not in each else ""
+    nothing_trains = ", and nothing trains"
+    if line["needs_both"] is True:
+        further = (fit.embedding_seconds(cell, count) for cell in cells)
+        seconds += sum(s for s in further if s is not None) * (line["needs_seeds"] - line["common"])
+        nothing_trains = " of measuring"
+    time = f"; {human_span(seconds)}{nothing_trains}" if None not in each else ""
     yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"
 
 

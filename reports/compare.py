@@ -180,7 +180,7 @@ def compared_line(line: dict[Any, Any], ours: SeedValues, theirs: SeedValues, ju
     more |= {"difference_half_width": half, "p": decided.p, "verdict": said, "unequal": decided.unequal}
     more["side"] = side(more["difference"], half, bool(line["higher"]))
     if said == "undecided":
-        needs = judged.needed(line["row"], line["value"], limit)
+        needs = judged.needed(line["row"], line["value"], limit, more_texts=not line["drawn"])
         more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts, "needs_both": needs.together}
     return more
 

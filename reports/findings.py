@@ -40,6 +40,9 @@ STOPPED = {
     "decided": Words("seeds were added until every comparison was decided", "不断增加种子，直到所有比较都已判定"),
     "most seeds": Words("seeds were added up to the most that were allowed", "种子已增加到允许的上限"),
     "budget": Words("the budget ended before every comparison was decided", "预算在所有比较判定之前用尽"),
+    "not comparable": Words(
+        "no further seeds were added, for what is not decided cannot be compared", "其余未定者无法比较，未再增加种子"
+    ),
     "nothing to compare": Words("no further seeds were added, for nothing is compared", "没有可比较的，未增加种子"),
     "": Words("it is not finished: seeds are still to be added", "尚未完成：还要增加种子"),
 }
@@ -53,7 +56,8 @@ def stopped(comparisons: Comparisons) -> Iterator[Words]:
     few, many = int(counts.min()), int(counts.max())
     between = f"{few} to {many}" if few < many else f"{few}"
     yield Words(
-        f"{why.en}: {between} a configuration.", f"{why.zh}：每种配置 {between.replace(' to ', ' 至 ')} 个种子。"
+        f"{why.en}: {between} a configuration. A difference is over the seeds that both have.",
+        f"{why.zh}：每种配置 {between.replace(' to ', ' 至 ')} 个种子。差异基于双方共有的种子。",
     )
 
 
@@ -165,7 +169,7 @@ def ties(comparisons: Comparisons, to: Markup) -> Iterator[Words]:
     """How many configurations are tied with the best: where all are, the table ranks nothing."""
     english, chinese = [], []
     for value in comparisons.pairs:
-        frame = comparisons.frame[comparisons.frame["value"] == value]
+        frame = comparisons.frame[(comparisons.frame["value"] == value) & comparisons.frame["tested"]]
         count, name = int(frame["bold"].sum()), heading(value, to)
         english.append(f"{count} of {len(frame)} configurations in {name}")
         chinese.append(f"{name} 的 {len(frame)} 种配置中有 {count} 种")
@@ -231,7 +235,8 @@ def tested(comparisons: Comparisons, to: Markup = MARKDOWN) -> list[Words]:
         return []
     by_text = lines["over_texts"].fillna(False).astype(bool)
     how = BY_TEXT if by_text.all() else PARTLY if by_text.any() else BY_SEED
-    limits = [(heading(v, to), number(s)) for v, s in comparisons.detectable.items() if s is not None]
+    sizes = {value: comparisons.detectable.get(value) for value in dict.fromkeys(comparisons.frame["value"])}
+    limits = [(heading(value, to), number(size)) for value, size in sizes.items() if size is not None]
     english = "; ".join(f"{size} in {name}" for name, size in limits)
     chinese = "；".join(f"{name} 为 {size}" for name, size in limits)
     count, sure = comparisons.hypotheses, f"{100 * (1 - ALPHA):.0f} %"

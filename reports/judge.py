@@ -33,10 +33,10 @@ class Judged:
     detectable: dict[str, float | None] = field(default_factory=dict)
     groups: dict[Key, RowGroup] = field(default_factory=dict)
 
-    def needed(self, row: int, value: str, margin: float | None) -> Needed:
-        """What would decide a comparison."""
+    def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
+        """What would decide a comparison; `more_texts`: whether finished cells could be measured on more of them."""
         group = self.groups[row, value]
-        texts = group.measured.each.shape[2] if group.measured.each is not None else 0
+        texts = group.measured.each.shape[2] if group.measured.each is not None and more_texts else 0
         return needed(
             self.decided[row, value], group.pairs, len(group.rows), margin, texts, group.share, group.most_seeds
         )

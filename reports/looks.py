@@ -12,7 +12,7 @@ from reports.compare import Comparisons, compare
 from reports.guards import Guard, guards
 from reports.load import Results
 from reports.statistics.cutoffs import looks_up_to
-from reports.verdicts import COMPARED
+from reports.verdicts import COMPARED, DECIDED
 
 # Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}
@@ -49,7 +49,8 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
         looks.append(StudyLook(size, {f"{line['label']}, {line['value']}": line["verdict"] for line in lines}))
         undecided = {line["position"] for line in lines if line["verdict"] == "undecided"}
         if not undecided:
-            return Followed(looks, seeds, "decided" if lines else "nothing to compare")
+            whole = all(line["verdict"] in DECIDED for line in lines)
+            return Followed(looks, seeds, ("decided" if whole else "not comparable") if lines else "nothing to compare")
         if number + 1 < len(sizes):
             wanted = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
             seeds = [sizes[number + 1] if i in wanted else count for i, count in enumerate(seeds)]
@@ -57,15 +58,18 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
 
 
 def check_looks(results: Results) -> list[str]:
-    """Where the record of a study's looks is not what its results say."""
+    """Where the record of a study's looks is not what its results say. Of a study that was interrupted, results may
+    have come after its last look."""
     stopping = results.grid.stopping
     if stopping is None:
         return []
-    return [
-        f"{section.title}: the record of its looks is not what its results say"
-        for section in results.grid.sections
-        if follow(section, results, stopping.most_seeds).looks != stopping.looks.get(section.title, [])
-    ]
+    problems = []
+    for section in results.grid.sections:
+        noted = stopping.looks.get(section.title, [])
+        looks = follow(section, results, stopping.most_seeds).looks
+        if looks[: len(noted)] != noted or (section.title in stopping.ended and len(looks) > len(noted)):
+            problems.append(f"{section.title}: the record of its looks is not what its results say")
+    return problems
 
 
 def rows_at(section: RecordedSection, seeds: Sequence[int]) -> RecordedSection:

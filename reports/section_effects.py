@@ -66,8 +66,10 @@ def level_means(
 
 
 def explicable(section: RecordedSection, compared: Comparisons, results: Results) -> list[ShownRow]:
-    """Its rows; none where it is not ranked, or its rows are of other data or of unequal seeds."""
-    if not compared.ranked or len({(row.data, tuple(row.seeds)) for row in section.rows}) > 1:
+    """Its rows; none where it is not ranked, its rows are of other data or of unequal seeds, or it stops by itself:
+    nothing shares the level of its effects over the looks."""
+    alike = len({(row.data, tuple(row.seeds)) for row in section.rows}) == 1
+    if not (compared.ranked and alike and compared.most_seeds is None):
         return []
     return rows_of(section, shown_values(section, results), results)
 

@@ -16,7 +16,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.config.margins import margin
 from contrastive.data import tokens
 from contrastive.data.larger_test import larger_test_key
-from contrastive.runs import declared, store
+from contrastive.runs import declared, fingerprint, store
 from contrastive.runs.recorded import (
     DataCounts,
     Declaration,
@@ -164,15 +164,26 @@ def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
     experiment = plan.experiment
     shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
     families = {title: experiment.report.family(table) for title, table in shown.items()}
+    rows = {part.section.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
+    more, own = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
     limits = {name: margin(name, experiment.report.margin) for names in families.values() for name in names}
     declared.declare(
         experiment.name,
         Declaration(
-            finished=sum(status.action == "reuse" for status in plan.statuses.values()),
+            finished=sum(bool(s.older) or s.action in ("reuse", "evaluate") for s in plan.statuses.values()),
             margins={name: limit for name, limit in limits.items() if limit is not None},
             families=families,
             rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
             seeds=list(experiment.seeds) if most_seeds is None else [],
             most_seeds=most_seeds,
+            configurations={title: {key: row.label for key, row in own.items()} for title, own in rows.items()},
+            baselines={title: [key for key, row in own.items() if row.baseline] for title, own in rows.items()},
+            test_texts=sorted(own) if more is None else [str(more)],
         ),
     )
+
+
+def settings_digest(row: Row) -> str:
+    """A configuration by its settings: its label says only what differs from the others of its section."""
+    settings = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
+    return fingerprint.key("configuration", settings=settings)

@@ -173,9 +173,8 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
 
 def _judged(experiment: Experiment) -> Iterator[Finding]:
     """Margins and a primary score of what no table shows, and margins wider than a score can differ."""
-    report, shown = experiment.report, list[str]()
-    for section in experiment.sections:
-        shown += section.show.table.values
+    report = experiment.report
+    shown = dict.fromkeys(value for section in experiment.sections for value in section.show.table.values)
     names = dict.fromkeys((*shown, *map(margins.metric, shown)))
     for name, limit in report.margin.items():
         path: SettingPath = ("report", "margin", name)

@@ -70,6 +70,9 @@ class Declaration:
     rows: dict[str, list[str]]  # section → labels
     seeds: list[int]
     most_seeds: int | None = None  # of a study that stops by itself
+    configurations: dict[str, dict[str, str]] = field(default_factory=dict)  # section → digest of settings → label
+    baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of those that others meet
+    test_texts: list[str] = field(default_factory=list)  # how many the cells are measured on, or which split
 
 
 @dataclass(frozen=True)

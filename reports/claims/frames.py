@@ -135,8 +135,8 @@ def check_bold(section: SectionNumbers) -> Iterator[str]:
 def blocked(section: SectionNumbers) -> tuple[int, int]:
     """Comparisons of a section that only a guard can forbid, for both have all seeds; and all that were made."""
     frame, seeds = section.compared.frame, section.results["seed"].nunique()
-    if section.compared.most_seeds is not None:
-        seeds = int(frame["seeds"].min())
     compared = frame[frame["verdict"].isin(COMPARED)]
+    if section.compared.most_seeds is not None:  # as many as its rows have that have any
+        seeds = int(compared.loc[compared["common"] > 0, "common"].min()) if (compared["common"] > 0).any() else seeds
     forbidden = compared[compared["verdict"] == FORBIDDEN]
     return int((forbidden["common"] == seeds).sum()), int((compared["verdict"] != FORBIDDEN).sum())

@@ -15,6 +15,15 @@ MUCH = 0.05  # of the rows
 
 def redeclared(results: Results) -> Iterator[Guard]:
     """What was decided of how results are judged, after there were some."""
+    if results.grid.declared and (count := results.grid.declared[0].finished):
+        yield Guard(
+            "declared",
+            Words(
+                f"{count} cell{'s' if count > 1 else ''} had results before it was declared how they are judged.",
+                f"在声明如何评判之前，{count} 个单元已有结果。",
+            ),
+            False,
+        )
     for before, after in pairwise(results.grid.declared):
         english, chinese = [], []
         for change in changed_declarations(before, after):
@@ -37,25 +46,43 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Wo
         was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
         if was != now:
             yield Words(f"the margin of {name} from {was} to {now}", f"{name} 的容差由 {was} 改为 {now}")
-    for title in sorted({*before.families} & {*after.families}):
-        was, now = (", ".join(d.families[title]) for d in (before, after))
+    for title in sorted({*before.families, *after.families}):
+        if title not in before.families or title not in after.families:
+            done = Words("added", "增加") if title in after.families else Words("removed", "删除")
+            yield Words(f"the section {title} {done.en}", f"{done.zh}了小节 {title}")
+            continue
+        was, now = (", ".join(sorted(d.families[title])) for d in (before, after))
         if was != now:
             yield Words(f"what is tested in {title} from {was} to {now}", f"{title} 中检验的指标由 {was} 改为 {now}")
-        added = [label for label in after.rows[title] if label not in before.rows.get(title, [])]
-        if added:
-            names = listed(added)
-            yield Words(f"rows added to {title}: {names.en}", f"{title} 增加了行：{names.zh}")
+        if before.configurations and after.configurations:
+            yield from changed_rows(title, before, after)
+    if before.test_texts and after.test_texts and before.test_texts != after.test_texts:
+        was, now = (" / ".join(d.test_texts) for d in (before, after))
+        yield Words(f"the test texts from {was} to {now}", f"测试文本由 {was} 改为 {now}")
     old, new = design(before), design(after)
     if old.en != new.en:
         yield Words(f"the seeds from {old.en} to {new.en}", f"种子由{old.zh}改为{new.zh}")
+
+
+def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Words]:
+    old, new = before.configurations[title], after.configurations[title]
+    if added := [label for key, label in new.items() if key not in old]:
+        names = listed(added)
+        yield Words(f"rows added to {title}: {names.en}", f"{title} 增加了行：{names.zh}")
+    if removed := [label for key, label in old.items() if key not in new]:
+        names = listed(removed)
+        yield Words(f"rows removed from {title}: {names.en}", f"{title} 删除了行：{names.zh}")
+    was, now = (listed([d.configurations[title][key] for key in d.baselines[title]]) for d in (before, after))
+    if {*before.baselines[title]} != {*after.baselines[title]}:
+        yield Words(f"the baseline of {title} from {was.en} to {now.en}", f"{title} 的基线由 {was.zh} 改为 {now.zh}")
 
 
 def design(declaration: Declaration) -> Words:
     if declaration.most_seeds is not None:
         most = declaration.most_seeds
         return Words(f"as many as decide, at most {most}", f"判定所需（最多 {most} 个）")
-    count = len(declaration.seeds)
-    return Words(f"{count}, fixed beforehand", f"事先固定的 {count} 个")
+    seeds = ", ".join(map(str, declaration.seeds))
+    return Words(f"{seeds}, fixed beforehand", f"事先固定的 {seeds}")
 
 
 def stale(results: Results) -> Iterator[Guard]:

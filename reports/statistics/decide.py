@@ -12,13 +12,14 @@ at most as often as its parts (Banerjee, 1961).
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to
-from reports.statistics.paired import ROUNDING, text_variance
+from reports.statistics.paired import ROUNDING, text_parts
 from reports.statistics.unequal import LEAVE_OUT, unequal_rows
 
 ALPHA = 0.05
@@ -65,6 +66,7 @@ class Decided:
     from_texts: float
     freedom: float
     unequal: bool = False  # whether one of the two rows varies so otherwise that it makes no pool with the rest
+    own: float | None = None  # of such a pair, from_seeds by itself
     reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
     @property
@@ -126,18 +128,34 @@ def one_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | N
         return Decided(difference, np.nan, np.nan, seeds, np.nan, np.nan, 0)
     each = None if measured.each is None else measured.each[rows][:, common]
     step = measured.smallest_step if changes(values, each) else 0.0
-    from_seeds = seeds_part(values, pool_variance(values, pool, pair), step) / seeds
-    from_texts = 0.0 if each is None else text_variance(each)
-    freedom, unequal = pool.freedom, bool(pool.unequal & {*pair})
+    from_texts, rest = (0.0, 0.0) if each is None else text_parts(each)
+    from_seeds = max(seeds_part(values, pool_variance(values, pool, pair), step) / seeds, rest)
+    unequal = bool(pool.unequal & {*pair})
     if from_seeds + from_texts <= 0:
-        return Decided(difference, np.nan, np.nan, seeds, 0.0, 0.0, freedom, unequal)
-    of_texts = bounds.texts**2 * from_texts
-    reaches = np.sqrt(bounds.at_freedom(freedom) ** 2 * from_seeds + of_texts)
-    if unequal:
-        from_seeds, freedom = seeds_part(values, own_variance(values), step) / seeds, seeds - 1
-        reaches = np.maximum(reaches, np.sqrt(bounds.alone(freedom) ** 2 * from_seeds + of_texts))
+        return Decided(difference, np.nan, np.nan, seeds, 0.0, 0.0, pool.freedom, unequal)
+    own = max(seeds_part(values, own_variance(values), step) / seeds, rest) if unequal else None
+    reaches = reaches_of(bounds, seeds, Variances(from_seeds, pool.freedom, own, from_texts))
     half, p = at_level(reaches, ALPHA * share), min(1.0, level_of(reaches, abs(difference)) / share)
-    return Decided(difference, half, p, seeds, from_seeds, from_texts, freedom, unequal, reaches)
+    return Decided(difference, half, p, seeds, from_seeds, from_texts, pool.freedom, unequal, own, reaches)
+
+
+class Variances(NamedTuple):
+    """Parts of the variance of a mean difference: of the seeds by the pool, and by the pair itself where it is tested
+    by that too; of the texts."""
+
+    from_seeds: float
+    freedom: float  # of the pool
+    own: float | None
+    from_texts: float
+
+
+def reaches_of(bounds: Cutoffs, seeds: int, parts: Variances) -> Float[ndarray, " levels"]:
+    """What a difference must reach at each level."""
+    of_texts = bounds.texts**2 * parts.from_texts
+    reaches: Float[ndarray, " levels"] = np.sqrt(bounds.at_freedom(parts.freedom) ** 2 * parts.from_seeds + of_texts)
+    if parts.own is None:
+        return reaches
+    return np.maximum(reaches, np.sqrt(bounds.alone(seeds - 1) ** 2 * parts.own + of_texts))
 
 
 def own_variance(values: Float[ndarray, "2 s"]) -> float:

@@ -8,18 +8,19 @@ from scipy import special
 ROUNDING = 1e-12  # of the values: a spread below it is none
 
 
-def text_variance(each: Float[ndarray, "2 s n"]) -> float:
-    """What the choice of the texts adds to the variance of the mean difference: rows × texts, less what is left to each
-    text at each seed."""
+def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
+    """Of the variance of the mean difference: what the choice of the texts adds (rows × texts, less what is left to
+    each text at each seed), and what is left, which other seeds would change at least and many texts tell well."""
     apart = each[0].astype(float) - each[1]
     seeds, texts = apart.shape
     if texts < 2:
-        return 0.0
+        return 0.0, 0.0
     apart -= apart.mean(1, keepdims=True)
     by_text = apart.mean(0)
     over_texts = float(np.square(by_text).sum()) / (texts - 1) / texts
-    rest = float(np.square(apart - by_text).sum()) / (texts - 1) / texts / seeds
-    return max(0.0, over_texts - (rest / (seeds - 1) if seeds > 1 else 0.0))
+    rest = float(np.square(apart - by_text).sum()) / (texts - 1) / texts / seeds / max(1, seeds - 1)
+    rounding = (ROUNDING * float(np.abs(apart).max())) ** 2
+    return max(0.0, over_texts - rest), rest if rest > rounding else 0.0
 
 
 def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int, int, float]:

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 from scipy import optimize, special
 
-from reports.statistics.cutoffs import RATIOS, Cutoffs, Pair
-from reports.statistics.decide import ALPHA, Decided, at_level, cutoffs_for
+from reports.statistics.cutoffs import RATIOS, Pair
+from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
 MOST_SEEDS, MOST_TIMES = 64, 100  # beyond so many seeds, or so many times the texts, nothing is advised
@@ -34,17 +33,19 @@ def detectable(
     if not tested:
         return None
     alike = [comparison for comparison in tested if not comparison.unequal]
-    from_seeds, from_texts = (
-        float(np.mean([getattr(comparison, part) for comparison in alike or tested])) for part in PARTS
-    )
     seeds = min(comparison.seeds for comparison in tested)
     bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
+    from_texts = fmean([comparison.from_texts for comparison in alike or tested])
+    from_seeds = fmean([comparison.from_seeds if alike else comparison.own or 0.0 for comparison in alike or tested])
     if from_seeds + from_texts <= 0:
         return 0.0
-    freedom = None if alike else seeds - 1
+    freedom = min(comparison.freedom for comparison in tested)
     ratios = bounds.ratios if alike else special.chdtri(seeds - 1, QUANTILES) / (seeds - 1)
     true = from_seeds / ratios.mean()  # the estimate is floored, and too large on average
-    reaches = np.array([reach(bounds, true * ratio, from_texts, share, freedom) for ratio in ratios])
+    parts = [
+        Variances(true * ratio, freedom, None if alike else true * ratio, from_texts) for ratio in map(float, ratios)
+    ]
+    reaches = np.array([at_level(reaches_of(bounds, seeds, part), ALPHA * share) for part in parts])
     error = np.sqrt(true + from_texts)
 
     def lacking(difference: float) -> float:
@@ -53,15 +54,7 @@ def detectable(
     return float(optimize.brentq(lacking, 0.0, reaches.max() + 5 * error, rtol=1e-10))
 
 
-PARTS = ("from_seeds", "from_texts")
 QUANTILES = (np.arange(RATIOS) + 0.5) / RATIOS
-
-
-def reach(bounds: Cutoffs, from_seeds: float, from_texts: float, share: float, freedom: float | None = None) -> float:
-    """What a difference must reach to be called. `freedom`: of a pair that is tested by its own variance."""
-    of_seeds = bounds.seeds if freedom is None else bounds.alone(freedom)
-    reaches: Float[ndarray, " levels"] = np.sqrt(of_seeds**2 * from_seeds + bounds.texts**2 * from_texts)
-    return at_level(reaches, ALPHA * share)
 
 
 def needed(
@@ -74,7 +67,26 @@ def needed(
     most_seeds: int | None = None,
 ) -> Needed:
     """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin.
-    `most_seeds`: of a study that stops by itself, which has that many at most."""
+    `most_seeds`: of a study that stops by itself; where it cannot decide with these, what a larger one would need."""
+    if most_seeds is None:
+        return needed_up_to(MOST_SEEDS, None, comparison, pairs, rows, margin, texts, share)
+    for most in dict.fromkeys((most_seeds, max(most_seeds, MOST_SEEDS))):
+        needs = needed_up_to(most, most, comparison, pairs, rows, margin, texts, share)
+        if needs != Needed(None, None):
+            break
+    return needs
+
+
+def needed_up_to(
+    most: int,
+    most_seeds: int | None,
+    comparison: Decided,
+    pairs: Sequence[Pair],
+    rows: int,
+    margin: float | None,
+    texts: int,
+    share: float,
+) -> Needed:
     size = abs(comparison.difference)
     enough = max(size, 0.0 if margin is None else margin - size)
     if not np.isfinite(comparison.half_width) or enough <= 0:
@@ -82,16 +94,19 @@ def needed(
 
     def half_at(seeds: int, times: float) -> float:
         bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
-        freedom = seeds - 1 if comparison.unequal else None
-        return reach(
-            bounds, comparison.from_seeds * comparison.seeds / seeds, comparison.from_texts / times, share, freedom
+        scale = comparison.seeds / seeds
+        parts = Variances(
+            comparison.from_seeds * scale,
+            comparison.freedom * (seeds - 1) / (comparison.seeds - 1),
+            None if comparison.own is None else comparison.own * scale,
+            comparison.from_texts / times,
         )
+        return at_level(reaches_of(bounds, seeds, parts), ALPHA * share)
 
     def texts_at(seeds: int) -> int | None:
         times = smallest(lambda count: half_at(seeds, count / 10) < enough, 11, 10 * MOST_TIMES)
         return None if times is None else int(np.ceil(texts * times / 10 / 100) * 100)
 
-    most = most_seeds or MOST_SEEDS
     seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, most)
     more_texts = texts_at(comparison.seeds) if texts else None
     if seeds is not None or more_texts is not None or not texts:

@@ -77,5 +77,6 @@ def test_finished_cells_are_measured_on_more_texts_and_never_train_again(finishe
     assert set(before.values()) == {200} and scores(finished) == dict.fromkeys(before, 900)
     assert len(weights) == 4 and {path: path.read_bytes() for path in weights} == weights
     assert "On 900 test texts" in of_report(finished)
+    assert "Changed when 4 cells had results: the test texts from 200 to 900." in of_report(finished)
     assert contradictions(finished / "reports" / "output" / "texts") == []
     assert ablate_in(finished, "audit", file).returncode == 0

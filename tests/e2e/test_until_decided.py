@@ -151,6 +151,10 @@ def test_plan_says_what_would_decide_it_before_and_after(
 ):
     before = ablate_in(tmp_path / "home", "plan", file, "--to-decide").stdout
     assert "nothing has run yet" in before
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE.replace("[ce, rdrop]", "[ce, rdrop, supcon+ce]"))
+    changed = ablate_in(undisturbed, "plan", other, "--to-decide").stdout
+    assert "cells have no results yet" in changed and "of 4 comparisons are decided" in changed, changed
     after = ablate_in(undisturbed, "plan", file, "--to-decide").stdout
     assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
 

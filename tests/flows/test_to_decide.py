@@ -41,6 +41,7 @@ def test_test_texts_are_offered_where_there_are_any(
     _, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
     put(results.grid, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
     cell = plan.resolved.cells[0]
-    ((_, text),) = more_texts({"needs_texts": float(count)}, [cell], plan, results, Fit())
+    line = {"needs_texts": float(count), "needs_both": False}
+    ((_, text),) = more_texts(line, [cell], plan, results, Fit())
     assert text.startswith(said)
-    assert not list(more_texts({"needs_texts": float("nan")}, [cell], plan, results, Fit()))
+    assert not list(more_texts(line | {"needs_texts": float("nan")}, [cell], plan, results, Fit()))

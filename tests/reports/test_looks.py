@@ -65,6 +65,25 @@ def test_a_cell_without_a_result_ends_its_row_and_no_other():
     assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
 
 
+def test_what_cannot_be_compared_is_not_called_decided():
+    section, results = study()
+    for seed in range(8):
+        results.scores.loc[f"ce-{seed}", NAME] = math.nan
+        put(results.cells[f"ce-{seed}"], status="failed", error="out of luck")
+    followed = follow(section, results, 8)
+    assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
+
+
+def test_results_that_came_after_the_last_look_of_an_interrupted_study_are_no_fault():
+    section, results = study()
+    followed = follow(section, results, 8)
+    early = Stopping(8, {section.title: followed.looks[:1]})
+    grid = replace(results.grid, sections=[rows_at(section, followed.seeds)], stopping=early)
+    assert check_looks(replace(results, grid=grid)) == []
+    ended = replace(early, ended={section.title: "decided"})
+    assert check_looks(replace(results, grid=replace(grid, stopping=ended))) != []
+
+
 def test_the_record_is_held_against_the_results():
     section, results = study()
     followed = follow(section, results, 8)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +30,13 @@ def measured() -> tuple[RecordedSection, Results]:
         values[label] = {NAME: list(plain), f"whiten:2/{NAME}": list(whitened), f"layer:1:mean/{NAME}": below}
     part, results = made(values)
     put(part.show.table, values=(NAME,))
-    put(results.grid.experiment.evaluation, vectors=("layer:1:mean",), post=("whiten:2",))
+    measured_by(results, vectors=("layer:1:mean",), post=("whiten:2",))
     return part, results
+
+
+def measured_by(results: Results, **settings: Any) -> None:
+    experiment = results.grid.experiment
+    put(experiment, evaluation=experiment.evaluation.model_copy(update=settings))
 
 
 def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
@@ -69,7 +75,7 @@ def test_vectors_that_differ_by_chance_explain_nothing():
         values = {label: {f"{kind}{NAME}": list(plain[label] + of_kind[kind]) for kind in of_kind} for label in plain}
         part, results = made(values)
         put(part.show.table, values=(NAME,))
-        put(results.grid.experiment.evaluation, vectors=("cls",), post=("whiten:2",))
+        measured_by(results, vectors=("cls",), post=("whiten:2",))
         compared = compared or compare(part, results)  # which values are tested, and no number
         wrong += (explained(part, compared, results)[NAME]["p"] <= 0.05).any()
     assert 1 <= wrong <= 20  # 5 % of 200, three standard errors on either side

@@ -129,12 +129,12 @@ def test_rounding_is_no_spread():
 
 
 def test_equal_counts_at_two_seeds_are_a_tie_by_luck():
-    """Ours has 3 texts more right at both seeds, but not the same ones: each seed has the floor of one text."""
+    """Ours has 3 texts more right at both seeds, but not the same ones: of 100 texts 6 changed with the seed."""
     ours, theirs = np.ones((2, 100), bool), np.ones((2, 100), bool)
     theirs[0, :3] = theirs[1, 50:53] = False
     (line,) = decide(measured(np.stack([theirs, ours])), star(2))
-    assert line.difference == pytest.approx(0.03) and line.from_seeds == pytest.approx((1 / 200) ** 2)
-    assert 0.05 < line.p < 0.2
+    assert line.difference == pytest.approx(0.03) and line.from_seeds == pytest.approx(6 / 4 / 99 / 100)
+    assert line.p > 0.05
 
 
 def test_scores_that_count_texts_know_no_less_than_one_text():

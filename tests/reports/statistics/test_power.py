@@ -15,7 +15,8 @@ from tests.reports.statistics.by_hand import star
 
 def line(difference: float, from_seeds: float, from_texts: float, seeds: int, unequal: bool = False) -> Decided:
     """A comparison that nobody has decided."""
-    return Decided(difference, 9.0, 1.0, seeds, from_seeds, from_texts, 0, unequal)
+    own = from_seeds if unequal else None
+    return Decided(difference, 9.0, 1.0, seeds, from_seeds, from_texts, math.inf, unequal, own)
 
 
 def reach(rows: int, seeds: int, from_seeds: float, from_texts: float, share: float = 1.0) -> float:
@@ -95,6 +96,18 @@ def test_where_neither_seeds_nor_texts_suffice_both_together_do():
     assert reach(3, both.seeds, 3e-3 * 2 / both.seeds, 1e-3 * 1000 / both.texts) < 0.02
     assert reach(3, MOST_SEEDS, 3e-3 * 2 / MOST_SEEDS, 1e-3) > 0.02 < reach(3, 2, 3e-3, 0.0)
     assert needed(few, star(3), 3, None, 0, 1.0) == needed(line(1e-9, 3e-3, 1e-3, 2), star(3), 3, None, 1000, 1.0)
+
+
+def test_a_study_that_cannot_decide_with_its_seeds_is_told_what_a_larger_one_needs():
+    undecided = line(0.02, 1e-4, 0.0, 4)
+    few, many = (needed(undecided, star(3), 3, None, 0, 1.0, most).seeds for most in (4, 64))
+    assert few == many and 4 < many <= MOST_SEEDS
+
+
+def test_what_a_pair_of_its_own_variance_needs_is_by_the_larger_of_both():
+    """More texts were once advised by its own variance alone, and 300, then 400 did not decide what 300 should have."""
+    alone = Decided(0.03, 1.0, 1.0, 4, 1e-2, 1e-4, 4.0, True, 1e-6)
+    assert needed(alone, star(3), 3, None, 200, 1.0).texts is None
 
 
 def test_a_larger_difference_never_needs_more():
