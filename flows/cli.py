@@ -135,7 +135,7 @@ def cell(
 @app.command()
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
-    from contrastive.cells.plan import document
+    from contrastive.cells.plan import declare_plan, document
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
     from flows.study import as_declared
@@ -144,6 +144,7 @@ def sync(experiment: ExperimentFile) -> None:
     from tasks.sync import sync as bring_up
 
     planned, stopping = as_declared(load_experiment(experiment), records=True)
+    declare_plan(planned, None if stopping is None else stopping.most_seeds)
     settle(home())
     say(bring_up(planned, document(planned, known_references(planned), stopping)))
 
@@ -156,6 +157,7 @@ def audit(
     ] = False,
 ) -> None:
     """Prove that the run folders are whole, that MLflow agrees with them, and the report with its numbers."""
+    from contrastive.cells.plan import declare_plan
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
     from flows.study import as_declared
@@ -164,11 +166,12 @@ def audit(
     from tasks.settle import settle
     from tasks.sync import audit as differences
 
-    planned, _ = as_declared(load_experiment(experiment), records=mend)
+    planned, stopping = as_declared(load_experiment(experiment), records=mend)
     if mend:
+        declare_plan(planned, None if stopping is None else stopping.most_seeds)
         for line in set_back_damage(planned):
             say(f"set back: {line}")
-        say(mend_tracking(planned))
+        say(mend_tracking(planned, stopping))
     settle(home())
     stored = [*(why for _, why in damaged_cache()), *differences(planned)]
     problems = [*stored, *audit_report(planned.experiment.name)]

@@ -1,17 +1,20 @@
 """`ablate plan --to-decide`: what would decide an experiment, before there are results and after."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
-from contrastive.cells.plan import Plan, recorded
+from contrastive.cells.plan import Plan, declaration, recorded
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
 from contrastive.planning.estimate import Fit
+from contrastive.runs.declared import declarations
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
 from reports.compare import Line
 from reports.findings import with_interval
+from reports.guards.whole import changed_declarations
 from reports.load import Results, load
 from reports.looks import judge_section
 from reports.sifted import counted_data, rows_dropped
@@ -32,7 +35,15 @@ def lines(plan: Plan) -> Iterator[str]:
             f"with {LOOKS[0]} seeds, and goes on with what is undecided"
         )
         return
+    yield from changed_since(plan, None if stopping is None else stopping.most_seeds)
     yield from undecided(plan, results, fit)
+
+
+def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
+    """How the file judges the results otherwise than was declared before there were any."""
+    for before in declarations(plan.experiment.name)[-1:]:
+        for change in changed_declarations(before, declaration(plan, most_seeds)):
+            yield f"changed since it was declared how results are judged: {change.en}"
 
 
 def cost_of_one_seed(plan: Plan, fit: Fit) -> str:
@@ -49,14 +60,14 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
     missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
     if missing:
         yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
-    total = decided = 0
+    verdicts = Counter[str]()
     for section in results.grid.sections:
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
         if not compared.lines:
             yield f"{section.title}: nothing is compared; a baseline (`baseline:`) is what others are compared with"
         for line in (line for lines in compared.lines.values() for line in lines):
-            total, decided = total + 1, decided + (line["verdict"] in DECIDED)
+            verdicts[line["verdict"]] += 1
             if line["verdict"] == "undecided":
                 cells = [row.cells[0] for row in rows if row.label in (line["label"], line["against"])]
                 ways = sorted([*more_seeds(line, cells, fit), *more_texts(line, cells, plan, results, fit)])
@@ -65,9 +76,18 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
                     f"{section.title}: {line['label']} against {line['against']} in {line['value']} is undecided, "
                     f"{with_interval(line)}: {between.join(text for _, text in ways) or NOTHING}"
                 )
-    yield f"{decided} of {total} comparisons are decided"
+    total = verdicts.total()
+    for kind, why in NOT_JUDGED.items():
+        if verdicts[kind]:
+            yield f"{verdicts[kind]} of {total} comparisons cannot be judged yet: {why}"
+    yield f"{sum(verdicts[kind] for kind in DECIDED)} of {total} comparisons are decided"
 
 
+NOT_JUDGED = {
+    "not comparable": "cells have no results, or a note of the report (`ablate report FILE`) forbids to compare them",
+    "one seed": "one seed says nothing of how much seeds differ; `ablate run FILE --until-decided` adds seeds",
+    "no spread": "all their seeds give the same number",
+}
 NOTHING = "not even 64 seeds and 100 times the test texts would decide a difference of this size"
 
 

@@ -190,8 +190,8 @@ def seconds_of_more_seeds(line: dict[Any, Any], rows: list[ShownRow], results: R
     other = rows[line["row"]].against
     if not math.isfinite(line["needs_seeds"]) or other is None:
         return math.nan
-    own = {
-        row: [p.wall_seconds for cell in rows[row].cells if (p := results.provenance(cell))]
+    own = {  # other vectors of a configuration are those of the same cells
+        tuple(rows[row].cells): [p.wall_seconds for cell in rows[row].cells if (p := results.provenance(cell))]
         for row in (line["row"], other)
     }
     if not all(own.values()):

@@ -43,7 +43,8 @@ class Judged:
 
 
 def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
-    """Only whole rows, at the seeds of their baseline: of a study that stops by itself, at those that both have."""
+    """Only whole rows, at the seeds of their baseline: of a study that stops by itself, at those that both have. There
+    a row that fails is judged no more, but what it gave before stays in the pool: the verdicts of the others stand."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
@@ -52,9 +53,10 @@ def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_
             value, members, pairs, side_by_side([seed_values[i, value] for i in members]), 1 / len(parts), most_seeds
         )
         decided = decide(group.measured, pairs, group.share, most_seeds)
-        for (ours, _), comparison in zip(pairs, decided, strict=True):
-            judged.decided[members[ours], value] = comparison
-            judged.groups[members[ours], value] = group
+        for (ours, theirs), comparison in zip(pairs, decided, strict=True):
+            if comparison.seeds == len({*rows[members[ours]].seeds} & {*rows[members[theirs]].seeds}):
+                judged.decided[members[ours], value] = comparison
+                judged.groups[members[ours], value] = group
         limits = [judged.detectable.get(value), detectable(decided, pairs, len(members), group.share, most_seeds)]
         judged.detectable[value] = max((limit for limit in limits if limit is not None), default=None)
     return judged
@@ -66,7 +68,7 @@ def groups_of(
     """The vectors that trained, with their baseline, a group for each data set; and those of each configuration."""
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
-        if (i, value) in seed_values and is_whole(seed_values[i, value]):
+        if (i, value) in seed_values and takes_part(seed_values[i, value], row, most_seeds is not None):
             beside = row if row.against is None else rows[row.against]
             names = [("vectors", str(row.position))] if row.variant else [("data", beside.data)]
             names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
@@ -84,8 +86,8 @@ def groups_of(
             yield value, members, pairs
 
 
-def is_whole(measured: SeedValues) -> bool:
-    return bool(np.isfinite(measured.numbers).all())
+def takes_part(measured: SeedValues, row: ShownRow, study: bool) -> bool:
+    return bool(np.isfinite(measured.numbers).all()) and (len(measured.seeds) == len(row.seeds) or study)
 
 
 def has_variants(row: ShownRow, rows: list[ShownRow]) -> bool:

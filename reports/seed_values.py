@@ -82,21 +82,26 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
 
 
 def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
-    """Each value of a row, with what each text adds where the value is the mean of that."""
+    """Each value of a row, with what each text adds where the value is the mean of that. Of a study that stops by
+    itself, at the seeds that have results."""
     names = [f"{row.variant}{value}" for value in values]
-    stored = [results.examples(cell, names) for cell in row.cells]
+    every = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
+        finite = np.isfinite(numbers)
+        kept = finite if results.grid.stopping is not None and finite.any() else np.ones(len(numbers), bool)
+        numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
+        stored = [held for held, keep in zip(every, kept, strict=True) if keep]
         each = [arrays.get(name) for arrays, _ in stored]
         texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
         held = [array for array in each if array is not None]
-        whole = len(held) == len(stored) and None not in texts and len({len(array) for array in held}) == 1
+        whole = 0 < len(held) == len(stored) and None not in texts and len({len(array) for array in held}) == 1
         stacked = np.stack(held) if whole else None
         if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
-            by_value[value] = SeedValues(row.seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
+            by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
         else:
-            by_value[value] = SeedValues(row.seeds, numbers, higher=higher, count=text_count(value, results))
+            by_value[value] = SeedValues(seeds, numbers, higher=higher, count=text_count(value, results))
     return by_value
 
 

@@ -8,6 +8,7 @@ from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan, document
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
+from contrastive.runs.recorded import Stopping
 from tasks import database
 from tasks.prepare import known_references
 from tasks.settle import settle
@@ -47,7 +48,7 @@ def or_set_aside(home: Path) -> Iterator[None]:
         ) from failed
 
 
-def mend_tracking(plan: Plan) -> str:
+def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     """Replace the MLflow runs that say something else than their folders, and bring all up to them."""
     home, key = store.home(), evaluation_key(plan.experiment.evaluation)
     database.set_aside_if_damaged(home, thorough=True)
@@ -58,4 +59,4 @@ def mend_tracking(plan: Plan) -> str:
             folder = store.run_folder(cell)
             if len(runs) > 1 or not store.finished(folder) or any(differences_of_run(client, runs[0], folder, key)):
                 remove_runs(client, runs)
-        return sync(plan, document(plan, known_references(plan)))
+        return sync(plan, document(plan, known_references(plan), stopping))

@@ -161,25 +161,29 @@ def document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | 
 
 def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
     """Note how the results will be judged, before there are any; a later change is noted beside it."""
+    cells = {name for status in plan.statuses.values() for name in (status.id, status.older) if name}
+    declared.declare(plan.experiment.name, declaration(plan, most_seeds), cells)
+
+
+def declaration(plan: Plan, most_seeds: int | None) -> Declaration:
+    """How the results of an experiment are to be judged, as its file says now."""
     experiment = plan.experiment
     shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
     families = {title: experiment.report.family(table) for title, table in shown.items()}
     rows = {part.section.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
     more, own = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
     limits = {name: margin(name, experiment.report.margin) for names in families.values() for name in names}
-    declared.declare(
-        experiment.name,
-        Declaration(
-            finished=sum(bool(s.older) or s.action in ("reuse", "evaluate") for s in plan.statuses.values()),
-            margins={name: limit for name, limit in limits.items() if limit is not None},
-            families=families,
-            rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
-            seeds=list(experiment.seeds) if most_seeds is None else [],
-            most_seeds=most_seeds,
-            configurations={title: {key: row.label for key, row in own.items()} for title, own in rows.items()},
-            baselines={title: [key for key, row in own.items() if row.baseline] for title, own in rows.items()},
-            test_texts=sorted(own) if more is None else [str(more)],
-        ),
+    return Declaration(
+        finished=sum(bool(s.older) or s.action in ("reuse", "evaluate") for s in plan.statuses.values()),
+        margins={name: limit for name, limit in limits.items() if limit is not None},
+        families=families,
+        rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
+        seeds=list(experiment.seeds) if most_seeds is None else [],
+        most_seeds=most_seeds,
+        configurations={title: {key: row.label for key, row in own.items()} for title, own in rows.items()},
+        baselines={title: [key for key, row in own.items() if row.baseline] for title, own in rows.items()},
+        test_texts=sorted(own) if more is None else [str(more)],
+        embeddings=[*experiment.evaluation.vectors, *experiment.evaluation.post],
     )
 
 

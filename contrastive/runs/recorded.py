@@ -73,6 +73,7 @@ class Declaration:
     configurations: dict[str, dict[str, str]] = field(default_factory=dict)  # section → digest of settings → label
     baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of those that others meet
     test_texts: list[str] = field(default_factory=list)  # how many the cells are measured on, or which split
+    embeddings: list[str] | None = None  # further vectors and post-processing, each of which is compared
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,10 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Wo
         was, now = (", ".join(sorted(d.families[title])) for d in (before, after))
         if was != now:
             yield Words(f"what is tested in {title} from {was} to {now}", f"{title} 中检验的指标由 {was} 改为 {now}")
-        if before.configurations and after.configurations:
-            yield from changed_rows(title, before, after)
+        yield from changed_rows(title, before, after)
+    if before.embeddings is not None and after.embeddings is not None and before.embeddings != after.embeddings:
+        was, now = (" / ".join(["those that trained", *(d.embeddings or [])]) for d in (before, after))
+        yield Words(f"the embeddings that are compared from {was} to {now}", f"比较的嵌入由 {was} 改为 {now}")
     if before.test_texts and after.test_texts and before.test_texts != after.test_texts:
         was, now = (" / ".join(d.test_texts) for d in (before, after))
         yield Words(f"the test texts from {was} to {now}", f"测试文本由 {was} 改为 {now}")
@@ -65,13 +67,19 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Wo
 
 
 def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Words]:
-    old, new = before.configurations[title], after.configurations[title]
+    by_settings = bool(before.configurations and after.configurations)  # not noted by the first versions
+    old, new = (
+        d.configurations[title] if by_settings else {label: label for label in d.rows.get(title, [])}
+        for d in (before, after)
+    )
     if added := [label for key, label in new.items() if key not in old]:
         names = listed(added)
         yield Words(f"rows added to {title}: {names.en}", f"{title} 增加了行：{names.zh}")
     if removed := [label for key, label in old.items() if key not in new]:
         names = listed(removed)
         yield Words(f"rows removed from {title}: {names.en}", f"{title} 删除了行：{names.zh}")
+    if not by_settings:
+        return
     was, now = (listed([d.configurations[title][key] for key in d.baselines[title]]) for d in (before, after))
     if {*before.baselines[title]} != {*after.baselines[title]}:
         yield Words(f"the baseline of {title} from {was.en} to {now.en}", f"{title} 的基线由 {was.zh} 改为 {now.zh}")

@@ -144,6 +144,11 @@ def test_a_margin_that_was_changed_after_results_existed_is_said_on_top(
     other.write_text(FILE)
     assert ablate_in(home, "run", other, "--until-decided", "--max-seeds", "2").returncode == 0
     assert "cells had results: the margin of test.accuracy from 0.2 to 0.05" in text.read_text()
+    other.write_text(FILE.replace("accuracy: 0.05", "accuracy: 0.3"))
+    planned = ablate_in(home, "plan", other, "--to-decide").stdout
+    assert "how results are judged: the margin of test.accuracy from 0.05 to 0.3" in planned
+    assert ablate_in(home, "sync", other).returncode == 0 and ablate_in(home, "report", other).returncode == 0
+    assert "cells had results: the margin of test.accuracy from 0.05 to 0.3" in text.read_text()
 
 
 def test_plan_says_what_would_decide_it_before_and_after(

@@ -65,6 +65,22 @@ def test_a_cell_without_a_result_ends_its_row_and_no_other():
     assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
 
 
+def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
+    random = np.random.default_rng(0)
+    shared, apart = 0.01 * random.normal(size=4), {"ce": 0.0, "far": 0.06, "near": 0.004}
+    section, results = made(
+        {label: {NAME: list(0.6 + d + shared + 0.004 * random.normal(size=4))} for label, d in apart.items()}
+    )
+    sound = follow(section, results, 4)
+    assert [look.verdicts[f"far, {NAME}"] for look in sound.looks] == ["better"] * 3
+    results.scores.loc["near-3", NAME] = math.nan
+    put(results.cells["near-3"], status="failed", error="out of luck")
+    followed = follow(section, results, 4)
+    assert followed.looks[:2] == sound.looks[:2]
+    assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
+    assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
+
+
 def test_what_cannot_be_compared_is_not_called_decided():
     section, results = study()
     for seed in range(8):

@@ -43,6 +43,23 @@ def test_seeds_texts_sections_and_scores_are_told():
     assert [words.en for words in changed_declarations(several, replace(several, families=OTHER_ORDER))] == []
 
 
+def test_further_embeddings_are_rows_that_were_added():
+    plain, whitened = replace(FIRST, embeddings=[]), replace(FIRST, embeddings=["whiten:64"])
+    assert [words.en for words in changed_declarations(plain, whitened)] == [
+        "the embeddings that are compared from those that trained to those that trained / whiten:64"
+    ]
+    assert said(whitened) == []  # the first versions noted none
+
+
+def test_where_settings_were_not_noted_labels_tell_the_rows():
+    first = replace(FIRST, configurations={}, baselines={})
+    after = replace(FIRST, rows={"A": ["ce", "new", "simcse"]})
+    assert [words.en for words in changed_declarations(first, after)] == [
+        "rows added to A: simcse",
+        "rows removed from A: old",
+    ]
+
+
 OTHER_ORDER = {"A": ["test.accuracy", "test.macro_f1"]}
 
 

@@ -133,7 +133,7 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
         connection.execute("ALTER TABLE tags RENAME COLUMN value TO eulav")
         connection.commit()
     with pytest.raises(UserError, match=r"The database lies at .*mlflow.db.damaged-.* give the same command again"):
-        mend.mend_tracking(plan)
+        mend.mend_tracking(plan, None)
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
@@ -177,7 +177,7 @@ def missing_file(client: MlflowClient, run: Run) -> None:
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
     assert sync.audit(plan) != []
-    mend.mend_tracking(plan)
+    mend.mend_tracking(plan, None)
     assert sync.audit(plan) == []
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import UserError
+from contrastive.runs import store
 from contrastive.runs.declared import declaration_file, declarations, declare
 from contrastive.runs.recorded import Declaration
 
@@ -31,6 +32,15 @@ def test_after_there_are_results_a_change_is_noted_and_the_same_is_not():
     declare("x", changed)
     declare("x", replace(changed, finished=4))
     assert declarations("x") == [FIRST, changed]
+
+
+def test_results_of_cells_that_are_planned_no_more_count_too():
+    declare("x", FIRST, ["a", "b"])
+    store.run_folder("a").mkdir(parents=True)
+    store.mark_finished(store.run_folder("a"), "DONE")
+    changed = replace(FIRST, margins={"test.accuracy": 0.09}, seeds=[77])
+    declare("x", changed, ["c"])
+    assert declarations("x") == [FIRST, replace(changed, finished=1)]
 
 
 def test_a_damaged_file_is_named():
