@@ -14,6 +14,7 @@ from hypothesis import settings
 
 import tasks  # noqa: F401 (switches all telemetry off)
 from contrastive.runs.store import locked
+from tests import leftovers
 from tests.postgres import server as postgres_server
 
 # Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere, also in
@@ -29,40 +30,48 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
-# rooms whose tests start servers, processes or trainings; a slow test elsewhere carries the mark `slow`
-SLOW = [HERE / room for room in ("benchmarks", "chaos", "e2e", "flows", "fuzz", "tasks")]
+# Which tests run: `--tier fast` of `make test-fast`, `usual` of `make test`, `all` of `make test-all`. A test that only
+# the last one runs carries the mark `full`, one that the first one leaves out the mark `slow`; so do all of these rooms.
+FULL = [HERE / "chaos"]
+SLOW = [HERE / room for room in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
 SLOW += [HERE / "contrastive" / room for room in ("reuse", "stages", "training")]
+LEFT_OUT = {"fast": ({"full", "slow"}, {*FULL, *SLOW}), "usual": ({"full"}, {*FULL}), "all": (set(), set())}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=LEFT_OUT, default="usual", help="which tests run: see tests/conftest.py")
     chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
     chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
     chaos.addoption("--seed", type=int, default=0, help="which random moments; of a fuzzer, its first round")
     chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
     fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
     fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
-    parser.addoption(
-        "--fast", action="store_true", help="two cases of each test without servers, processes and trainings"
-    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    leftovers.end_with_this_process()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Of a slow room not even what its tests import is wanted."""
-    return True if config.getoption("--fast") and collection_path in SLOW else None
+    """Do not even import the tests of a room that is left out."""
+    return True if collection_path in LEFT_OUT[config.getoption("--tier")][1] else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What goes through several processes begins first: else one of two workers would end with it alone."""
+    """Tests that go through several processes begin first: else one of two workers would end with them alone."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
-    if config.getoption("--fast"):
-        quick = [item for item in items if not item.get_closest_marker("slow")]
-        kept = first_and_last(quick)
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in quick if item in kept]
+    marks, _ = LEFT_OUT[config.getoption("--tier")]
+    kept = [item for item in items if not marks & {mark.name for mark in item.iter_markers()}]
+    if config.getoption("--tier") == "fast":
+        ends = first_and_last(kept)
+        kept = [item for item in kept if item in ends]
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = kept
 
 
 def first_and_last(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Of all cases of a test the first and the last."""
+    """The first and the last case of each test."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.serve.ports import any_free_port
+from tests import leftovers
 
 PASSWORD = "a-password-nobody-may-see"
 NOBODY = 65534  # the server refuses to run as root
@@ -32,7 +32,7 @@ def programs(folder: Path) -> Path:
 @contextmanager
 def server() -> Iterator[str]:
     """Gives `ablate:PASSWORD@127.0.0.1:PORT`, the owner of everything."""
-    folder = Path(tempfile.mkdtemp(prefix="ablate-postgres-"))  # not pytest's, which only its owner may enter
+    folder = leftovers.folder("postgres")
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.getuid() == 0 else []
     if as_nobody:
         os.chown(folder, NOBODY, NOBODY)

@@ -5,15 +5,11 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from contrastive.runs import claim, store
 from tasks.record import record_cell
 from tasks.sync import differences_of_run
 from tasks.tracking import find_run, open_tracker
 from tests import recorded
-
-pytestmark = pytest.mark.chaos
 
 HOLDER = """
 import sys, time

@@ -17,7 +17,7 @@ from contrastive.experiment import load
 from contrastive.runs import claim, store
 from tests.chaos import grid, processes, soak, ways
 
-pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
+pytestmark = pytest.mark.e2e
 
 AT_THE_BARRIER = """
 import sys

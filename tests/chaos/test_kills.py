@@ -16,7 +16,7 @@ from tests.chaos.cluster import OnRay
 from tests.chaos.soak import Soak
 from tests.chaos.ways import Command, Deployment, Way
 
-pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
+pytestmark = pytest.mark.e2e
 
 
 def test_whatever_is_killed_the_grid_ends_as_if_nothing_had_been(

@@ -21,8 +21,6 @@ from contrastive.stages.request import Asked
 from tasks import worker_calls
 from tests.chaos import boundary, grid
 
-pytestmark = pytest.mark.chaos
-
 TRAINED = ("config.json", "metrics.jsonl", "provenance.json", "checkpoint/weights.safetensors")
 TRAINED += ("embeddings.npz", "predictions.npz")
 EVALUATED = ("scores.json", "picture.npz", "DONE")

@@ -11,7 +11,7 @@ from flows.serve.supervise import default_signals
 from tests.chaos import grid, processes, soak, ways
 from tests.chaos.conftest import prefect
 
-pytestmark = [pytest.mark.chaos, pytest.mark.e2e]
+pytestmark = pytest.mark.e2e
 
 CHECKOUT = Path(__file__).parents[2]
 NAME = "ablation-grid/walk"

@@ -18,8 +18,6 @@ from contrastive.stages.request import Asked
 from tasks import engines, worker_calls
 from tests.chaos import grid
 
-pytestmark = pytest.mark.chaos
-
 LAPS = 5
 FRESH = (0, 9)  # of a lap, compared with a process that never trained anything else
 KINDS: list[tuple[dict[str, Any], dict[str, Any], float]] = [  # the objective, the training, the dropout
