@@ -11,7 +11,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 BROWSER := .venv/browser
 
-.PHONY: help run test test-fast chaos fuzz bench check format schema screenshot up down install
+.PHONY: help run test test-all test-fast test-changed chaos fuzz bench check format schema screenshot up down install
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 30
@@ -24,23 +24,34 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 # An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
 PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
-test: $(INSTALLED) $(BROWSER) ## all tests but those of `make chaos`; PYTEST_ARGS="-k grid" for some of them
-	$(PYTEST) --ignore tests/chaos $(PYTEST_ARGS)
+test: $(INSTALLED) $(BROWSER) ## before each commit, for eight minutes; PYTEST_ARGS="-k grid" for some of them
+	$(PYTEST) $(PYTEST_ARGS)
 
-test-fast: $(INSTALLED) $(BROWSER) ## for the inner loop: two cases of each test that needs no server, process or long training
-	$(PYTEST) --fast $(PYTEST_ARGS)
+# minutes are allowed to a test here: whole nights, matrices of shardings, every service killed
+test-all: $(INSTALLED) $(BROWSER) ## every test, for about an hour: with all products, services, clusters and a few kills
+	$(PYTEST) --tier all --timeout 1200 --ignore tests/chaos $(PYTEST_ARGS)
+	$(MAKE) chaos KILLS=0
+
+test-fast: $(INSTALLED) $(BROWSER) ## for a minute: two cases of each test that needs no server, process or long training
+	$(PYTEST) --tier fast $(PYTEST_ARGS)
+
+BASE ?= HEAD
+test-changed: $(INSTALLED) $(BROWSER) ## the tests that reach what differs from BASE=HEAD by their imports
+	@tests=$$($(BIN)/python -m tests.changed $(BASE)) || exit; \
+	test -n "$$tests" || { echo "nothing that differs from $(BASE) is reached by a test"; exit 0; }; \
+	$(PYTEST) $(PYTEST_ARGS) $$tests
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
 KILLS ?= 200
 SEED ?= 0
 CHAOS_TABLE ?= chaos.md
 chaos: $(INSTALLED) ## for an hour: 200 kills of everything under `ablate up`, every operation on files killed or full
-	$(BIN)/pytest tests/chaos --kills $(KILLS) --seed $(SEED) --table $(CHAOS_TABLE) -s $(PYTEST_ARGS)
+	$(BIN)/pytest --tier all --timeout 0 tests/chaos --kills $(KILLS) --seed $(SEED) --table $(CHAOS_TABLE) -s $(PYTEST_ARGS)
 
 # PYTEST_ARGS="-k data" for one of them; SEED=n begins with round n, which is always the same
 FUZZ_MINUTES ?= 60
 fuzz: $(INSTALLED) ## for an hour each: random experiment files, data files, results, and damage to what runs have left
-	$(BIN)/pytest tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
+	$(BIN)/pytest --tier all --timeout 0 tests/fuzz --fuzz-minutes $(FUZZ_MINUTES) --seed $(SEED) -s $(PYTEST_ARGS)
 
 # BENCH_ARGS="makespan" for one of them, "--quick" to see that all run
 BENCH_ARGS ?=

@@ -1,4 +1,4 @@
-"""The comparisons of a section with their baselines, decided together: all values and groups share comparison level."""
+"""Compare each row with its baseline; all scores and groups of a section share one significance level."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Key = tuple[int, str]  # number of a row, and value
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows that make comparison pool, the comparisons among them, and what of the level is theirs."""
+    """Rows whose variances are pooled, the comparisons among them, and their share of the significance level."""
 
     value: str
     rows: list[int]

@@ -1,4 +1,4 @@
-"""Every pair of a section's rows over the same data, decided together, and the rows that another decided beats."""
+"""Compare every pair of a section's rows on the same data, and find the rows that some other row beats."""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class RowPairs:
 def every_pair(
     rows: list[ShownRow], values: list[str], seed_values: dict[tuple[int, str], SeedValues], most_seeds: int | None
 ) -> dict[str, RowPairs]:
-    """Of the rows over the same data; all values and data sets share decided level."""
+    """Compare rows on the same data; all values and data sets share one significance level."""
     groups = {
         (value, data): [i for i, row in enumerate(rows) if row.data == data and (i, value) in seed_values]
         for value in values
@@ -55,7 +55,7 @@ def without_pairs(numbers: list[int], rows: list[ShownRow]) -> RowPairs:
 
 
 def beaten_rows(pairs: RowPairs, frame: pd.DataFrame) -> list[int]:
-    """Rows that another decided was shown to be better than, and those that were compared with none."""
+    """Rows that some other row significantly beats, and rows that could be compared with no other."""
     lines = frame[frame["row"].isin(pairs.rows)].set_index("row")
     higher = bool(lines["higher"].iloc[0])
     worse = (pairs.means < 0 if higher else pairs.means > 0) & (pairs.p <= ALPHA)

@@ -31,7 +31,7 @@ settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
 # Which tests run: `--tier fast` of `make test-fast`, `usual` of `make test`, `all` of `make test-all`. A test that only
-# the last one runs carries the mark `full`, one that the first one leaves out the mark `slow`; so do all of these rooms.
+# the last one runs carries the mark `full`, one that the first one leaves out the mark `slow`; so do these whole rooms.
 FULL = [HERE / "chaos"]
 SLOW = [HERE / room for room in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
 SLOW += [HERE / "contrastive" / room for room in ("reuse", "stages", "training")]

@@ -1,0 +1,68 @@
+"""Print the test files that a change can reach: `python -m tests.changed HEAD` for what is not committed.
+
+A test file is reached by its own imports, those of its folders' conftest.py, and those of all that these import. What a
+test runs as another program, or reads as text, is not seen that way and stands in `READERS`; what is reached by neither
+is left to `make test`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+
+CHECKOUT = Path(__file__).parents[1]
+PACKAGES = ("contrastive", "reports", "tasks", "flows", "benchmarks", "tests")
+# beginning of a changed path → beginnings of the test files that read or run it without an import
+READERS = {
+    "flows/": ("tests/flows", "tests/e2e"),
+    "tasks/": ("tests/tasks", "tests/e2e"),
+    "reports/templates/": ("tests/reports", "tests/tasks/test_render"),
+    "reports/page/": ("tests/reports",),
+    "reports/output/": ("tests/reports/test_committed",),
+    "benchmarks/": ("tests/benchmarks",),
+    "configs/": ("tests/contrastive/test_configs", "tests/contrastive/experiment", "tests/contrastive/training"),
+    "contrastive/losses/__init__.py": ("tests/contrastive/experiment", "tests/contrastive/cells"),
+    "contrastive/views/__init__.py": ("tests/contrastive/experiment", "tests/contrastive/cells"),
+    "contrastive/evaluation/metrics/__init__.py": ("tests/contrastive/experiment", "tests/contrastive/cells"),
+    "docs/": ("tests/test_documents", "tests/test_project"),
+    "README.md": ("tests/test_documents", "tests/test_project", "tests/e2e/test_readme"),
+    "CONTRIBUTING.md": ("tests/test_documents", "tests/test_contributing"),
+    "Makefile": ("tests/e2e/test_readme", "tests/test_project"),
+    "prefect.yaml": ("tests/flows", "tests/test_project"),
+    "pyproject.toml": ("tests/",),
+    "constraints.txt": ("tests/",),
+    "tests/conftest.py": ("tests/",),
+}
+
+
+def changed_paths(base: str) -> list[str]:
+    """Files that differ from `base`, and new ones that Git does not ignore."""
+    commands = (["diff", "--name-only", base], ["ls-files", "--others", "--exclude-standard"])
+    done = [subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True) for words in commands]
+    if done[0].returncode:
+        sys.exit(f"tests.changed: {done[0].stderr.strip()}")
+    return sorted({line for part in done for line in part.stdout.splitlines()})
+
+
+def module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def reached_tests(changed: list[str]) -> list[str]:
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    tests = [str(path.relative_to(CHECKOUT)) for path in sorted((CHECKOUT / "tests").rglob("test_*.py"))]
+    reached = {module(path) for path in changed if path.endswith(".py")}
+    for name in tuple(reached & graph.modules):
+        reached |= graph.find_downstream_modules(name)
+    readers = tuple(test for path in changed for begin in READERS if path.startswith(begin) for test in READERS[begin])
+    return [test for test in tests if test.startswith(readers) or reached & modules_of(test)]
+
+
+def modules_of(test: str) -> set[str]:
+    """Its own module and the conftest.py of each folder around it but the outermost, which all tests have."""
+    return {module(test)} | {module(f"{folder}/conftest.py") for folder in Path(test).parents if folder.parts[1:]}
+
+
+if __name__ == "__main__":
+    print("\n".join(reached_tests(changed_paths(sys.argv[1]))))
