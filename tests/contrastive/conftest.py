@@ -1,5 +1,6 @@
 """A home, texts of two classes, and translators that know each other's language, made once."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +32,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def translators(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def translators(made_once: Callable[[str, Callable[[Path], object]], Path]) -> tuple[str, str]:
     """There, and back to a paraphrase that is known: `paraphrased`."""
     german = dict(zip(ENGLISH, GERMAN, strict=True))
     back = {german[word]: PARAPHRASE[word] for word in ENGLISH}
-    there_and_back = learnt(tmp_path_factory.mktemp("translators"), {"there": german, "back": back})
-    return there_and_back[0], there_and_back[1]
+    folder = made_once("translators", lambda begun: learnt(begun, {"there": german, "back": back}))
+    return f"file:{folder / 'there'}", f"file:{folder / 'back'}"

@@ -7,6 +7,7 @@ words is to be less surprised by them (all of texts that it never saw).
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,11 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.train import start_accelerator
 from contrastive.views.batches import Batch, collate
 from tests.contrastive.training.trained import trained_into
+from tests.tiers import rest_is_full
 
 SUPERVISED = ("ce", "rdrop", "supcon", "supcon_in", "dscl", "simcse_sup", "ce+dropout-ntxent")
 UNSUPERVISED = tuple(name for name in LOSSES if name not in (*SUPERVISED, "dropout-ntxent", "mlm"))
-
-
+CASES = product((*SUPERVISED, *UNSUPERVISED, "mlm"), range(3))
 SLOW_TO_LEARN = "ce+dropout-ntxent"  # its topics take more than twice the steps
 
 
@@ -100,21 +101,18 @@ def surprised(trained: model.Model, batch: Batch) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [*SUPERVISED, *UNSUPERVISED, "mlm"])
-def test_training_beats_the_untrained_encoder(loss: str, source: str, tmp_path: Path):
-    for seed in range(3):
-        chosen = cell(source, loss, seed)
-        tokens = token_store.open(prepare_cell_tokens(chosen))
-        held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
-        start_accelerator(chosen)
-        before = model.build_model(chosen, tokens)
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        after = trained_into(folder, chosen, tokens).model
-        if loss in SUPERVISED:
-            assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2
-        elif loss == "mlm":
-            assert surprised(after, held_out) < surprised(before, held_out) - 0.2
-        else:
-            (own, spread), (own_before, spread_before) = told_apart(after, held_out), told_apart(before, held_out)
-            assert own < own_before - 0.5 and spread < spread_before - 0.15
+@pytest.mark.parametrize(("loss", "seed"), rest_is_full(CASES, [("supcon", 0), ("simcse", 0), ("mlm", 0)]))
+def test_training_beats_the_untrained_encoder(loss: str, seed: int, source: str, tmp_path: Path):
+    chosen = cell(source, loss, seed)
+    tokens = token_store.open(prepare_cell_tokens(chosen))
+    held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
+    start_accelerator(chosen)
+    before = model.build_model(chosen, tokens)
+    after = trained_into(tmp_path, chosen, tokens).model
+    if loss in SUPERVISED:
+        assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2
+    elif loss == "mlm":
+        assert surprised(after, held_out) < surprised(before, held_out) - 0.2
+    else:
+        (own, spread), (own_before, spread_before) = told_apart(after, held_out), told_apart(before, held_out)
+        assert own < own_before - 0.5 and spread < spread_before - 0.15
