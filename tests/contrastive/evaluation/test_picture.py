@@ -1,5 +1,7 @@
 """Pictures show the same texts of every cell, keep what is apart apart, and are the same with any number of threads."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from sklearn.manifold import TSNE, trustworthiness
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import parallel
 from contrastive.evaluation.picture import make_picture, nearest_points, scaled, tsne, umap
+from tests.tiers import rest_is_full
 
 
 def clouds(texts: int = 90, size: int = 5, apart: float = 9.0):
@@ -54,7 +57,7 @@ def test_it_begins_from_the_principal_components():
     assert abs(np.corrcoef(points[:, 0], first)[0, 1]) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_it_is_as_faithful_as_that_of_scikit_learn():
     vectors, _ = clouds(400, 20, apart=3)
     theirs = TSNE(init="pca", random_state=0, n_jobs=1).fit_transform(vectors)
@@ -64,7 +67,7 @@ def test_it_is_as_faithful_as_that_of_scikit_learn():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("many", [10_000, 100])  # forces point by point, and on a grid
 def test_two_threads_draw_what_one_does(many, monkeypatch):
     monkeypatch.setattr("contrastive.evaluation.picture.MANY", many)
@@ -82,9 +85,8 @@ def test_the_nearest_others_by_hand():
     assert away == pytest.approx(np.array([[1, 3], [1, 2], [2, 3], [4, 6]]))
 
 
-@pytest.mark.parametrize("texts", [4, 7, 31])
-def test_few_texts_have_a_picture(texts):
-    assert make_picture(stored(texts), Evaluation())["x"].shape == (texts, 2)
+def test_few_texts_have_a_picture():
+    assert [len(make_picture(stored(texts), Evaluation())["x"]) for texts in (4, 7, 31)] == [4, 7, 31]
 
 
 KINDS = ("clouds", "noise", "wide", "line")
@@ -102,7 +104,7 @@ def few(kind: str, texts: int, seed: int):
     return vectors.astype(np.float32), labels
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @given(st.sampled_from(KINDS), st.integers(4, 60), st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
@@ -115,14 +117,15 @@ def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("texts", [5, 10, 14, 25, 60])
-def test_neighbours_of_few_texts_are_better_than_chance(texts: int, kind: str):
+@pytest.mark.parametrize(
+    ("kind", "texts"), rest_is_full(product(KINDS, (5, 10, 14, 25, 60)), [(kind, 10) for kind in KINDS])
+)
+def test_neighbours_of_few_texts_are_better_than_chance(kind: str, texts: int):
     """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not five together."""
     assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(5)]) > 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_umap_of_few_texts_is_a_picture():
     for kind, texts in (("clouds", 4), ("noise", 5), ("wide", 10), ("line", 30)):
         vectors = scaled(few(kind, texts, 0)[0])
@@ -135,42 +138,34 @@ def faithful(draw, vectors) -> float:
     return trustworthiness(vectors, draw(scaled(vectors)), n_neighbors=near)
 
 
-def test_texts_equally_far_apart_have_no_picture_and_it_says_why():
-    given = stored(40) | {"test": np.eye(40, dtype=np.float32)}
-    found = make_picture(given, Evaluation())
-    assert found["x"].shape == (0, 2) and len(found["ids"]) == 0
-    assert "put all 40 texts onto one point" in str(found["reason"])
+NOISE = np.random.default_rng(0).normal(size=(60, 5))
 
 
-def test_embeddings_that_are_no_numbers_have_no_picture():
-    given = stored(40)
-    given["test"][3, 2] = np.nan
-    found = make_picture(given, Evaluation(splits=("validation",)))
-    assert found["x"].shape == (0, 2) and "not all finite" in str(found["reason"])
-
-
-@pytest.mark.parametrize(("texts", "size"), [(1, 5), (3, 5), (9, 1)])
-def test_too_few_texts_have_none_and_the_reason_is_kept(texts, size):
-    given = stored(texts, 5)
-    found = make_picture(given | {"test": given["test"][:, :size]}, Evaluation())
+@pytest.mark.parametrize(
+    ("vectors", "reason"),
+    [
+        (np.eye(40), "put all 40 texts onto one point"),  # equally far apart
+        (np.where(np.arange(40) == 3, np.nan, 1.0)[:, None] * NOISE[:40], "not all finite"),
+        (NOISE[:1], "there are 1 texts of 5"),
+        (NOISE[:3], "there are 3 texts of 5"),
+        (NOISE[:9, :1], "there are 9 texts of 1"),
+        (3 + 0 * NOISE, "all 60 texts are the same: they have collapsed"),
+        (3 + 1e-7 * NOISE, "all 60 texts are the same: they have collapsed"),
+    ],
+)
+def test_embeddings_without_a_picture_say_why(vectors, reason):
+    found = make_picture(stored(len(vectors)) | {"test": vectors.astype(np.float32)}, Evaluation())
     assert found["x"].shape == (0, 2) and len(found["labels"]) == len(found["ids"]) == 0
-    assert f"there are {texts} texts of {size}" in str(found["reason"])
+    assert reason in str(found["reason"])
 
 
-@pytest.mark.parametrize("rounding", [0.0, 1e-7])
-def test_collapsed_embeddings_are_said_to_be_so(rounding):
-    noise = rounding * np.random.default_rng(0).normal(size=(60, 5))
-    found = make_picture(stored() | {"test": (3 + noise).astype(np.float32)}, Evaluation())
-    assert found["x"].shape == (0, 2) and "all 60 texts are the same: they have collapsed" in str(found["reason"])
+def test_the_size_of_embeddings_does_not_change_it():
+    vectors = scaled(clouds()[0])
+    for size in (2.0**-100, 2.0**-30, 2.0**50, 2.0**120):
+        assert (scaled(clouds()[0] * np.float32(size)) == vectors).all(), size
 
 
-@pytest.mark.parametrize("size", [2.0**-100, 2.0**-30, 2.0**50, 2.0**120])
-def test_the_size_of_embeddings_does_not_change_it(size):
-    vectors, _ = clouds()
-    assert (tsne(scaled(vectors * np.float32(size))) == tsne(scaled(vectors))).all()
-
-
-@pytest.mark.slow
+@pytest.mark.full
 def test_umap_keeps_clouds_apart_and_repeats_itself():
     vectors, labels = clouds()
     once, again = umap(scaled(vectors)), umap(scaled(vectors))

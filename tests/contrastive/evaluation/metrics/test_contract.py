@@ -46,6 +46,7 @@ def test_scores_are_numbers_with_a_direction_and_a_count(name):
             assert score.each.mean() == pytest.approx(score.value, rel=1e-5)
 
 
+@pytest.mark.full
 @every_metric
 def test_the_same_twice_and_with_one_thread_and_two(name):
     inputs = clouds(texts=600, size=32)
@@ -92,7 +93,7 @@ def test_labels_need_not_start_at_zero_nor_be_dense(name):
     assert [score.value for score in plain] == pytest.approx([score.value for score in other])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @every_metric
 def test_memory_stays_far_below_a_square_of_the_texts(name):
     inputs = clouds(texts=8000, size=4)

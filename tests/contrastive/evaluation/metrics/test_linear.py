@@ -1,5 +1,6 @@
 """The solver's optimum is the one worked out by hand, that of scipy, and that of scikit-learn, on any kind of input."""
 
+import itertools
 import math
 import sys
 
@@ -104,8 +105,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@both_losses
+# each case with one of the losses, in turns; the small ones below have both
+@pytest.mark.parametrize(("case", "loss"), list(zip(CASES, itertools.cycle(["hinge", "logistic"]))))
 def test_it_is_the_pipeline_of_scikit_learn(case, loss):
     (vectors, classes), generator = CASES[case], np.random.default_rng(1)
     members, strengths = generator.random((3, len(classes))) < 0.8, np.array([0.05, 1.0, 1.0])
@@ -195,7 +196,7 @@ def test_problems_do_not_see_each_other(loss):
         assert together.decide(vectors, problem) == pytest.approx(alone.decide(vectors, 0), abs=2e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @both_losses
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_same_bits_with_one_thread_and_two(loss, classes):

@@ -33,7 +33,7 @@ def test_any_vectors_become_finite_ones_of_one_width(name):
         assert made.dtype == np.float32 and np.isfinite(made).all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @every_post
 def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
     train, other = clouds(600, 48), clouds(50, 48, seed=1)

@@ -98,7 +98,7 @@ def test_latents_are_nearly_standard_normal():
     assert np.cov(made.T) == pytest.approx(np.eye(8), abs=0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_few_vectors_are_not_learnt_by_heart():
     """600 vectors of 384 dimensions, in a few seconds; held-out ones gain."""
     train, other = (clouds(600, 384, seed) / 20 for seed in (0, 1))

@@ -1,0 +1,157 @@
+"""Probes by cross-validation: the folds, the linear SVM, logistic regression and the nearest neighbour.
+
+They are scikit-learn's in the plain way, by hand, or a loop's in float64, whatever the embeddings.
+"""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from contrastive.evaluation.metrics import measure
+from contrastive.evaluation.metrics.folds import folds
+from contrastive.evaluation.metrics.knn import nearest_text
+from contrastive.evaluation.metrics.pairs import unit_rows
+from contrastive.evaluation.metrics.types import Inputs
+from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, directions, inputs
+
+SPLITTER = StratifiedKFold(5, shuffle=True, random_state=0)
+
+
+def overlapping(texts: int = 200, size: int = 10, classes: int = 3, apart: float = 1.0, shift: float = 0.0) -> Inputs:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, classes, texts)
+    vectors = apart * np.eye(classes, size)[labels] + generator.normal(size=(texts, size)) + shift
+    return Inputs(vectors.astype(np.float32), labels, None, folds=5)
+
+
+def agrees(name: str, given: Inputs, model, close: float) -> None:
+    """The score of this name is the model's cross-validated accuracy, kept text by text, with its standard error."""
+    plain = cross_val_score(model, given.embeddings.astype(np.float64), given.labels, cv=SPLITTER)
+    metric = "knn" if name.startswith("knn") else name.removesuffix("_accuracy")
+    (score,) = (score for score in measure([metric], given) if score.name == name)
+    assert score.value == pytest.approx(plain.mean(), abs=close)
+    assert score.count == len(given.labels) and score.each.dtype == bool and score.each.mean() == score.value
+    assert score.standard_error == pytest.approx((score.value * (1 - score.value) / score.count) ** 0.5)
+
+
+def test_folds_test_every_text_once_with_the_classes_in_their_shares():
+    """By a model that did not see it; all cells of a data set share the folds, whatever their embeddings."""
+    labels = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [50, 30, 20]))
+    found = []
+    for seed in range(2):
+        vectors = np.random.default_rng(seed).normal(size=(100, 4)).astype(np.float32)
+        found.append([(train.tolist(), test.tolist()) for train, test in folds(Inputs(vectors, labels, None, 5))])
+    assert sorted(text for _, test in found[0] for text in test) == list(range(100))
+    assert all(sorted(train + test) == list(range(100)) for train, test in found[0])
+    assert [np.bincount(labels[test]).tolist() for _, test in found[0]] == [[10, 6, 4]] * 5
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [10, 300])  # more texts than dimensions, and fewer
+def test_the_svm_is_the_cross_validation_of_a_pipeline(size):
+    model = make_pipeline(StandardScaler(), LinearSVC(dual="auto", random_state=0, max_iter=100_000, tol=1e-6))
+    agrees("svm_accuracy", overlapping(size=size), model, 1e-3)
+
+
+@pytest.mark.parametrize(("size", "classes"), [(20, 2), (500, 3), (20, 20), (500, 20)])
+def test_logistic_regression_is_the_cross_validation_of_a_pipeline(size, classes):
+    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=20_000))
+    agrees("logistic_accuracy", overlapping(400, size, classes, apart=1.5), model, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "shift"),  # far from the origin, where squares swallow differences
+    [("knn_accuracy", 0.0), ("knn_accuracy", 1e5), ("knn_cosine_accuracy", 0.0), ("knn_cosine_accuracy", 100.0)],
+)
+def test_the_nearest_neighbour_is_that_of_scikit_learn(name, shift):
+    differences, cosine = KNeighborsClassifier(1, algorithm="kd_tree"), KNeighborsClassifier(1, metric="cosine")
+    agrees(name, overlapping(300, 8, shift=shift), cosine if "cosine" in name else differences, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["svm", "logistic"])
+def test_a_line_by_hand(name):
+    """It tells two sides apart; collapsed vectors are worth the most frequent class; no line is exclusive or."""
+
+    def value(vectors, labels, folds=5):
+        (score,) = measure([name], Inputs(np.asarray(vectors, np.float32), np.asarray(labels), None, folds))
+        return score.value
+
+    sides = np.array([[x, y] for x in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0) for y in (0.0, 5.0)])
+    assert value(sides, (sides[:, 0] > 0).astype(np.int64), folds=2) == 1.0
+    assert value(np.ones((50, 4)), np.repeat([0, 1], [30, 20])) == 0.6
+    assert value([[0, 0], [0, 1], [1, 0], [1, 1]] * 10, [0, 1, 1, 0] * 10) <= 0.75
+
+
+def test_the_scale_of_a_dimension_does_not_matter_to_the_svm():
+    given = overlapping()
+    scaled = Inputs(given.embeddings * np.float32(2.0) ** np.arange(-5, 5, dtype=np.float32), given.labels, None, 5)
+    assert measure(["svm"], scaled)[0].value == measure(["svm"], given)[0].value
+
+
+def test_the_scaler_is_fitted_on_the_training_folds_only():
+    """Were it fitted on all texts, the few huge ones of a fold would shrink the others of that fold too."""
+    vectors, labels = overlapping(texts=300).embeddings.copy(), overlapping(texts=300).labels
+    vectors[::60] *= 100
+    model = LinearSVC(dual=False, tol=1e-8, max_iter=100_000)
+    inside = cross_val_score(make_pipeline(StandardScaler(), model), vectors, labels, cv=SPLITTER)
+    outside = cross_val_score(model, StandardScaler().fit_transform(vectors), labels, cv=SPLITTER)
+    assert measure(["svm"], Inputs(vectors, labels, None, 5))[0].value == pytest.approx(inside.mean(), abs=1e-3)
+    assert abs(inside.mean() - outside.mean()) > 3e-3
+
+
+def neighbours(given: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    fold = np.empty(len(given.labels), np.int64)
+    for number, (_, test) in enumerate(folds(given)):
+        fold[test] = number
+    exact = given.embeddings.astype(np.float64)
+    return nearest_text(exact - exact.mean(0), fold), nearest_text(unit_rows(given.embeddings), fold)
+
+
+def by_a_loop(vectors: np.ndarray, given: Inputs) -> np.ndarray:
+    found = np.empty(len(vectors), np.int64)
+    for train, test in folds(given):
+        for text in test:
+            found[text] = train[np.square(vectors[train] - vectors[text]).sum(1).argmin()]
+    return found
+
+
+def test_neighbours_by_hand():
+    """Folds {1, 2} and {0, 3}. 0 at (1, 0) is nearest to 2 at (1, 1), and in direction to 1 at (4, ½); and so on."""
+    vectors = np.array([[1, 0], [4, 0.5], [1, 1], [5, 6]], np.float32)
+    given = Inputs(vectors, np.array([0, 0, 1, 1]), None, folds=2)
+    assert [test.tolist() for _, test in folds(given)] == [[1, 2], [0, 3]]
+    euclidean, cosine = neighbours(given)
+    assert (euclidean.tolist(), cosine.tolist()) == ([2, 0, 0, 1], [1, 0, 3, 2])
+    found = {score.name: score.value for score in measure(["knn"], given)}
+    assert found == {"knn_accuracy": 1 / 4, "knn_cosine_accuracy": 1.0}
+
+
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_neighbours_are_those_of_a_loop_over_pairs(name):
+    """The same text; or, of embeddings that float64 cannot tell apart, one that is equally near."""
+    given = inputs(name)
+    euclidean, cosine = neighbours(given)
+    vectors = given.embeddings.astype(np.float64)
+    vectors /= max(np.abs(vectors).max(), 1e-300)
+    told_apart = name in ("clouds", "far from the origin", "tiny", "huge", "nearly a point a class")
+    for found, exact in ((euclidean, vectors), (cosine, directions(name))):
+        expected = by_a_loop(exact, given)
+        apart, least = (np.square(exact[index] - exact).sum(1) for index in (found, expected))
+        near = apart <= least + 1e-12 * np.square(exact).sum(1).max()
+        assert ((found == expected) | (near & (not told_apart))).all()
+
+
+def test_neighbours_that_float32_cannot_tell_apart():
+    """Two neighbours of each text, the farther one first, by a difference that is lost among 500 large products."""
+    generator = np.random.default_rng(0)
+    middle = generator.normal(size=(30, 500))
+    away = 1e-3 * generator.normal(size=(30, 500))
+    vectors = np.concatenate([middle, middle + 1.0001 * away, middle - away]).astype(np.float32)
+    given = Inputs(vectors, np.tile(np.arange(3), 30), None, folds=5)
+    assert (neighbours(given)[0] == by_a_loop(vectors.astype(np.float64), given)).all()
