@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders
 
@@ -25,6 +25,7 @@ BOTH = pytest.mark.parametrize("name", ["synonym", "eda"])
 WITH = {"car", "automobile", "machine", "motor ##car", "big", "happy", "glad", "film", "buy", "error", "kid", "sofa"}
 WITHOUT = {"the", "of", "zebra", ",", ".", "[UNK]", "car ##ish"}
 text = st.lists(st.sampled_from(sorted(WITH | WITHOUT)), max_size=15)
+few = settings(max_examples=25)
 seeds = st.integers(0, 1000)
 rates = st.floats(0.05, 0.95)
 
@@ -76,6 +77,7 @@ def test_which_words_of_these_tests_have_synonyms(lexicon):
 
 @pytest.mark.slow
 @BOTH
+@few
 @given(texts=st.lists(text, min_size=1, max_size=4), seed=seeds, rate=rates)
 def test_versions_stand_between_the_added_tokens_and_have_none_within(name, texts, seed, rate, request):
     known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
@@ -89,6 +91,7 @@ def test_versions_stand_between_the_added_tokens_and_have_none_within(name, text
 
 
 @pytest.mark.slow
+@few
 @given(words=text, seed=seeds, rate=rates)
 def test_the_share_of_the_text_is_drawn_among_the_words_that_have_synonyms(words, seed, rate, request):
     known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
@@ -112,6 +115,7 @@ def test_every_word_and_every_synonym_has_its_turn(lexicon):
     assert sum(made[key] for key in made if key.startswith("car the")) == pytest.approx(300, abs=60)
 
 
+@few
 @given(words=text, seed=seeds, count=st.integers(1, 5))
 def test_inserted_are_synonyms_of_the_texts_own_words(words, seed, count, request):
     lexicon = request.getfixturevalue("lexicon")
@@ -128,22 +132,18 @@ def test_any_place_takes_an_insertion(lexicon):
     assert set(places) == {0, 1, 2, 3} and min(places.values()) > 60
 
 
+@few
 @given(words=text, seed=seeds, count=st.integers(1, 5))
-def test_a_swap_keeps_the_words(words, seed, count):
+def test_a_swap_keeps_the_words_and_moves_exactly_two(words, seed, count):
     torch.manual_seed(seed)
     made = names(swapped(ids(words), count))
     assert Counter(made) == Counter(words)
     assert sum(a != b for a, b in zip(words, made, strict=True)) <= 2 * count
+    numbered = [torch.tensor([i]) for i in range(count + 1)]
+    assert sum(i != int(word) for i, word in enumerate(swapped(numbered, 1))) == 2
 
 
-@given(count=st.integers(2, 30), seed=seeds)
-def test_one_swap_moves_exactly_two_words(count, seed):
-    words = [torch.tensor([i]) for i in range(count)]
-    torch.manual_seed(seed)
-    made = [int(word) for word in swapped(words, 1)]
-    assert sum(i != word for i, word in enumerate(made)) == 2 and sorted(made) == list(range(count))
-
-
+@few
 @given(words=text.filter(bool), seed=seeds, rate=rates)
 def test_deletion_keeps_the_order_and_never_empties(words, seed, rate):
     torch.manual_seed(seed)
@@ -151,17 +151,12 @@ def test_deletion_keeps_the_order_and_never_empties(words, seed, rate):
     assert made and is_within(made, words)
 
 
-def test_each_word_goes_with_the_same_probability():
+def test_each_word_goes_with_the_same_probability_and_the_last_one_that_stays_is_any():
     torch.manual_seed(0)
     words = [torch.tensor([i]) for i in range(10)]
     stayed = Counter(int(word) for _ in range(1000) for word in thinned(words, 0.3))
     assert all(stayed[i] == pytest.approx(700, abs=60) for i in range(10))
-
-
-def test_the_last_word_that_stays_is_any():
-    torch.manual_seed(0)
-    words = [torch.tensor([i]) for i in range(3)]
-    assert {int(word) for _ in range(60) for word in thinned(words, 0.999)} == {0, 1, 2}
+    assert {int(word) for _ in range(60) for word in thinned(words[:3], 0.999)} == {0, 1, 2}
 
 
 @pytest.mark.slow
@@ -185,6 +180,7 @@ def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known,
 
 @pytest.mark.slow
 @BOTH
+@few
 @given(words=st.lists(st.sampled_from(sorted(WITHOUT)), min_size=1, max_size=6), seed=seeds)
 def test_without_synonyms_no_word_is_new(name, words, seed, request):
     known, lexicon = request.getfixturevalue("known"), request.getfixturevalue("lexicon")
@@ -228,6 +224,7 @@ SENTENCE = "I drove my big car fast , it wasn't a well-known film . Buy 2 naïve
 @pytest.mark.slow
 @BOTH
 @pytest.mark.usefixtures("minilm")
+@few
 @given(words=st.lists(st.sampled_from(SENTENCE.split())), seed=seeds)
 def test_a_version_is_what_the_tokenizer_makes_of_it_written_out(name, words, seed, request):
     """With MiniLM's own vocabulary."""

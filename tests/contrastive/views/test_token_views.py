@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive.views import VIEWS
@@ -38,6 +38,7 @@ def versions(name: str, known, *count: int, seed: int = 0, **settings) -> tuple[
 
 
 @pytest.mark.parametrize("name", REWRITING)
+@settings(max_examples=25)
 @given(count=lengths, seed=st.integers(0, 1000), rate=st.floats(0.05, 0.95))
 def test_versions_have_only_tokens_of_their_text_and_are_never_empty(name, count, seed, rate, request):
     known = request.getfixturevalue("known")

@@ -20,12 +20,6 @@ def test_the_most_attended_words_in_order_never_special_tokens_or_padding(known)
     assert group.mask.tolist() == [[True, True], [True, False]]
 
 
-def test_more_tokens_than_there_are(known):
-    group = topk_tokens(lambda _: known(BATCH, [TOKENS], [ATTENTION]), BATCH, k=90).groups[0]
-    assert group.mask.sum(1).tolist() == [3, 1]
-    assert torch.equal(group.vectors[0, :3], TOKENS[0, [3, 1, 2]])
-
-
 def test_a_layer_means_its_output_with_its_own_attention(known):
     """Block 0 attends to the first word most, block 1 to the last."""
     rows = [torch.tensor([[0.0, 3, 2, 1, 0]]), torch.tensor([[0.0, 1, 2, 3, 0]])]
