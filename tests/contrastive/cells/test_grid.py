@@ -73,50 +73,44 @@ def test_a_baseline_for_each_combination_that_matters_to_it():
     assert [row.axes["tune"] for row in rows(section)[:3]] == ["full", "last 2 blocks", "LoRA r=8"]
 
 
-def test_a_baseline_that_the_section_has_is_flagged_and_not_added():
-    assert labels("  - {title: T, axes: {loss: [rdrop, ce]}}") == ["* ce", "rdrop"]
-    assert labels("  - {title: T}") == ["* ce"]
-
-
-def test_a_baseline_can_be_another_or_none():
-    section = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
-    assert labels(section % "{alpha: 0.2}") == ["* α=0.2", "α=1"]
-    assert labels(section % "{loss: rdrop}") == ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]
-    assert labels(section % "{}") == ["α=0.2", "α=1"]
-
-
-def test_include_adds_and_exclude_drops():
-    section = """\
+AXES = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
+INCLUDED_AND_EXCLUDED = """\
   - title: T
     base: {loss: ce+supcon, view: topk_tokens}
     axes: {k: [4, 8], alpha: [0.2, 0.5]}
     exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]
     include: [{view: cluster, k: 8, clusters: 3}, {k: 4, alpha: 0.2}]
 """
-    assert labels(section) == [
-        "* ce",
-        "k=4 · α=0.2 · topk_tokens",
-        "k=8 · α=0.5 · topk_tokens",
-        "k=8 · α=1 · cluster · clusters=3",
-    ]
+FOUR_ROWS = ["* ce", "k=4 · α=0.2 · topk_tokens", "k=8 · α=0.5 · topk_tokens", "k=8 · α=1 · cluster · clusters=3"]
+LABELS = {
+    "a baseline that the section has is flagged": ("  - {title: T, axes: {loss: [rdrop, ce]}}", ["* ce", "rdrop"]),
+    "and not added": ("  - {title: T}", ["* ce"]),
+    "a baseline can be another": (AXES % "{alpha: 0.2}", ["* α=0.2", "α=1"]),
+    "or several": (AXES % "{loss: rdrop}", ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]),
+    "or none": (AXES % "{}", ["α=0.2", "α=1"]),
+    "include adds and exclude drops": (INCLUDED_AND_EXCLUDED, FOUR_ROWS),
+    "without axes it is its include": (
+        "  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}",
+        ["* ce", "one_stage"],
+    ),
+    "or its base": ("  - {title: T, base: {loss: rdrop}}", ["* ce", "rdrop · two_stage"]),
+    "values that look alike are told apart": (
+        "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}",
+        ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"],
+    ),
+}
 
 
-def test_without_axes_a_section_is_its_include_or_its_base():
-    assert labels("  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}") == ["* ce", "one_stage"]
-    assert labels("  - {title: T, base: {loss: rdrop}}") == ["* ce", "rdrop · two_stage"]
-
-
-def test_values_that_look_alike_are_told_apart():
-    section = "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
-    assert labels(section) == ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]
+@pytest.mark.parametrize("case", LABELS)
+def test_the_rows_of_a_section(case):
+    section, expected = LABELS[case]
+    assert labels(section) == expected
 
 
 def test_translators_are_shown_by_their_names():
     translators = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
-    assert (
-        names.short_value("translators", translators) == "opus-en-de and de-en"
-        and names.short_value("translators", None) == "default"
-    )
+    assert names.short_value("translators", translators) == "opus-en-de and de-en"
+    assert names.short_value("translators", None) == "default"
 
 
 def test_a_list_is_one_value_of_an_axis():
@@ -140,8 +134,12 @@ def test_an_integer_for_a_float_is_the_same_cell():
     assert one.cells == other.cells
 
 
+SOME = ("level", "k", "clusters", "alpha", "encoder_lr")
+
+
 @pytest.mark.slow
-def test_equal_to_the_naive_product():
+@pytest.mark.parametrize(("kept", "least"), [(SOME[:3], 50), pytest.param(SOME, 200, marks=pytest.mark.full)])
+def test_equal_to_the_naive_product(kept, least):
     """The rows of a section are the distinct canonical cells of the product, each built and checked from nothing."""
     axes = {
         "loss": ["ce", "rdrop", "supcon", "ce+supcon"],
@@ -154,6 +152,7 @@ def test_equal_to_the_naive_product():
         "layer_decay": [0.9, 1.0],
         "encoder_lr": [1e-5, 2e-5],
     }
+    axes = {name: values for name, values in axes.items() if name in kept or name not in SOME}
     refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
     refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
     section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
@@ -169,7 +168,7 @@ def test_equal_to_the_naive_product():
             parts[SETTINGS[name]][name] = value
         naive[Cell(**parts, seed=3).canonical()] = None
     assert [row.cells[0] for row in found.sections[0].rows] == list(naive)
-    assert len({row.label for row in found.sections[0].rows}) == len(naive) > 200
+    assert len({row.label for row in found.sections[0].rows}) == len(naive) > least
 
 
 TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
@@ -180,21 +179,12 @@ TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({
 def test_settings_read_are_those_that_canonical_keeps(tune):
     """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
     other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
-    other |= dict.fromkeys(
-        ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk"), 7
-    )
+    sizes = ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk")
+    other |= dict.fromkeys(sizes, 7)
     other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
-    losses = registry.entries("contrastive.losses", "LOSSES")
+    sums = ["ce+supcon", "ce+moco", "dscl+dclw", "ce+mlm", "ce+supcon+mlm"]
     experiment = parse_experiment(HEAD + "  - {title: T}").experiment
-    for loss in [
-        "ce",
-        "ce+supcon",
-        "ce+moco",
-        "dscl+dclw",
-        "ce+mlm",
-        "ce+supcon+mlm",
-        *(name for name in losses if name != "ce"),
-    ]:
+    for loss in [*registry.entries("contrastive.losses", "LOSSES"), *sums]:
         for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
             for level in ["sentence", "token"]:
                 try:
@@ -216,9 +206,8 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 assert not (kept.objective.level == "token" and "level" not in read)
 
 
-@pytest.mark.parametrize(
-    ("section", "names"),
-    [
+def test_names_of_cells_with_and_without_their_experiment():
+    for section, expected in (
         (
             "base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [30], alpha: [0.2]}",
             ["ce · seed 3", "ce+supcon · topk_tokens · k=30 · α=0.2 · seed 3"],
@@ -227,19 +216,14 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
             "base: {loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5}",
             ["ce · LoRA r=8 · epochs=5 · seed 3", "supcon · cls · τ=0.05 · LoRA r=8 · epochs=5 · seed 3"],
         ),
-    ],
-)
-def test_names_of_cells(section, names):
-    found = expanded(f"  - {{title: T, {section}}}")
-    assert [found.names[row.cells[0]] for row in found.sections[0].rows] == names
-
-
-def test_the_name_of_a_cell_without_its_experiment():
+    ):
+        found = expanded(f"  - {{title: T, {section}}}")
+        assert [found.names[row.cells[0]] for row in found.sections[0].rows] == expected
     found = expanded("  - {title: T, base: {tune: {last_blocks: 2}, epochs: 9}}")
     assert names.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_four_times_the_cells_take_four_times_as_long():
     """Seconds of the processor, on whatever machine; the worst case, where every cell is a row.
 

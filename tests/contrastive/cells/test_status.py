@@ -66,21 +66,20 @@ def only(cell: Cell, evaluation: Evaluation | None = None) -> Status:
     return statuses([cell], evaluation or Evaluation())[0]
 
 
-def test_a_finished_cell_is_reused(home: Path, source: str):
+def test_a_finished_cell_is_reused_and_another_seed_or_loss_runs(home: Path, source: str):
     assert only(make(source)).action == "reuse"
-
-
-def test_another_seed_or_loss_runs(home: Path, source: str):
     assert only(make(source, seed=1)).action == "run"
     assert only(make(source, loss="supcon")).action == "run"
 
 
 def test_a_changed_setting_is_named(home: Path, source: str):
-    status = only(make(source, epochs=2))
-    assert (status.action, status.why) == ("stale", "training.epochs changed: 1 → 2")
-    status = only(make(source, weight_decay=0.5))
-    assert (status.action, status.why) == ("stale", "training.weight_decay changed: default → 0.5")
-    assert only(make(source, epochs=3)).why == "training.epochs changed: 1 → default"
+    for changes, why in (
+        ({"epochs": 2}, "training.epochs changed: 1 → 2"),
+        ({"epochs": 3}, "training.epochs changed: 1 → default"),
+        ({"weight_decay": 0.5}, "training.weight_decay changed: default → 0.5"),
+    ):
+        status = only(make(source, **changes))
+        assert (status.action, status.why) == ("stale", why)
 
 
 def test_changed_code_is_named_and_the_older_run_is_known(home: Path, source: str):
@@ -122,24 +121,21 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
 
 
 def test_damaged_scores_are_only_measured_again(home: Path, source: str):
-    folder = folder_of(make(source))
-    (folder / "scores.json").write_text("{")
-    assert only(make(source)).action == "evaluate"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"scores": []}'])
-def test_scores_damaged_behind_the_clock_are_measured_again(content: str, home: Path, source: str):
+    """Also where the clock does not tell."""
     path = folder_of(make(source)) / "scores.json"
     before = path.stat()
-    path.write_text(content.ljust(before.st_size))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for content in ("{", "[]", '{"scores": []}'):
+        path.write_text(content.ljust(before.st_size))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert only(make(source)).action == "evaluate"
+    path.write_text("{")
     assert only(make(source)).action == "evaluate"
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"files": 1, "identity": []}'])
-def test_a_damaged_run_outside_of_the_grid_stops_no_plan(content: str, home: Path, source: str):
-    (folder_of(make(source)) / "config.json").write_text(content)
-    assert only(make(source, seed=7)).action == "run"
+def test_a_damaged_run_outside_of_the_grid_stops_no_plan(home: Path, source: str):
+    for content in ("{", "[]", '{"files": 1, "identity": []}'):
+        (folder_of(make(source)) / "config.json").write_text(content)
+        assert only(make(source, seed=7)).action == "run"
 
 
 def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
@@ -148,17 +144,13 @@ def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
     assert not cost.lengths_of_texts(make(source)).counted
 
 
-def test_a_failed_cell_runs_again_and_says_why_it_failed(home: Path, source: str):
-    cell = make(source, seed=5)
-    keep_failure(folder_of(cell), RuntimeError("the reason"))
-    status = only(cell)
+def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, source: str):
+    failed, interrupted = make(source, seed=5), make(source, seed=6)
+    keep_failure(folder_of(failed), RuntimeError("the reason"))
+    status = only(failed)
     assert status.action == "run" and "the reason" in status.why
-
-
-def test_an_interrupted_cell_runs(home: Path, source: str):
-    cell = make(source, seed=6)
-    folder_of(cell).mkdir()
-    assert (only(cell).action, only(cell).why) == ("run", "interrupted")
+    folder_of(interrupted).mkdir()
+    assert (only(interrupted).action, only(interrupted).why) == ("run", "interrupted")
 
 
 def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
@@ -170,10 +162,7 @@ def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_fail
 
 
 def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch):
-    train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-    evaluate_cell(folder_of(make(source)), Evaluation())
-    (status,) = statuses([make(source)], Evaluation())
-    assert status.action == "reuse"
+    assert only(make(source)).action == "reuse"
     monkeypatch.setattr("contrastive.cells.identity.EVALUATION_VERSION", 3)
-    (status,) = statuses([make(source)], Evaluation())
+    status = only(make(source))
     assert (status.action, status.why) == ("evaluate", "measured otherwise")
