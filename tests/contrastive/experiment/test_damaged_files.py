@@ -153,12 +153,12 @@ def reading_seconds(text: str) -> float:
     return min(taken)
 
 
+ONE_LIST = pytest.param(f"seeds: {list(range(100_001))}", id="one list", marks=pytest.mark.full)
+ENDLESS = {"one name": "a" * 1_000_001, "brackets": "[" * 100_000, "a remark": "# " + "x" * 1_000_000}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    ["a" * 1_000_001, f"seeds: {list(range(100_001))}", "[" * 100_000, "# " + "x" * 1_000_000],
-    ids=["one name", "one list", "brackets", "a remark"],
-)
+@pytest.mark.parametrize("text", [*(pytest.param(text, id=what) for what, text in ENDLESS.items()), ONE_LIST])
 def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
     ((line, message),) = mistakes(text)
     assert line == 1 and ("an experiment file has at most" in message or "nested too deeply" in message)
