@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
+from scipy import stats
 
 from benchmarks import resampled_studies as resampled
 from benchmarks import seed_bank
@@ -24,11 +26,7 @@ RECIPES = {
 }
 
 
-def recipe_of(label: str) -> str | None:
-    label = label.removeprefix("ce · ")
-    return next((recipe for words, recipe in RECIPES.items() if label.startswith(words)), None)
-
-
+@pytest.mark.full
 def test_the_quick_benchmark_writes_its_tables(tmp_path: Path):
     file = tmp_path / "decided.md"
     command = [sys.executable, "-m", "benchmarks.decision", "4", "--quick", "--into", str(file)]
@@ -51,14 +49,8 @@ def test_the_bank_loads_and_is_saved_as_it_was(tmp_path: Path):
 
 def test_what_counts_as_true_and_as_false():
     truth = resampled.Truth(np.array([0.02, -0.02, 0.001]), np.array([0.006, 0.006, 0.001]))
-    said = np.array(
-        [
-            ["better", "worse", "equivalent"],
-            ["worse", "undecided", "undecided"],
-            ["equivalent", "undecided", "worse"],
-        ]
-    )
-    concluded = resampled.Conclusions(said, np.array([[2, 2, 2, 2]] * 3))
+    said = [["better", "worse", "equivalent"], ["worse", *["undecided"] * 2], ["equivalent", "undecided", "worse"]]
+    concluded = resampled.Conclusions(np.array(said), np.array([[2, 2, 2, 2]] * 3))
     assert concluded.true(truth).tolist() == [3, 0, 0]
     assert concluded.any_false(truth).tolist() == [False, True, True]
     assert concluded.any_false(truth, 2.0).tolist() == [False, True, False]
@@ -66,8 +58,6 @@ def test_what_counts_as_true_and_as_false():
 
 
 def test_plain_tests_are_those_of_scipy_with_holm():
-    from scipy import stats
-
     generator = np.random.default_rng(0)
     values = generator.standard_normal((50, 4, 6)) + np.array([0, 0, 2, 4])[:, None]
     said = resampled.by_t_and_holm(values, 5).verdicts
@@ -91,20 +81,14 @@ def test_rows_of_a_recipe_against_itself_share_no_seed():
 
 
 def test_the_quickstart_agrees_with_the_truth_of_the_bank():
-    disagreeing, judged = disagreements(QUICKSTART)
-    assert judged == set(RECIPES.values()) and disagreeing == []
-
-
-def disagreements(file: Path) -> tuple[list[str], set[str]]:
-    """Verdicts that the bank contradicts, and the recipes that are compared."""
     bank = seed_bank.load()
     truth = resampled.truth_of(bank)
-    frame = pd.read_csv(file, keep_default_na=False)
+    frame = pd.read_csv(QUICKSTART, keep_default_na=False)
     against_ce = (frame["against"] == "ce") | frame["against"].str.startswith("last 2 blocks")
     compared = frame[(frame["value"] == "test.accuracy") & against_ce]
-    disagreeing, judged, decided = [], set(), set()
+    judged, decided = set(), set()
     for label, said in zip(compared["label"], compared["verdict"], strict=True):
-        recipe = recipe_of(label)
+        recipe = next((one for words, one in RECIPES.items() if label.removeprefix("ce · ").startswith(words)), None)
         if recipe is None:
             continue
         judged.add(recipe)
@@ -113,7 +97,6 @@ def disagreements(file: Path) -> tuple[list[str], set[str]]:
         difference, error = truth.differences[number], truth.errors[number]
         within = abs(difference) < resampled.MARGIN + 2 * error
         agrees = {"better": difference > 0, "worse": difference < 0, "equivalent": within}.get(said, True)
-        if not agrees:
-            disagreeing.append(f"{label}: {said}, but truly {difference:+.4f} ± {error:.4f}")
+        assert agrees, f"{label}: {said}, but truly {difference:+.4f} ± {error:.4f}"
+    assert judged == set(RECIPES.values())
     assert True in decided, "the quickstart decides none of these comparisons"
-    return disagreeing, judged

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks import synthetic
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_500_runs_take_seconds_and_little_memory(home: Path):
     uri = synthetic.write(home, synthetic.experiment(500))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -12,7 +12,7 @@ from contrastive.sources import locate
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def small_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of MiniLM: with its tokenizer, and random weights that are computed with in no time."""
     import torch
@@ -29,6 +29,8 @@ def small_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "MODEL", f"file:{folder}")
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("small_model")
 @pytest.mark.parametrize(("loss", "peer"), [("simcse_sup", "sentence-transformers"), ("ce", "transformers")])
 def test_our_losses_are_the_peers(loss: str, peer: str):
     own, other = (throughput.measure(system, loss, "tweets", 32, True) for system in ("ours", peer))
@@ -46,6 +48,8 @@ def test_mixed_texts_have_the_lengths_they_are_said_to_have():
     assert deviation * texts.TOKENS_A_WORD == pytest.approx(texts.DEVIATION, rel=0.1)
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("small_model")
 def test_the_recipe_of_token_views_runs_both_ways():
     for way in token_views.WAYS:
         run = token_views.measure(way, token_views.RECIPE, 24, 16)

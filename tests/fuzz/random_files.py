@@ -18,32 +18,12 @@ from contrastive.data.splits import Splits
 from contrastive.errors import UserError, brief
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
-
-
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-
-
 WORDS = ("good", "bad", "fine", "  ", "", "书", "é", "e\u0301", "\u202eevil", "\x1b[31m", "\x07", "\x00", "\ufeff")
 
 
-NUMBERS = (
-    "0",
-    "-0",
-    "1",
-    "1.0",
-    "01",
-    "+1",
-    "1e0",
-    "1.50",
-    "9007199254740993",
-    "1e400",
-    "1e-400",
-    "9" * 5000,
-    "-1",
-    "true",
-)
-
-
+NUMBERS = ("0", "-0", "1", "1.0", "01", "+1", "1e0", "1.50", "9007199254740993", "1e400", "1e-400", "9" * 5000)
+NUMBERS += ("-1", "true")
 NAMES = ("text", "label", "Text", " text", "te\x1bxt", "a;b", "", "text,label", "列", "x" * 10_000, "text\n", "a.b")
 
 
@@ -75,17 +55,15 @@ def any_file(chance: random.Random, folder: Path) -> Path:
     else:
         text = json_lines(chance) if ending == ".jsonl" else table(chance, DELIMITERS.get(ending.lower(), ","))
         encoding = chance.choice(["utf-8"] * 30 + ["utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
-        content = text.encode(
-            encoding, errors=chance.choice(["replace", "surrogatepass"]) if "utf" in encoding else "replace"
-        )
+        errors = chance.choice(["replace", "surrogatepass"]) if "utf" in encoding else "replace"
+        content = text.encode(encoding, errors=errors)
     path.write_bytes(damaged(chance, content) if chance.random() < 0.15 else content)
     return path
 
 
 def special(chance: random.Random, path: Path) -> Path:
-    kind = chance.choice(
-        ["pipe", "folder", "loop", "dangling", "missing", "below a file", "long", "NUL", "empty", "locked"]
-    )
+    kinds = ["pipe", "folder", "loop", "dangling", "missing", "below a file", "long", "NUL", "empty", "locked"]
+    kind = chance.choice(kinds)
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "folder":
@@ -122,17 +100,14 @@ def word(chance: random.Random) -> str:
 
 
 def text_of(chance: random.Random, row: int) -> str:
-    return (
-        word(chance)
-        if chance.random() < 0.1
-        else f"text {row // 2 if chance.random() < 0.1 else row} {chance.choice('abc')}"
-    )
+    if chance.random() < 0.1:
+        return word(chance)
+    return f"text {row // 2 if chance.random() < 0.1 else row} {chance.choice('abc')}"
 
 
 def label_of(chance: random.Random) -> str:
-    return chance.choice(
-        ["a", "b", " b ", chance.choice(NUMBERS), word(chance)] if chance.random() < 0.01 else ["1", "2", "1.0"]
-    )
+    odd = chance.random() < 0.01
+    return chance.choice(["a", "b", " b ", chance.choice(NUMBERS), word(chance)] if odd else ["1", "2", "1.0"])
 
 
 def table(chance: random.Random, delimiter: str) -> str:
@@ -146,10 +121,8 @@ def table(chance: random.Random, delimiter: str) -> str:
     if chance.random() < 0.1:
         rows += [[word(chance)] * chance.randint(0, 4)]
     quoting = chance.choice([csv.QUOTE_MINIMAL] * 5 + [csv.QUOTE_ALL])
-    written = io.StringIO(newline="")
-    csv.writer(
-        written, delimiter=delimiter, quoting=quoting, lineterminator=chance.choice(["\n", "\r\n", "\r"])
-    ).writerows([names, *rows])
+    written, end = io.StringIO(newline=""), chance.choice(["\n", "\r\n", "\r"])
+    csv.writer(written, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows([names, *rows])
     plain = delimiter.join(names) + "\n" + "\n".join(delimiter.join(row) for row in rows)
     return plain if chance.random() < 0.1 else written.getvalue()
 
@@ -157,18 +130,8 @@ def table(chance: random.Random, delimiter: str) -> str:
 def json_value(chance: random.Random) -> str:
     kind = chance.randrange(6)
     if kind == 0:
-        return chance.choice(
-            [
-                "null",
-                "true",
-                "NaN",
-                "-Infinity",
-                "[]",
-                "{}",
-                '"\\ud800"',
-                *(n for n in NUMBERS if n not in ("01", "+1")),
-            ]
-        )
+        numbers = [number for number in NUMBERS if number not in ("01", "+1")]
+        return chance.choice(["null", "true", "NaN", "-Infinity", "[]", "{}", '"\\ud800"', *numbers])
     if kind == 1:
         depth = chance.choice([3, 5000, 200_000])
         return "[" * depth + "]" * depth if chance.random() < 0.5 else '{"a":' * depth
@@ -183,14 +146,14 @@ def json_lines(chance: random.Random) -> str:
         if chance.random() < odd:
             text, label = json_value(chance), chance.choice([label, json_value(chance)])
         name = chance.choice(NAMES) if chance.random() < odd else "text"
-        lines.append(
-            f'{{{json.dumps(name)}: {text}, "label": {label}}}' if chance.random() >= odd else json_value(chance)
-        )
+        whole = f'{{{json.dumps(name)}: {text}, "label": {label}}}'
+        lines.append(whole if chance.random() >= odd else json_value(chance))
     return chance.choice(["\n", "\r\n", "\n\n"]).join(lines)
 
 
 def write_parquet(chance: random.Random, path: Path) -> None:
     count = chance.randint(0, 40)
+    times = pyarrow.array([chance.randint(-(2**62), 2**62) for _ in range(count)])
     kinds: list[Any] = [
         [label_of(chance) for _ in range(count)],
         [chance.choice([1, 2, 2**62, None]) for _ in range(count)],
@@ -201,10 +164,8 @@ def write_parquet(chance: random.Random, path: Path) -> None:
         [{"a": 1}] * count,
         [None] * count,
         [Decimal("1.00")] * count,
-        pyarrow.array([chance.randint(-(2**62), 2**62) for _ in range(count)]).cast(
-            pyarrow.timestamp("us", "Mars/Olympus")
-        ),
-        pyarrow.array([chance.randint(-(2**62), 2**62) for _ in range(count)]).cast(pyarrow.duration("ns")),
+        times.cast(pyarrow.timestamp("us", "Mars/Olympus")),
+        times.cast(pyarrow.duration("ns")),
         pyarrow.array([chance.choice([b"a", b"\xff"]) for _ in range(count)], pyarrow.binary()).view(pyarrow.string()),
         pyarrow.array([label_of(chance) for _ in range(count)]).dictionary_encode(),
     ]
@@ -228,9 +189,8 @@ def sound_rows(chance: random.Random) -> list[tuple[str, str]]:
 def write_soundly(path: Path, rows: list[tuple[str, str]]) -> None:
     if path.suffix == ".parquet":
         texts, labels = ([row[place] for row in rows] for place in (0, 1))
-        return parquet.write_table(
-            pyarrow.table({"text": pyarrow.array(texts, "string"), "label": pyarrow.array(labels, "string")}), path
-        )
+        columns = {"text": pyarrow.array(texts, "string"), "label": pyarrow.array(labels, "string")}
+        return parquet.write_table(pyarrow.table(columns), path)
     if path.suffix == ".jsonl":
         lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
         path.write_text("\n".join(lines), encoding="utf-8", newline="")

@@ -51,7 +51,8 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
     process.wait(60)
 
 
+@pytest.mark.full
 def test_damaged_files_are_mended_and_never_shown_as_tracebacks(look: Look, rounds: Rounds):
-    for number, _ in rounds(3):
+    for number, _ in rounds(1):
         found = look(number)
         assert found.get("faults") == [], f"round {number}, {found}".replace("\\n", "\n")

@@ -16,14 +16,8 @@ from tests.fuzz.conftest import Rounds
 from tests.fuzz.random_files import ENDINGS, WORDS, any_file, some_settings, sound_rows, written
 
 LONGEST = 6000  # characters of a message
-
-
 PATIENCE = 60  # seconds that no file may take, however busy the machine is
-
-
 ROOM = 2**20  # KiB by which memory may grow over all rounds
-
-
 WORDS += ('"', '""', ",", "\t", ";", "\n", "\r\n", "\r", "\x85", "\u2028", "\u200b", "|", "nan", "NaN", "-1", "null")
 
 
@@ -43,7 +37,7 @@ def no_wait(number: int) -> Iterator[None]:
 
 def test_any_file_gives_sound_splits_or_one_clear_message(rounds: Rounds, tmp_path: Path):
     before, read = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
-    for number, chance in rounds(300):
+    for number, chance in rounds(50):
         with TemporaryDirectory(dir=tmp_path) as folder, no_wait(number):
             read += is_read(chance, Path(folder), f"round {number}")
     assert read
@@ -67,7 +61,7 @@ def is_read(chance: random.Random, folder: Path, told: str) -> bool:
 
 def test_the_same_rows_give_the_same_splits_in_every_format(rounds: Rounds, tmp_path: Path):
     agreed = 0
-    for number, chance in rounds(60):
+    for number, chance in rounds(10):
         rows = sound_rows(chance)
         with TemporaryDirectory(dir=tmp_path) as folder:
             found = [written(Path(folder) / f"same{ending}", rows) for ending in ENDINGS]

@@ -41,18 +41,8 @@ WORDS = ["&a ", "*a", "<<: *a", "!!python/object:os.system ", "!!int ", "!x ", "
 WORDS += ["---", "...", "\t", "\x00", "\x1b[31m", "\u202e", "\u2028", "\ufeff", "é", "😀", "{", "}", "[", "]", "'", '"']
 WORDS += ['"\\UFFFFFFFF"', '"\\ud800"', "#", "9" * 5000, "1_000", "1e999", ".nan", "-.inf", "0x10", "~", "[" * 100]
 TEXTS = ["", " ", "x" * 20_000, "../../x", "/dev/zero", "file:/", "hf:a/b@" + "0" * 40, "é\x1b\n", "ce+" * 50 + "ce"]
-TEXTS += [
-    "ce+supcon",
-    "rdrop",
-    "package:",
-    "package:..",
-    "whiten:0",
-    "test",
-    "1_000",
-    "1000",
-    "file:\x00",
-    "deepspeed:.json",
-]
+TEXTS += ["ce+supcon", "rdrop", "package:", "package:..", "whiten:0", "test", "1_000", "1000", "file:\x00"]
+TEXTS += ["deepspeed:.json"]
 NUMBERS = [0, -1, 1, 2**31, 10**30, 10**400, float("nan"), float("inf"), -0.0, 1e-320, 0.5, True, False, None]
 VALUES: list[Callable[[random.Random], Any]] = [
     lambda chance: chance.choice(TEXTS),
@@ -167,7 +157,7 @@ def named(cells: Any) -> str:
 @pytest.mark.parametrize("damage", [damaged_text, damaged_values])
 def test_a_damaged_experiment_is_read_or_refused_in_words(damage, rounds: Rounds):
     texts, came = [SMALL, *(path.read_text(encoding="utf-8") for path in CONFIGS)], dict[str, int]()
-    for number, chance in rounds(60):
+    for number, chance in rounds(10):
         text = damage(texts[0] if chance.random() < 0.5 else chance.choice(texts), chance)
         try:
             what = check(text)
