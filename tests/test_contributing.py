@@ -133,7 +133,7 @@ def run(copy: Path, *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_extensions_pass_their_tests_and_the_contracts(copied: Path):
     assert len(BLOCKS) == 14
     new = "alignment or first_last or not (test_it_is_its_oracle or test_contract)"
@@ -145,6 +145,7 @@ def test_a_view_with_two_passes_is_priced_shared_split_and_refused(copied: Path)
     run(copied, "-c", USES_THE_VIEW)
 
 
+@pytest.mark.full
 def test_a_view_that_reads_a_setting_where_another_one_has_a_value_says_so_in_its_file(copied: Path, tmp_path: Path):
     copy = shutil.copytree(copied, tmp_path / "project")
     file = copy / "contrastive" / "views" / "cutoffs.py"

@@ -8,8 +8,7 @@ from contrastive.config.cell import Data
 from contrastive.data.files import Rows
 from contrastive.data.splits import Splits, divide
 from contrastive.errors import UserError
-
-POOL = Rows("pool.csv", [f"text {i}" for i in range(100)], ["pos" if i % 2 else "neg" for i in range(100)])
+from tests.contrastive.data.written import POOL
 
 
 def divided(measured: int | None = None, pool: Rows = POOL, **values: object) -> Splits:

