@@ -1,12 +1,18 @@
-"""What an evaluation reads is embedded when a cell has trained, or later from its weights: the same, to the bit."""
+"""What an evaluation reads is embedded when a cell has trained, or later from its weights: the same, to the bit.
+
+So are more test texts for finished cells, and never does a cell train again.
+"""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from contrastive.cells.identity import cell_id, identity
+from contrastive.cells.identity import cell_id, evaluation_key, identity
+from contrastive.cells.status import statuses
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
@@ -30,15 +36,39 @@ MORE = Evaluation(
 )
 
 
-def trained(cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
+METRICS = ("accuracy", "knn", "alignment")
+OWN, LARGER = Evaluation(metrics=METRICS), Evaluation(metrics=METRICS, test=60)
+LARGER_AND_MORE = LARGER.model_copy(update={"vectors": ("mean",), "post": ("standardise",)})
+
+
+def trained(cell: Cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
     folder = store.run_folder(cell_id(identity(cell)))
     train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
     return folder
 
 
-def arrays(folder: Path) -> dict[str, np.ndarray]:
-    with np.load(folder / "embeddings.npz") as stored:
+def measured(cell: Cell, evaluation: Evaluation) -> Path:
+    folder = trained(cell, evaluation)
+    evaluate_cell(folder, evaluation)
+    return folder
+
+
+def arrays(folder: Path, name: str = "embeddings") -> dict[str, np.ndarray]:
+    with np.load(folder / f"{name}.npz") as stored:
         return dict(stored)
+
+
+def examples(folder: Path) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in arrays(folder, "examples").items()}
+
+
+def scores(folder: Path) -> list[dict[str, Any]]:
+    return store.read_json(folder / "scores.json")["scores"]
+
+
+def of_training(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = ("metrics.jsonl", "checkpoint/weights.safetensors", "provenance.json", "config.json")
+    return {name: ((folder / name).stat().st_ino, (folder / name).read_bytes()) for name in files}
 
 
 def test_vectors_of_a_text_by_hand():
@@ -66,8 +96,7 @@ def test_what_an_evaluation_reads_is_there(source, home):
     assert (found["test/mean"] == found["test"]).all() and (found["test/cls"] != found["test"]).any()
     pairs = found["test.twice"]
     assert pairs.shape == (32, 2, 32) and (pairs[:, 0] != pairs[:, 1]).any(1).all()
-    with np.load(folder / "predictions.npz") as guesses:
-        assert guesses["train.logits"].shape == (64, 2)
+    assert arrays(folder, "predictions")["train.logits"].shape == (64, 2)
     tokens = token_store.open(prepare_cell_tokens(cell))
     texts = tokens.splits["test"]
     batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
@@ -90,7 +119,7 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
     assert early.keys() == late.keys() and all((early[name] == late[name]).all() for name in early)
     assert (folder / "checkpoint" / "weights.safetensors").stat().st_ino == weights, "it has been trained again"
     assert store.finished(folder) and store.damage(folder, "TRAINED", thorough=True) is None
-    names = {score["name"] for score in store.read_json(folder / "scores.json")["scores"]}
+    names = {score["name"] for score in scores(folder)}
     assert {"test.knn_accuracy", "train.knn_accuracy", "first_last/standardise/train.knn_accuracy"} <= names
     assert "test.alignment_dropout" in names and "cls/test.alignment_dropout" not in names
 
@@ -104,8 +133,62 @@ def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home)
 
 def test_too_few_texts_for_the_folds_stop_no_cell(source, home):
     evaluation = Evaluation(splits=("validation",), folds=9)
-    folder = trained(make(source), evaluation)
-    evaluate_cell(folder, evaluation)
+    folder = measured(make(source), evaluation)
     found = store.read_json(folder / "scores.json")
     assert "validation.accuracy" in {score["name"] for score in found["scores"]}
     assert list(found["notes"]) == ["validation.svm", "validation.knn"]
+
+
+@pytest.mark.parametrize("tune", [{}, {"last_blocks": 1, "frozen_dropout": False}])
+def test_a_finished_cell_is_measured_on_more_as_if_it_had_had_them_from_the_start(source, home, tune):
+    sizes = ({"test": test, "validation": 0} for test in (32, 60))
+    cell, whole = (make(source, encoder={"tune": tune}, data=each) for each in sizes)
+    folder = measured(cell, OWN)
+    before = of_training(folder)
+    assert [status.action for status in statuses([cell], LARGER_AND_MORE)] == ["evaluate"]
+    evaluate_cell(folder, LARGER_AND_MORE)
+    assert of_training(folder) == before and store.damage(folder, "TRAINED", thorough=True) is None
+    assert [status.action for status in statuses([cell], LARGER_AND_MORE)] == ["reuse"]
+    fresh = measured(whole, LARGER_AND_MORE.model_copy(update={"test": None}))
+    assert scores(folder) == scores(fresh) and examples(folder) == examples(fresh)
+    assert {score["count"] for score in scores(folder) if score["name"] == "test.accuracy"} == {60}
+    own = store.read_json(fresh / "provenance.json")["class_counts"]["test"]
+    assert store.read_json(folder / "scores.json")["class_counts"] == {"test": own}
+    stores = list(home.glob("cache/prefix/*/larger.60@*.test"))
+    assert len(stores) == (1 if tune else 0), "frozen blocks are read from a store"
+
+
+def test_fewer_texts_again_are_measured_as_they_were(source, home):
+    folder = measured(make(source), OWN)
+    first = (folder / "scores.json").read_bytes(), examples(folder)
+    for more in (50, 60, 50):
+        evaluate_cell(folder, OWN.model_copy(update={"test": more}))
+        ids = np.frombuffer(examples(folder)["test.ids"], np.uint64)
+        assert len(ids) == more
+        assert ids[:32].tobytes() == first[1]["test.ids"]
+    evaluate_cell(folder, OWN)
+    assert ((folder / "scores.json").read_bytes(), examples(folder)) == first
+
+
+def test_a_fresh_cell_embeds_them_at_once_and_its_own_not_at_all(source, home, monkeypatch):
+    late = measured(make(source), OWN)
+    evaluate_cell(late, LARGER)
+    expected = scores(late), examples(late)
+    monkeypatch.setenv("ABLATE_HOME", str(home / "other"))
+    cell, sizes = make(source), []
+    vectors = embed.Embedder.vectors
+    monkeypatch.setattr(
+        embed.Embedder,
+        "vectors",
+        lambda self, texts, others: (sizes.append(len(texts)), vectors(self, texts, others))[1],
+    )
+    folder = measured(cell, LARGER)
+    assert sizes == [16, 60] and (scores(folder), examples(folder)) == expected
+    assert lacking(folder, OWN) and not lacking(folder, LARGER)
+    evaluate_cell(folder, OWN)
+    assert sizes == [16, 60, 32] and {score["count"] for score in scores(folder)} >= {32}
+
+
+def test_the_number_of_texts_is_part_of_how_a_cell_is_measured_only_where_it_is_given():
+    assert evaluation_key(OWN) == evaluation_key(OWN.model_copy()) != evaluation_key(LARGER)
+    assert evaluation_key(LARGER) != evaluation_key(LARGER.model_copy(update={"test": 61}))

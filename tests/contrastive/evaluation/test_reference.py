@@ -26,9 +26,13 @@ def prepared(folder, good_bad, *, repeat: int = 6, validation: bool = True):
             for label, phrases in enumerate(good_bad)
             for phrase in phrases
         ]
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / f"texts.{split}.jsonl").write_text(lines, encoding="utf-8")
+        write(folder, split, rows)
     return folder
+
+
+def write(folder, split: str, rows) -> None:
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / f"texts.{split}.jsonl").write_text(lines, encoding="utf-8")
 
 
 @pytest.mark.parametrize("phrases", [ENGLISH, CHINESE])
@@ -43,8 +47,7 @@ def test_words_of_both_scripts_are_learnt(tmp_path, phrases):
 def test_chinese_words_are_recognised_in_other_sentences(tmp_path):
     folder = prepared(tmp_path / "abc", CHINESE)
     held_out = [("真干净", 0), ("真丰富", 0), ("真方便", 0), ("真难吃", 1), ("真偏僻", 1), ("真脏啊", 1)]
-    lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in held_out]
-    (folder / "texts.test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write(folder, "test", [{"text": text, "label": label} for text, label in held_out])
     assert reference.reference_scores(folder)["test.accuracy"] == 1.0
 
 
@@ -53,8 +56,7 @@ def test_random_labels_cannot_be_learnt(tmp_path):
     generator = np.random.default_rng(0)
     for split in ("train", "test"):
         texts, _ = reference.read_texts(folder, split)
-        rows = [{"text": text, "label": int(generator.integers(2))} for text in texts]
-        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write(folder, split, [{"text": text, "label": int(generator.integers(2))} for text in texts])
     assert 0.35 < reference.reference_scores(folder)["test.accuracy"] < 0.65
 
 
@@ -82,50 +84,33 @@ def test_texts_of_one_character_are_words(tmp_path):
     phrases = [chr(0x4E00 + i) for i in range(40)], [chr(0x5E00 + i) for i in range(40)]
     folder = prepared(tmp_path / "abc", phrases, repeat=1)
     for split in ("train", "validation", "test"):
-        rows = [{"text": text, "label": label} for label, texts in enumerate(phrases) for text in texts]
-        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write(folder, split, [{"text": text, "label": label} for label in (0, 1) for text in phrases[label]])
     assert reference.reference_scores(folder)["test.accuracy"] == 1.0
 
 
 def test_without_anything_to_count_there_is_no_reference(tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     for split in ("train", "validation", "test"):
-        rows = [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)]  # no word, no character twice
-        (folder / f"texts.{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write(folder, split, [{"text": chr(0x2600 + i), "label": i % 2} for i in range(20)])  # no word, none twice
     assert reference.tfidf(folder, tmp_path) == []
 
 
-def truncated(path):
-    path.write_bytes(path.read_bytes()[:20])
+HARMS = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:20]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "garbage": lambda path: path.write_bytes(b"\xff\x00" * 40),
+    "another shape": lambda path: path.write_text('{"name": 3}'),
+    "another number": lambda path: path.write_text(path.read_text().replace("1.0", "0.5")),
+    "a folder": lambda path: (path.unlink(), (path / "something").mkdir(parents=True)),
+}
 
 
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def garbage(path):
-    path.write_bytes(b"\xff\x00" * 40)
-
-
-def another_shape(path):
-    path.write_text('{"name": 3}')
-
-
-def another_number(path):
-    path.write_text(path.read_text().replace("1.0", "0.5"))
-
-
-def a_folder(path):
-    path.unlink()
-    (path / "something").mkdir(parents=True)
-
-
-@pytest.mark.parametrize("harm", [truncated, emptied, garbage, another_shape, another_number, a_folder])
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_damaged_one_is_computed_again_with_the_same_numbers(harm, tmp_path):
     folder = prepared(tmp_path / "tokens" / "abc", ENGLISH)
     first = reference.tfidf(folder, tmp_path)
     for path in [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]:
-        harm(path)
+        HARMS[harm](path)
     assert reference.known_scores(folder, tmp_path) == []
     assert reference.tfidf(folder, tmp_path) == first
 

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -205,14 +204,6 @@ def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
     coming.close()
 
 
-def test_batches_made_ahead_are_those_made_when_needed():
-    split = MIXED.splits["train"]
-    wanted = [batch for _, of_step in batches.steps(cell_of(token_budget=400), MIXED) for batch in of_step]
-    make = partial(batches.collate, split, pad_id=0, special_ids=(3,))
-    for one, other in zip(batches.made_ahead(make, wanted), map(make, wanted), strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(tensors(one), tensors(other), strict=True))
-
-
 def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
     def make(item: int) -> int:
         if item == 3:
@@ -256,17 +247,16 @@ def test_collate_pads_to_the_longest_and_marks_what_is_no_word():
     assert batch.labels.tolist() == [1, 0]
     assert len(batch) == 2
     assert (batch.input_ids.dtype, batch.labels.dtype, batch.special.dtype) == (torch.int64, torch.int64, torch.bool)
+    # padding is no word even where it is no special token
+    other = batches.collate(split_of([[1, 5, 5, 2], [1, 2]]), np.array([0, 1]), pad_id=5, special_ids=(1, 2))
+    assert other.special.tolist() == [[True, False, False, True], [True] * 4]
 
 
-def test_padding_is_no_word_even_where_it_is_no_special_token():
-    batch = batches.collate(split_of([[1, 5, 5, 2], [1, 2]]), np.array([0, 1]), pad_id=5, special_ids=(1, 2))
-    assert batch.special.tolist() == [[True, False, False, True], [True] * 4]
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_to_moves_every_tensor(device):
-    batch = batches.collate(with_positives([[1, 5, 2]], [[1, 6, 2]]), np.array([0]), 0, (1, 2)).to(device)
-    assert {tensor.device.type for part in (batch, *batch.partners) for tensor in tensors(part)} == {device}
+def test_to_moves_every_tensor():
+    batch = batches.collate(with_positives([[1, 5, 2]], [[1, 6, 2]]), np.array([0]), 0, (1, 2))
+    for device in ("cpu", "meta"):
+        moved = batch.to(device)
+        assert {tensor.device.type for part in (moved, *moved.partners) for tensor in tensors(part)} == {device}
 
 
 def tensors(batch: batches.Batch) -> list[torch.Tensor]:

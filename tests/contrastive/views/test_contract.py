@@ -149,7 +149,8 @@ def test_shapes_masks_and_gradients_to_the_encoder(case: Case, encode: Encode, m
         assert case.facts.vectors in (None, group.vectors.shape[1])
         assert (group.targets is not None) == ("slow" in registry.views()[case.name].tools)
         assert (group.negatives is not None) == case.facts.partners
-    for tensor in (*(group.vectors[group.mask] for group in view.groups), view.sentences):
+    negatives = [group.negatives for group in view.groups if group.negatives is not None]
+    for tensor in (*(group.vectors[group.mask] for group in view.groups), *negatives, view.sentences):
         assert tensor.requires_grad
         (slope,) = torch.autograd.grad(tensor.square().sum(), leaf_of(tensor), retain_graph=True)
         assert slope.isfinite().all() and slope.abs().max() > 0

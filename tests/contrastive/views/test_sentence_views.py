@@ -1,5 +1,7 @@
 """The views made of sentence vectors: which vectors they are. In `known`, dropout negates."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -7,13 +9,15 @@ from torch import nn
 from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError
 from contrastive.models import encoder as encoders
+from contrastive.views.backtranslation import backtranslation
 from contrastive.views.cls import cls
 from contrastive.views.layers import layers
 from contrastive.views.momentum import momentum
 from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
+from contrastive.views.pair import pair
 from contrastive.views.two_stage import two_stage
-from tests.contrastive.views.conftest import PAD, batch_of
+from tests.contrastive.views.conftest import CLS, PAD, SEP, batch_of
 
 BATCH = batch_of(3, 2)
 HIDDEN = [torch.full((2, 5, 4), float(block + 1)) for block in range(4)]
@@ -40,13 +44,50 @@ def test_layers_at_sentence_level_are_each_block_and_a_dropout_of_it(known):
         assert torch.equal(group.vectors, torch.stack([SENTENCE[block], -SENTENCE[block]], 1))
 
 
-@pytest.mark.parametrize("view", ["multiview", "layers"])
-def test_a_block_that_the_encoder_has_not(view, known):
-    with pytest.raises(UserError, match="blocks 0 to 3"):
-        if view == "multiview":
-            multiview(lambda _: known(BATCH, HIDDEN), BATCH, middle=4)
-        else:
-            layers(lambda _: known(BATCH, HIDDEN), BATCH, layers=(1, 4), level="sentence", k=1)
+def test_a_block_that_the_encoder_has_not(known):
+    for view, settings in ((multiview, {"middle": 4}), (layers, {"layers": (1, 4), "level": "sentence", "k": 1})):
+        with pytest.raises(UserError, match="blocks 0 to 3"):
+            view(lambda _: known(BATCH, HIDDEN), BATCH, **settings)
+
+
+def test_pair_is_the_text_and_its_partners(known):
+    def encode(batch):
+        return known(batch, [batch.input_ids[..., None].expand(-1, -1, 4).float().flip(1)])
+
+    texts, positives, negatives = batch_of(5, 5), batch_of(3, 3), batch_of(7, 7)
+    lone = replace(texts, partners=(positives,))
+    for batch, hard in ((lone, None), (replace(lone, partners=(positives, negatives)), negatives)):
+        (group,) = pair(encode, batch).groups
+        assert torch.equal(group.vectors[:, 0], encode(texts).pooled()) and group.mask.all()
+        assert torch.equal(group.vectors[:, 1], encode(positives).pooled())
+        assert group.negatives is None if hard is None else torch.equal(group.negatives, encode(hard).pooled())
+    assert torch.equal(pair(encode, lone).sentences[:, 0], -encode(texts).pooled())  # known's dropout
+
+
+def test_backtranslation_is_the_text_and_its_back_translation(known):
+    batch, other, asked = batch_of(3, 1), batch_of(2, 5), []
+
+    def encode(read):
+        return known(read, [read.input_ids.double().mean(1)[:, None, None].expand(-1, read.input_ids.shape[1], 4)])
+
+    view = backtranslation(encode, batch, lambda *given: asked.append(given) or other, translators=("there", "back"))
+    (group,), sentence = view.groups, encode(batch).pooled()
+    assert len(asked) == 1 and asked[0][0] is batch and asked[0][1] == ("there", "back")
+    assert torch.equal(group.vectors, torch.stack([sentence, encode(other).pooled()], dim=1)) and group.mask.all()
+    assert torch.equal(view.sentences, -sentence[:, None])
+
+
+@pytest.mark.slow
+def test_the_models_rephrase_what_the_encoder_reads(talkative, rephrase):
+    """Two real translators that understand nothing: other words, of as many texts, between CLS and SEP."""
+    batch = batch_of(6, 2, 5, 0)
+    other = rephrase(batch, talkative)
+    assert len(other) == 4 and torch.equal(other.labels, batch.labels)
+    assert not torch.equal(other.input_ids[:, :8], batch.input_ids)
+    for row, mask, special in zip(other.input_ids, other.attention_mask, other.special, strict=True):
+        read = row[mask].tolist()
+        assert (read[0], read[-1]) == (CLS, SEP) and special.sum() == 2 + (~mask).sum() and len(read) <= 16
+    assert other.input_ids[3].tolist()[:3] == [CLS, SEP, 0]  # nothing to translate
 
 
 def dropping(share: float) -> nn.Module:
@@ -123,7 +164,7 @@ def test_the_masks_of_a_doubled_batch_are_as_far_apart_as_those_of_two_passes():
     for statistic in (torch.mean, torch.std):
         one, two = statistic(doubled, (0, 1)), statistic(passed, (0, 1))
         torch.testing.assert_close(one, two, atol=0.08, rtol=0)
-    apart = [(pair[:, 0] - pair[:, 1]).square().sum(-1).mean() for pair in (doubled, passed)]
+    apart = [(both[:, 0] - both[:, 1]).square().sum(-1).mean() for both in (doubled, passed)]
     torch.testing.assert_close(*apart, atol=0, rtol=0.06)
     others = (passed[:, 0] - doubled[:, 0]).square().sum(-1).mean()  # vectors of the text that are no pair
     torch.testing.assert_close(apart[0], others, atol=0, rtol=0.06)

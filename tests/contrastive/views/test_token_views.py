@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from contrastive.views import VIEWS
 from contrastive.views.span import draw_spans
 from contrastive.views.tokens import rebuilt, share_of, words_of
-from contrastive.views.types import Encode
 from tests.contrastive.views.conftest import CLS, SEP, batch_of
 
 REWRITING = ("word_delete", "span_delete", "reorder")
@@ -123,9 +122,3 @@ def test_an_anchor_is_paired_with_the_mean_of_its_own_positives(known):
     for i, text in enumerate(words_of(batch)):
         a, p, q, b, r, s = (run.double().mean() for run in draw_spans(text))
         assert vectors[i].tolist() == pytest.approx([float(v) for v in (a, (p + q) / 2, b, (r + s) / 2)])
-
-
-def test_the_head_reads_the_whole_text(encode: Encode):
-    batch = batch_of(9, 4)
-    for name in (*REWRITING, "span"):
-        assert VIEWS[name](encode, batch).sentences.shape == (2, 1, 16)

@@ -8,6 +8,7 @@ ENGLISH = ("good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "qui
 GERMAN = ("gut", "schlecht", "edel", "arm", "heiter", "nass", "froh", "trüb", "rasch", "lahm", "hell", "dunkel")
 PARAPHRASE = dict(zip(ENGLISH, ENGLISH[2:] + ENGLISH[:2], strict=True))  # good → fine → sunny …
 PAD, END, UNKNOWN = 0, 1, 2
+ENDS = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": PAD}
 
 
 def paraphrased(text: str) -> str:
@@ -49,20 +50,9 @@ def translator_of_numbers(words: int, steps: int = 600):
 
     with torch.random.fork_rng([]):
         torch.manual_seed(1)
-        model = T5ForConditionalGeneration(
-            T5Config(
-                vocab_size=UNKNOWN + 1 + 2 * words,
-                d_model=32,
-                d_kv=16,
-                d_ff=64,
-                num_layers=1,
-                num_heads=2,
-                dropout_rate=0.1,
-                pad_token_id=PAD,
-                eos_token_id=END,
-                decoder_start_token_id=PAD,
-            )
-        ).eval()  # the dropout is for the tests: it is off, or nothing is deterministic
+        sizes = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.1}
+        model = T5ForConditionalGeneration(T5Config(vocab_size=UNKNOWN + 1 + 2 * words, **sizes, **ENDS))
+        model.eval()  # the dropout is for the tests: it is off, or nothing is deterministic
         source = UNKNOWN + 1 + torch.arange(words)
         optimizer = torch.optim.Adam(model.parameters(), lr=8e-3)
         rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step / 50) * (1 - step / steps))
@@ -85,28 +75,12 @@ def untrained(folder: Path, words: tuple[str, ...], positions: int = 16, seed: i
 
     tokenizer = translators_tokenizer(words)
     sizes = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    sizes |= {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": positions}
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        model = MarianMTModel(
-            MarianConfig(
-                vocab_size=len(tokenizer),
-                d_model=16,
-                encoder_ffn_dim=16,
-                decoder_ffn_dim=16,
-                init_std=1.0,
-                **sizes,
-                max_position_embeddings=positions,
-                pad_token_id=PAD,
-                eos_token_id=END,
-                decoder_start_token_id=PAD,
-            )
-        )
-    for name, value in {
-        "num_beams": 4,
-        "max_length": 512,
-        "forced_eos_token_id": END,
-        "bad_words_ids": [[PAD]],
-    }.items():
+        model = MarianMTModel(MarianConfig(vocab_size=len(tokenizer), init_std=1.0, **sizes, **ENDS))
+    published = {"num_beams": 4, "max_length": 512, "forced_eos_token_id": END, "bad_words_ids": [[PAD]]}
+    for name, value in published.items():
         setattr(model.generation_config, name, value)
     return saved(folder, model, tokenizer)
 

@@ -19,18 +19,17 @@ def clouds(texts: int = 120, size: int = 12, seed: int = 0) -> np.ndarray:
 
 
 @every_post
-def test_an_experiment_may_name_it(name):
+def test_any_vectors_become_finite_ones_of_one_width_and_are_left_as_they_were(name):
     assert Evaluation(post=(name,)).post == (name,)
     assert name.partition(":")[0] in registry.entries("contrastive.evaluation.post", "POSTS")
-
-
-@every_post
-def test_any_vectors_become_finite_ones_of_one_width(name):
-    apply = fit_post(name, clouds())
-    for other in (clouds(7, seed=1), clouds(1, seed=2), clouds(0)):
+    train = clouds()
+    apply = fit_post(name, train)
+    for count, seed in ((7, 1), (1, 2), (0, 0)):
+        other = clouds(count, seed=seed)
         made = apply(other)
         assert made.shape == (len(other), 5 if name == "whiten:5" else 12)
         assert made.dtype == np.float32 and np.isfinite(made).all()
+        assert (other == clouds(count, seed=seed)).all() and (train == clouds()).all()
 
 
 @pytest.mark.full
@@ -42,14 +41,6 @@ def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
         with parallel.threads(count):
             found.append(fit_post(name, train)(other).tobytes())
     assert found[0] == found[1] == found[2]
-
-
-@every_post
-def test_vectors_are_left_as_they_were(name):
-    train, other = clouds(), clouds(9, seed=1)
-    kept = train.copy(), other.copy()
-    fit_post(name, train)(other)
-    assert (train == kept[0]).all() and (other == kept[1]).all()
 
 
 @every_post
