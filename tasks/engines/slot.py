@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver
 from typing import Any
@@ -44,7 +44,7 @@ class Slot:
                     if watch is not None and (hung := watch.look()):
                         why, watch = hung, None
                         self._kill()
-        except BrokenProcessPool as error:
+        except (BrokenProcessPool, CancelledError) as error:  # cancelled: closed before its worker took it
             if self.closed:
                 raise Stopped from None
             self._replace()
@@ -60,6 +60,10 @@ class Slot:
                 why = error
                 time.sleep(patience)
                 self._replace()
+            except RuntimeError:  # the pool takes nothing any more
+                if self.closed:
+                    raise Stopped from None
+                raise
         raise WorkerLost("no worker process can be begun here") from why
 
     def _replace(self) -> None:

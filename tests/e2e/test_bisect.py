@@ -44,6 +44,7 @@ def bisect(ablate_in: Ablate, place: dict[str, Path], *arguments: str) -> subpro
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_the_commit_that_does_harm_is_named(place, ablate_in):
     code = place["code"]
     good = commit(code, "as it should be")
@@ -68,6 +69,7 @@ def test_the_commit_that_does_harm_is_named(place, ablate_in):
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_what_cannot_be_searched_is_said_in_words(place, ablate_in):
     turned = bisect(ablate_in, place, "test.accuracy", "HEAD", "HEAD~2")
     assert turned.returncode == 2 and "has to be an ancestor" in turned.stderr

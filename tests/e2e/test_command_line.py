@@ -1,11 +1,10 @@
-"""The command line as a user meets it."""
+"""The command line as a user meets it, in real processes. In this process: tests/flows/test_cli.py."""
 
 import json
 import os
 import resource
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,34 +12,14 @@ import pytest
 from contrastive.runs import store
 from tests.e2e.conftest import SMOKE, Ablate
 
+pytestmark = pytest.mark.full
+
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
-COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
 
 
 def report_of(home: Path) -> dict[str, bytes]:
     folder = home / "reports" / "output" / "smoke"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, ablate_in: Ablate, tmp_path: Path):
-    done = ablate_in(tmp_path, command, "--help")
-    assert done.returncode == 0 and command in done.stdout
-
-
-def test_help_answers_at_once():
-    """It imports nothing that takes long, which no busy machine changes; and it answers."""
-    code = "import sys; from flows.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    *said, imported = done.stdout.splitlines()
-    assert any("bisect" in line for line in said) and "typer" in imported.split()
-    slow = {"numpy", "torch", "transformers", "pandas", "matplotlib", "pydantic", "mlflow", "prefect", "ray"}
-    assert not slow & set(imported.split())
-
-
-def test_a_misspelt_command_is_answered_with_the_right_one(ablate_in: Ablate, tmp_path: Path):
-    done = ablate_in(tmp_path, "pln", SMOKE)
-    assert done.returncode == 2 and "plan" in done.stderr
 
 
 def test_a_plan_of_ten_thousand_cells_takes_time_in_proportion(alone: Ablate, tmp_path: Path):
@@ -61,26 +40,12 @@ def planned(ablate: Ablate, home: Path, numbers: list[int], alphas: list[float])
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_the_plan_of_a_finished_grid_is_to_reuse_it(finished: Path, ablate_in: Ablate):
-    plan = json.loads(ablate_in(finished, "plan", SMOKE, "--json").stdout)
-    assert plan["counts"] == {"reuse": 8} and plan["estimated_seconds"] == 0
-
-
 def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
     report, runs = report_of(finished), {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")}
     done = ablate_in(finished, "run", SMOKE)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
     assert report_of(finished) == report
     assert {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")} == runs
-
-
-def test_the_report_has_what_was_asked_for(finished: Path):
-    report = report_of(finished)
-    text = report["README.md"].decode()
-    assert {"figures/recipes-curves.png", "figures/k-tsne.png"} <= set(report)
-    assert all(content.startswith(b"\x89PNG") for name, content in report.items() if name.endswith(".png"))
-    for expected in ("| K \\ α | 0.2 | 0.5 |", "(baseline)", "TF-IDF + logistic regression", "±", "**", "Hardware:"):
-        assert expected in text
 
 
 def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Path, ablate_in: Ablate):
@@ -94,18 +59,6 @@ def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Pat
     assert ablate_in(finished, "report", SMOKE).returncode == 0
     page, again = "index.html", report_of(finished)  # its links name the runs, which a store made again calls otherwise
     assert again.pop(page) and report.pop(page) and again == report
-
-
-def test_a_report_that_was_edited_is_found_and_written_again(home: Path, ablate_in: Ablate):
-    path = home / "reports" / "output" / "smoke" / "README.md"
-    text = path.read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if line.startswith("| ce (baseline) | "))
-    path.write_text(text.replace(line, line.replace("0.", "0.9", 1)), encoding="utf-8")
-    audited = ablate_in(home, "audit", SMOKE)
-    assert audited.returncode == 1
-    assert f"README.md, line {text.splitlines().index(line) + 1}: the numbers say `{line}`" in audited.stdout
-    assert ablate_in(home, "report", SMOKE).returncode == 0
-    assert path.read_text(encoding="utf-8") == text and ablate_in(home, "audit", SMOKE).returncode == 0
 
 
 def test_a_spoiled_template_fails_the_report_and_leaves_the_last_one(home: Path, ablate_in: Ablate, tmp_path: Path):
@@ -129,16 +82,6 @@ def copied_code(tmp_path: Path) -> Path:
     return tmp_path / "code"
 
 
-def test_a_truncated_file_is_found_and_recomputed(home: Path, ablate_in: Ablate):
-    victim = next(home.glob("runs/*/embeddings.npz"))
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[:-50])
-    assert "damaged: embeddings.npz" in ablate_in(home, "plan", SMOKE).stdout
-    assert ablate_in(home, "audit", SMOKE).returncode == 1
-    assert ablate_in(home, "run", SMOKE).returncode == 0
-    assert store.finished(victim.parent)
-
-
 def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home: Path, ablate_in: Ablate):
     victim = next(home.glob("runs/*/predictions.npz"))
     whole, before = victim.read_bytes(), victim.stat()
@@ -158,16 +101,6 @@ def test_a_database_that_is_damaged_stops_no_command_for_long(home: Path, ablate
     done = ablate_in(home, "run", SMOKE)
     assert done.returncode == 0 and "was damaged, and lies at" in done.stderr.replace("\n", " ")
     assert list(home.glob("mlflow.db.damaged-*")) and ablate_in(home, "audit", SMOKE).returncode == 0
-
-
-def test_other_metrics_measure_again_and_train_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):
-    text = SMOKE.read_text().replace("seeds:", "evaluation: {metrics: [accuracy, svm]}\nseeds:")
-    path = tmp_path / "few.yaml"
-    path.write_text(text)
-    trained = {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")}
-    assert json.loads(ablate_in(home, "plan", path, "--json").stdout)["counts"] == {"evaluate": 8}
-    assert ablate_in(home, "run", path).returncode == 0
-    assert {p: p.read_bytes() for p in home.glob("runs/*/TRAINED")} == trained
 
 
 def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: Path, ablate_in: Ablate, tmp_path: Path):
@@ -191,14 +124,6 @@ def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, 
     done = ablate_in(home, "run", SMOKE, "--keep-stale", code=code)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
     assert b"8 cells were kept although the code" in report_of(home)["README.md"]
-
-
-def test_show_prints_a_cell_and_names_an_unknown_one(finished: Path, ablate_in: Ablate):
-    cell = next(finished.glob("runs/*")).name
-    done = ablate_in(finished, "show", cell[:10])
-    assert "attempt 1: train on " in done.stdout and ": done\n" in done.stdout
-    assert "test.accuracy" in done.stdout and "every file whole" in done.stdout
-    assert "ablate plan" in ablate_in(finished, "show", "nosuch").stderr
 
 
 def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_path: Path, ablate_in: Ablate):
@@ -225,11 +150,3 @@ def test_the_printed_command_trains_a_cell_by_hand_with_the_same_numbers(tmp_pat
         for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
             assert (tmp_path / "by hand" / name).read_bytes() == (run / name).read_bytes()
         shutil.rmtree(tmp_path / "by hand")
-
-
-def test_show_of_a_damaged_folder_says_what_is_damaged(home: Path, ablate_in: Ablate):
-    folder = next(home.glob("runs/*"))
-    (folder / "scores.json").write_text("{bad")
-    (folder / "config.json").write_text("")
-    done = ablate_in(home, "show", folder.name)
-    assert done.returncode == 0 and "not finished: config.json has 0 bytes" in done.stdout

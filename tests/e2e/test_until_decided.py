@@ -25,6 +25,7 @@ sections:
   - {title: Epochs, axes: {epochs: [1, 2, 24]}, baseline: {epochs: 1}}
   - {title: Losses, axes: {loss: [ce, rdrop]}}
 """
+pytestmark = pytest.mark.full
 STUDY = ("--until-decided", "--max-seeds", "4")
 
 
@@ -109,7 +110,6 @@ def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
     assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
 
 
-@pytest.mark.slow
 def test_a_study_that_is_killed_goes_on_to_the_same_end(
     undisturbed: Path, file: Path, ablate_in: Ablate, tmp_path: Path, prefect_home: Path, server: str
 ):
@@ -162,19 +162,3 @@ def test_plan_says_what_would_decide_it_before_and_after(
     assert "cells have no results yet" in changed and "of 4 comparisons are decided" in changed, changed
     after = ablate_in(undisturbed, "plan", file, "--to-decide").stdout
     assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--max-seeds", "4"), "about --until-decided"),
-        (("--budget", "2h"), "about --until-decided"),
-        ((*STUDY, "--budget", "soon"), "the budget is `soon`"),
-        ((*STUDY, "--budget", "0h"), "the budget is `0h`"),
-        (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),
-    ],
-)
-def test_arguments_that_make_no_sense_are_said(arguments: tuple[str, ...], said: str, file: Path, ablate_in: Ablate,
-                                              tmp_path: Path):  # fmt: skip
-    done = ablate_in(tmp_path / "home", "run", file, *arguments)
-    assert done.returncode == 2 and said in done.stderr

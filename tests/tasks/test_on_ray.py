@@ -107,6 +107,7 @@ def kill_around() -> None:
     time.sleep(60)
 
 
+@pytest.mark.full
 def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
     with engines.start("ray", Resources(gpus_per_cell=0.5), 1) as engine, ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
@@ -117,6 +118,7 @@ def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
         assert engine.run("train", where)[:2] == ("", "") and engine.width() == 10
 
 
+@pytest.mark.full
 def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluster, tmp_path: Path):
     there = tmp_path / "there" / "torch-1.2.3.dist-info"
     there.mkdir(parents=True)
@@ -146,6 +148,7 @@ def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine, tmp_path:
     assert engine.run("train", os.getenv, "OMP_NUM_THREADS") == "1"
 
 
+@pytest.mark.full
 def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: Engine, tmp_path: Path):
     assert engine.run("evaluate", where)[:2] == ("", "")
     with ThreadPoolExecutor(1) as threads:
@@ -171,6 +174,7 @@ def test_what_dies_is_named_and_the_next_work_runs(engine: Engine):
     assert not Path(f"/proc/{child}").exists()
 
 
+@pytest.mark.full
 def test_work_that_hangs_is_killed(engine: Engine):
     with pytest.raises(WorkerLost, match="no step ended for [3-9] s"):
         engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=3.0))
@@ -182,6 +186,7 @@ def test_an_error_of_the_work_arrives_as_it_was(engine: Engine):
         engine.run("train", divmod, 1, 0)
 
 
+@pytest.mark.full
 def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(
     engine: Engine, cluster: Cluster, tmp_path: Path
 ):
@@ -241,6 +246,7 @@ def fail_when_alone(machines: Machines) -> dict[str, str]:
     return {"kind": "code", "error": "the other side hung up"}
 
 
+@pytest.mark.full
 def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: Cluster, tmp_path: Path):
     extra = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
@@ -263,6 +269,7 @@ def test_shares_are_such_as_the_nodes_have_room_for():
     )
 
 
+@pytest.mark.full
 def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     engine: Engine, home: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ):
@@ -283,6 +290,7 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
         assert (alone / file).read_bytes() == (home / "alone" / file).read_bytes()
 
 
+@pytest.mark.full
 def test_a_node_that_does_not_see_the_store_is_refused(engine: Engine):
     assert isinstance(engine, OnRay)
     engine.look_at_nodes()

@@ -11,6 +11,7 @@ from reports.load import load
 from tasks import record, sync, tracking
 from tests.recorded import cell_folder, grid
 
+pytestmark = pytest.mark.full
 WRITERS = 8
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CLUSTER = """
 import sys
 from ray.cluster_utils import Cluster
@@ -32,6 +34,7 @@ def token(letter: str) -> dict[str, str]:
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": letter * 32}
 
 
+@pytest.mark.full
 def test_a_token_is_demanded(tmp_path: Path):
     known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     known["RAY_worker_niceness"] = "0"  # with Ray's 15 a worker imports for minutes beside two busy processes

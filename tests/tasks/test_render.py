@@ -2,7 +2,8 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,34 @@ from reports.statistics import Summary, summarise
 from tasks import record, tracking
 from tasks.render import ReportFailed, audit_report, build_report, report_folder
 from tests.recorded import cell_folder, grid
+from tests.tiers import rest_is_full
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
+    """A home with a sound report."""
+    home = tmp_path_factory.mktemp("sound")
+    shutil.copy(empty_store, home / "mlflow.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATE_HOME", str(home))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        recorded(home)
+        build_report("small")
+    return home
 
 
 @pytest.fixture
-def folder(home: Path) -> Path:
-    """A sound report."""
-    recorded(home)
-    build_report("small")
-    return report_folder("small")
+def folder(sound: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Its report, which a test may edit; afterwards it is sound again."""
+    monkeypatch.setenv("ABLATE_HOME", str(sound))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    before = content(report_folder("small"))
+    yield report_folder("small")
+    shutil.rmtree(report_folder("small"))
+    for name, written in before.items():
+        path = report_folder("small") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(written)
 
 
 def recorded(home: Path, description: str = "") -> None:
@@ -32,7 +53,7 @@ def recorded(home: Path, description: str = "") -> None:
 
 
 def content(folder: Path) -> dict[Path, bytes]:
-    return {path.relative_to(folder): path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def falsified(values: Sequence[float]) -> Summary | None:
@@ -60,7 +81,10 @@ def test_what_the_author_claims_is_a_warning(home: Path, caplog: pytest.LogCaptu
     assert "README.md, line 5: `better` is said without a statistic" in audit_report("small")[0]
 
 
-@pytest.mark.parametrize("description", ["!Important: two encoders.", "#1 of three studies.", "- a list", "> said"])
+MARKUP = ("!Important: two encoders.", "#1 of three studies.", "- a list", "> said")
+
+
+@pytest.mark.parametrize("description", rest_is_full(MARKUP, MARKUP[:1]))
 def test_a_description_may_begin_like_markup(description: str, home: Path):
     recorded(home, description)
     build_report("small")

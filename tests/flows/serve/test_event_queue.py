@@ -30,6 +30,7 @@ print("left", worker._queue.qsize())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how, said", [("serve", "caught up True"), ("kill", "gave up False")])
 def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
     how: str, said: str, tmp_path: Path, empty_prefect: Path, monkeypatch: pytest.MonkeyPatch

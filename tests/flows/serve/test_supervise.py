@@ -70,6 +70,7 @@ def kill_with_its_watcher(killed: subprocess.Popen[str]) -> None:
     killed.wait()
 
 
+@pytest.mark.full
 def test_what_was_killed_together_with_its_watcher_ends_by_down(tmp_path):
     killed, started = held_by_another(tmp_path / "home-2")
     kill_with_its_watcher(killed)
@@ -79,6 +80,7 @@ def test_what_was_killed_together_with_its_watcher_ends_by_down(tmp_path):
     assert gone_within(5, started)
 
 
+@pytest.mark.full
 def test_what_was_killed_together_with_its_watcher_ends_at_the_next_start(tmp_path, handlers):
     killed, started = held_by_another(tmp_path / "home-2")
     kill_with_its_watcher(killed)

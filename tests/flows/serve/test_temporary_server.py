@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.flows.conftest import gone_within
 
@@ -19,6 +20,7 @@ with orphans.none(), temporary_server.server():
 """
 
 
+@pytest.mark.full
 def test_it_ends_with_its_command_also_when_the_watcher_is_killed_too(tmp_path: Path):
     user, home = tmp_path / "user", tmp_path / "home"
     user.mkdir()

@@ -25,6 +25,7 @@ from tests.asked import ask
 from tests.browser import opened
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive, as_user
 
+pytestmark = [pytest.mark.full, pytest.mark.e2e]
 SERVICES = ("prefect-server", "mlflow", "prefect-worker")
 
 
@@ -84,7 +85,6 @@ def working(api: str) -> bool:
     return any(one["status"] == "ONLINE" for one in ask(f"{api}/work_pools/ablate/workers/filter", {}))
 
 
-@pytest.mark.e2e
 def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
     declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
@@ -99,14 +99,12 @@ def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     assert listening == {"127.0.0.1"}
 
 
-@pytest.mark.e2e
 def test_a_run_of_mlflow_on_which_nobody_works_is_ended(up, settings):
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}")
     (run,) = client.search_runs(["0"], "tags.`ablate.cell` = 'of-nobody'")
     assert run.info.status == "KILLED"
 
 
-@pytest.mark.e2e
 def test_no_process_of_it_tells_anybody_what_it_does(up, api):
     for child in psutil.Process(up.pid).children(recursive=True):
         told = child.environ()
@@ -140,7 +138,6 @@ ATTACK = """async ([prefect, mlflow]) => {
     await asked(prefect + "/admin/version", {}), await asked(mlflow + "/version", {}), await socket]}"""
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     "site", ["http://evil.test:{elsewhere}", "http://127.0.0.1:{elsewhere}", "http://10.evil.test:{prefect}"]
 )
@@ -158,7 +155,6 @@ def test_a_page_of_another_site_can_do_nothing(site, up, api, settings, elsewher
     assert not [name for name in [*flows, *(one["name"] for one in held["experiments"])] if "evil" in name]
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_their_own_pages_work_without_a_password(name, up, settings):
     with opened() as browser:
@@ -174,7 +170,6 @@ def test_their_own_pages_work_without_a_password(name, up, settings):
     assert not refused
 
 
-@pytest.mark.e2e
 def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
     for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
         address = f"http://127.0.0.1:{settings[variable]}{path}"
@@ -184,7 +179,6 @@ def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
             assert subprocess.run(command, capture_output=True, text=True).stdout == code, (address, header)
 
 
-@pytest.mark.e2e
 def test_another_user_is_refused_whoever_he_says_he_is(up, settings):
     """By a header that names the connection of somebody who is let in; as root by a real other user."""
     for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
@@ -196,27 +190,23 @@ def test_another_user_is_refused_whoever_he_says_he_is(up, settings):
                 assert (b" 403 " in other.recv(100)) == (os.geteuid() == 65534)
 
 
-@pytest.mark.e2e
 def test_nobody_else_can_serve_at_the_other_localhost(up, settings):
     for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
         with socket.socket(socket.AF_INET6) as another, pytest.raises(OSError):
             another.bind(("::1", int(settings[variable])))
 
 
-@pytest.mark.e2e
 def test_no_other_page_can_frame_theirs(up, settings):
     for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
         with urllib.request.urlopen(f"http://127.0.0.1:{settings[variable]}/") as answer:
             assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
 
 
-@pytest.mark.e2e
 def test_a_second_up_says_who_runs(up, api, settings):
     done = ablate(settings, "up")
     assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']}: process {up.pid}" in done.stderr
 
 
-@pytest.mark.e2e
 def test_a_cut_off_run_is_given_up(up, api):
     """A run whose process is gone holds the only slot of its deployment."""
 
@@ -233,7 +223,6 @@ def test_a_cut_off_run_is_given_up(up, api):
     assert found["state_type"] == "CRASHED" and slots() == 0
 
 
-@pytest.mark.e2e
 def test_the_automation_for_zombies_is_there_once(up, api):
     assert len(ask(f"{api}/automations/filter", {})) == 1
     subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | {"PREFECT_API_URL": api}, check=True)
@@ -241,7 +230,6 @@ def test_the_automation_for_zombies_is_there_once(up, api):
     assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
 
 
-@pytest.mark.e2e
 def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
     before = started(up)
     children = psutil.Process(up.pid).children(recursive=True)

