@@ -1,12 +1,9 @@
 """A cell of every setting, and another value for each, under settings with which it matters."""
 
-from contrastive.config.cell import Cell, Data, Encoder, Training
-from contrastive.config.objective import Objective
-
-TEXTS = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
+from contrastive.config.cell import Cell
 
 
-def make(source: str, **changes: object) -> Cell:
+def make(source: str, seed: int = 0, **changes: object) -> Cell:
     """A cell in which, but for `changes`, every setting of the parts is spelled out or at its default."""
     parts: dict[str, dict[str, object]] = {
         "data": {"source": source, "test": 10},
@@ -14,21 +11,17 @@ def make(source: str, **changes: object) -> Cell:
         "objective": {"loss": "ce+supcon"},
         "training": {},
     }
-    seed = changes.pop("seed", 0)
     for dotted, value in changes.items():
         part, name = dotted.split("__")
         parts[part][name] = value
-    return Cell(
-        data=Data(**parts["data"]),
-        encoder=Encoder(**parts["encoder"]),
-        objective=Objective(**parts["objective"]),
-        training=Training(**parts["training"]),
-        seed=seed,
-    ).canonical()
+    return Cell(**parts, seed=seed).canonical()
 
 
 THERE_AND_BACK = ("hf:owner/en-de@" + "0" * 40, "hf:owner/de-en@" + "1" * 40)
 SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
+LAST, LORA = {"encoder__tune": {"last_blocks": 1}}, {"encoder__tune": {"lora": {}}}
+LAYERS = {"objective__view": "layers", "objective__layers": [0]}
+TRANSLATED = {"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}
 # field → (settings under which it matters, another value)
 MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "data.text": ({}, "label"),
@@ -42,16 +35,13 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "data.resample": ({"data__train": 20}, True),
     "encoder.model": ({}, "scratch:deberta-v2"),
     "encoder.tune": ({}, {"last_blocks": 1}),
-    "encoder.tune.last_blocks": ({"encoder__tune": {"last_blocks": 1}}, {"last_blocks": 2}),
-    "encoder.tune.frozen_dropout": (
-        {"encoder__tune": {"last_blocks": 1}},
-        {"last_blocks": 1, "frozen_dropout": False},
-    ),
-    "encoder.tune.lora": ({"encoder__tune": {"last_blocks": 1}}, {"lora": {}}),
-    "encoder.tune.lora.r": ({"encoder__tune": {"lora": {}}}, {"lora": {"r": 4}}),
-    "encoder.tune.lora.alpha": ({"encoder__tune": {"lora": {}}}, {"lora": {"alpha": 32}}),
-    "encoder.tune.lora.dropout": ({"encoder__tune": {"lora": {}}}, {"lora": {"dropout": 0.1}}),
-    "encoder.tune.lora.targets": ({"encoder__tune": {"lora": {}}}, {"lora": {"targets": ["query"]}}),
+    "encoder.tune.last_blocks": (LAST, {"last_blocks": 2}),
+    "encoder.tune.frozen_dropout": (LAST, {"last_blocks": 1, "frozen_dropout": False}),
+    "encoder.tune.lora": (LAST, {"lora": {}}),
+    "encoder.tune.lora.r": (LORA, {"lora": {"r": 4}}),
+    "encoder.tune.lora.alpha": (LORA, {"lora": {"alpha": 32}}),
+    "encoder.tune.lora.dropout": (LORA, {"lora": {"dropout": 0.1}}),
+    "encoder.tune.lora.targets": (LORA, {"lora": {"targets": ["query"]}}),
     "encoder.pooling": ({}, "mean"),
     "encoder.dropout": ({}, 0.2),
     "encoder.attention_dropout": ({}, 0.0),
@@ -78,10 +68,10 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "training.micro_batch": ({}, 4),
     "objective.k": ({"objective__view": "topk_tokens"}, 5),
     "objective.clusters": ({"objective__view": "cluster"}, 3),
-    "objective.layers": ({"objective__view": "layers", "objective__layers": [0]}, [1]),
-    "objective.level": ({"objective__view": "layers", "objective__layers": [0]}, "token"),
+    "objective.layers": (LAYERS, [1]),
+    "objective.level": (LAYERS, "token"),
     "objective.middle": ({"objective__view": "multiview"}, 1),
-    "objective.translators": ({"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}, SAME),
+    "objective.translators": (TRANSLATED, SAME),
     "training.epochs": ({}, 4),
     "training.batch_size": ({}, 8),
     "training.accumulate": ({}, 2),

@@ -17,7 +17,7 @@ from contrastive.config.registry import entries
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
 from contrastive.sources import locate
-from tests.contrastive.cells.mutations import MUTATIONS, TEXTS, make, mutated
+from tests.contrastive.cells.mutations import MUTATIONS, make, mutated
 
 
 def id_of(cell: Cell) -> str:
@@ -123,9 +123,10 @@ def test_the_rate_of_the_head_matters_to_a_loss_with_a_projector(source: str):
 def test_the_place_of_a_file_changes_no_id_and_its_content_does(source: str, tmp_path: Path):
     elsewhere = tmp_path / "deeper" / "renamed.csv"
     elsewhere.parent.mkdir()
-    elsewhere.write_text(TEXTS)
+    texts = Path(source.removeprefix("file:")).read_text()
+    elsewhere.write_text(texts)
     assert id_of(make(f"file:{elsewhere}")) == id_of(make(source))
-    elsewhere.write_text(TEXTS.replace("text 7", "text seven"))
+    elsewhere.write_text(texts.replace(" 7,", " seven,", 1))
     assert id_of(make(f"file:{elsewhere}")) != id_of(make(source))
 
 
@@ -139,9 +140,8 @@ def test_the_place_of_a_translator_changes_no_id_and_its_content_and_the_order_d
             Path(folder, name).write_text("" if folder == "de-en" else "{}")
 
     def id_with(*names: str) -> str:
-        cell = make(
-            source, objective__view="backtranslation", objective__translators=[f"file:{name}" for name in names]
-        )
+        translators = [f"file:{name}" for name in names]
+        cell = make(source, objective__view="backtranslation", objective__translators=translators)
         assert "de-en" not in json.dumps(identity(cell))
         return id_of(cell)
 
@@ -187,17 +187,14 @@ def test_defaults_are_pinned():
     To change a default, raise contrastive.cells.identity.VERSION and update this table.
     """
     assert identities.VERSION == 1
-    defaults = {
-        f"{part}.{name}": field.get_default(call_default_factory=True)
-        for part, model in {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}.items()
-        for name, field in model.model_fields.items()
-        if not field.is_required()
-    }
-    shown = {
-        name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
-        for name, value in defaults.items()
-    }
-    assert shown == {
+    defaults = {}
+    for part, model in {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}.items():
+        for name, field in model.model_fields.items():
+            if not field.is_required():
+                value = field.get_default(call_default_factory=True)
+                shown = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+                defaults[f"{part}.{name}"] = shown
+    assert defaults == {
         "data.text": "text", "data.label": "label", "data.positive": None, "data.negative": None,
         "data.train": None, "data.validation": 0, "data.max_length": 128,
         "data.resample": False,

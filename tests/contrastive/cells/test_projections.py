@@ -23,6 +23,9 @@ BEGUN = {"encoder.model", "seed"} | SIZES
 CUT = {"objective.layers", "objective.level"}  # of the blocks that are computed apart
 TUNED = {"encoder.tune", "encoder.tune.last_blocks", "encoder.tune.lora"}  # where other blocks train than before
 FROZEN = BEGUN | ARITHMETIC | {"encoder.attention_dropout"} | CUT | TUNED | {"training.sharding"}
+WORK = {f"objective.{name}" for name in ("loss", "view", "change", "level", "layers", "middle")}
+BATCHES = {f"training.{name}" for name in ("batch_size", "bucket", "token_budget")}
+TIMED = BEGUN - {"seed"} | ARITHMETIC
 HOW = ARITHMETIC | {"training.processes"}
 FULL, FAST = Speed(), Speed(kernels="fast")
 
@@ -36,10 +39,7 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "tokens": (token_key, TOKENS),
     "same texts": (lambda cell: projections.same_texts(cell.data), DATA - {"data.max_length"}),
     "token settings": (projections.token_settings, DATA | BEGUN - {"seed"}),
-    "batches": (
-        projections.batch_settings,
-        DATA | BEGUN - {"seed"} | {"training.batch_size", "training.bucket", "training.token_budget"},
-    ),
+    "batches": (projections.batch_settings, DATA | BEGUN - {"seed"} | BATCHES),
     "arithmetic": (projections.arithmetic, ARITHMETIC),
     "begun weights": (projections.begun_weights, BEGUN),
     "frozen output": (projections.frozen_output, FROZEN),
@@ -47,18 +47,9 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "its reader": (lambda cell: frozen_readers.read_by(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (projections.untrained_output, ENCODER | BEGUN | ARITHMETIC),
     "shared passes": (projections.shared_passes, DATA | ENCODER | TRAINING | {"seed"} | CUT),
-    "calibration": (lambda cell: calibration.calibration_file(cell, FULL, "cpu"), BEGUN - {"seed"} | ARITHMETIC),
-    "fast calibration": (
-        lambda cell: calibration.calibration_file(cell, FAST, "cpu"),
-        BEGUN - {"seed"} | ARITHMETIC | {"training.sharding"},
-    ),
-    "work": (
-        projections.work_amounts,
-        DATA
-        | ENCODER
-        | TRAINING
-        | {f"objective.{name}" for name in ("loss", "view", "change", "level", "layers", "middle")},
-    ),
+    "calibration": (lambda cell: calibration.calibration_file(cell, FULL, "cpu"), TIMED),
+    "fast calibration": (lambda cell: calibration.calibration_file(cell, FAST, "cpu"), TIMED | {"training.sharding"}),
+    "work": (projections.work_amounts, DATA | ENCODER | TRAINING | WORK),
     "the same cell": (lambda cell: projections.expectations(cell)[0], set(MUTATIONS) - {"seed"}),
     "the same objective": (
         lambda cell: projections.expectations(cell)[1],
@@ -91,16 +82,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_cells_with_one_key_of_tokens_have_the_same_tokens(source: str, tmp_path: Path):
     one = make(source, data__train=20)
-    other = make(
-        source,
-        data__train=20,
-        seed=1,
-        encoder__model="scratch:deberta-v2",
-        encoder__pooling="mean",
-        encoder__scratch={"layers": 1},
-        objective__loss="ce",
-        training__epochs=1,
-    )
+    changes = {"encoder__model": "scratch:deberta-v2", "encoder__pooling": "mean", "encoder__scratch": {"layers": 1}}
+    other = make(source, data__train=20, seed=1, objective__loss="ce", training__epochs=1, **changes)
     assert token_key(one) == token_key(other)
     first, second = (
         tokens.prepare_tokens(cell.data, cell.encoder, tmp_path / name)
@@ -114,16 +97,10 @@ def test_cells_with_one_frozen_store_have_the_same_bytes_in_it(
 ):
     frozen = {"data__train": 20, "encoder__scratch": {"layers": 3}}
     one = make(source, **frozen, encoder__tune={"last_blocks": 1, "frozen_dropout": False})
-    other = make(
-        source,
-        **frozen,
-        encoder__tune={"last_blocks": 1, "lora": {"r": 2}, "frozen_dropout": False},
-        encoder__pooling="mean",
-        encoder__dropout=0.4,
-        objective__loss="ce",
-        training__batch_size=4,
-        training__order_seed=5,
-    )
+    changes = {"encoder__pooling": "mean", "encoder__dropout": 0.4, "objective__loss": "ce"}
+    changes |= {"training__batch_size": 4, "training__order_seed": 5}
+    lora = {"last_blocks": 1, "lora": {"r": 2}, "frozen_dropout": False}
+    other = make(source, **frozen, **changes, encoder__tune=lora)
     made = []
     for name, cell in (("one", one), ("other", other)):
         monkeypatch.setenv("ABLATE_HOME", str(tmp_path / name))

@@ -21,15 +21,6 @@ from contrastive.stages.train_cell import train_cell
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("data") / "texts.csv"
-    random = np.random.default_rng(0)
-    lines = [f"{'good fine' if i % 2 else 'bad poor'} {random.integers(99)} {i},{'ab'[i % 2]}" for i in range(80)]
-    path.write_text("text,label\n" + "\n".join(lines) + "\n")
-    return f"file:{path}"
-
-
-@pytest.fixture(scope="module")
 def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which one cell is finished."""
     home = tmp_path_factory.mktemp("home")
