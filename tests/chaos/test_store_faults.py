@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,6 @@ from contrastive.runs import claim, store
 from contrastive.stages.request import Asked
 from tasks import worker_calls
 from tests.chaos import boundary, grid
-
-TRAINED = ("config.json", "metrics.jsonl", "provenance.json", "checkpoint/weights.safetensors")
-TRAINED += ("embeddings.npz", "predictions.npz")
-EVALUATED = ("scores.json", "picture.npz", "DONE")
 
 
 @pytest.fixture(scope="module")
@@ -95,66 +91,12 @@ def do(cell: Cell) -> dict[str, Any] | None:
     return report or worker_calls.evaluate(name, boundary.EVALUATION)
 
 
-def truncate(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
 def remove(path: Path) -> None:
     path.unlink()
-
-
-HARMS: tuple[Callable[[Path], None], ...] = (truncate, flip, empty, remove)
-MARKERS = ("TRAINED", "DONE")
-
-
-@pytest.mark.parametrize("name", [*TRAINED, *EVALUATED, "TRAINED"])
-def test_a_harmed_file_is_found_and_just_what_is_needed_is_done_again(name: str, cell: Cell, home: Path, made: Path):
-    """Each harm is found; the last one is mended by a run."""
-    (run,), truth = home.glob("runs/*"), grid.results(made)
-    trained = (run / "checkpoint" / "weights.safetensors").stat().st_mtime_ns
-    for harm in HARMS if name not in MARKERS else (truncate, empty, remove):  # a flipped bit there harms no number
-        whole = (run / name).read_bytes()
-        harm(run / name)
-        (found,) = statuses([cell], boundary.EVALUATION)
-        assert found.action == ("evaluate" if name in EVALUATED else "run" if not marked(run) else "stale"), harm
-        if harm is not HARMS[-1]:
-            (run / name).write_bytes(whole)
-    assert do(cell) is None and grid.results(home) == truth
-    again = (run / "checkpoint" / "weights.safetensors").stat().st_mtime_ns != trained
-    assert again == (name not in EVALUATED)
-
-
-def marked(run: Path) -> bool:
-    return (run / "TRAINED").exists()
-
-
-@pytest.mark.parametrize("name", [*TRAINED, "scores.json", "picture.npz"])
-def test_a_flipped_bit_that_keeps_size_and_time_is_found_by_an_audit(name: str, home: Path):
-    (run,) = home.glob("runs/*")
-    before = (run / name).stat()
-    flip(run / name)
-    os.utime(run / name, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert store.damage(run, "DONE", thorough=True) == f"{name} was changed"
-
-
-def test_harmed_tokens_are_made_again(cell: Cell, home: Path, made: Path):
-    """Those that a cell is about to read; one that is trained needs them no more."""
-    truth = grid.results(made)
-    for path in [path for path in home.glob("cache/tokens/*/**/*") if path.is_file()]:
-        truncate(path)
-    remove(next(home.glob("runs/*")) / "TRAINED")
-    assert do(cell) is None and grid.results(home) == truth
 
 
 def test_what_is_told_of_attempts_survives_a_harmed_file(cell: Cell, home: Path):

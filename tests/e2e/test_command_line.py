@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,24 +19,6 @@ CONFIGS = Path(__file__).parent.parent.parent / "configs"
 def report_of(home: Path) -> dict[str, bytes]:
     folder = home / "reports" / "output" / "smoke"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_plan_of_ten_thousand_cells_takes_time_in_proportion(alone: Ablate, tmp_path: Path):
-    """Seconds of the processor for them and for a quarter, in one run: on whatever machine, whatever else runs."""
-    alphas = [i / 100 for i in range(1, 33)]
-    few, many = (planned(alone, tmp_path, list(range(1, most)), alphas) for most in (9, 33))
-    assert many < 4 * few
-
-
-def planned(ablate: Ablate, home: Path, numbers: list[int], alphas: list[float]) -> float:
-    text = SMOKE.read_text().replace("seeds: [0, 1]", f"seeds: {list(range(10))}").replace("length: 16", "length: 64")
-    path = home / "many.yaml"
-    path.write_text(text.replace("k: [2], alpha: [0.2, 0.5]", f"k: {numbers}, alpha: {alphas}"))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = ablate(home, "plan", path)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert f"{10 * (len(numbers) * len(alphas) + 2)} cells" in done.stdout
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
@@ -61,19 +42,6 @@ def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Pat
     assert again.pop(page) and report.pop(page) and again == report
 
 
-def test_a_spoiled_template_fails_the_report_and_leaves_the_last_one(home: Path, ablate_in: Ablate, tmp_path: Path):
-    code, before = copied_code(tmp_path), report_of(home)
-    template = code / "reports" / "templates" / "report.md.j2"
-    sentence = "{{ sentence | words }}"
-    assert sentence in template.read_text() and "undecided is" in before["README.md"].decode()
-    template.write_text(
-        template.read_text().replace(sentence, '{{ sentence | words | replace("undecided", "better") }}')
-    )
-    done = ablate_in(home, "report", SMOKE, code=code)
-    assert done.returncode == 2 and "says what its numbers do not" in done.stderr
-    assert "README.md, line " in done.stderr and report_of(home) == before
-
-
 def copied_code(tmp_path: Path) -> Path:
     for package in ("contrastive", "flows", "reports", "tasks"):
         shutil.copytree(
@@ -93,14 +61,6 @@ def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home:
     assert mended.returncode == 1 and "set back: " in mended.stdout and "`ablate run` does the rest" in mended.stderr
     assert ablate_in(home, "run", SMOKE).returncode == 0
     assert victim.read_bytes() == whole and ablate_in(home, "audit", SMOKE).returncode == 0
-
-
-def test_a_database_that_is_damaged_stops_no_command_for_long(home: Path, ablate_in: Ablate):
-    os.truncate(home / "mlflow.db", 300_000)
-    assert "is damaged: `ablate sync EXPERIMENT` sets it aside" in ablate_in(home, "report", SMOKE).stderr
-    done = ablate_in(home, "run", SMOKE)
-    assert done.returncode == 0 and "was damaged, and lies at" in done.stderr.replace("\n", " ")
-    assert list(home.glob("mlflow.db.damaged-*")) and ablate_in(home, "audit", SMOKE).returncode == 0
 
 
 def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: Path, ablate_in: Ablate, tmp_path: Path):
