@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
 from contrastive.views.types import Hidden
 from tests.contrastive.training.trained import make
+from tests.tiers import rest_is_full
 
 BLOCKS = 4
 SIZES = {"layers": BLOCKS, "hidden": 16, "heads": 2, "vocabulary": 300}
@@ -109,13 +111,23 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert [name for name in expected if not torch.equal(found[name], expected[name])] == []
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in list(o.values())[1:]))
-@pytest.mark.parametrize("kind", MODELS)
+# All views on the first model; on the others what looks into the encoder, or into its attention.
+INTO = [
+    {"loss": "supcon", "view": "cls"},
+    {"loss": "supcon", "view": "topk_tokens", "k": 3},
+    *({"loss": "supcon", "view": "multiview", "middle": block} for block in (0, 2)),
+    {"loss": "supcon", "view": "layers", "layers": (1, 2), "level": "sentence"},
+    {"loss": "supcon", "view": "layers", "layers": (0, 3), "level": "token", "k": 3},
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective"),
+    rest_is_full(product(MODELS, OBJECTIVES), [*product(MODELS[:1], OBJECTIVES), *product(MODELS[1:], INTO)]),
+    ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in list(o.values())[1:]),
+)
 def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
-    kind: str,
-    objective: dict,
-    source: str,
-    roberta: str,
+    kind: str, objective: dict, source: str, roberta: str
 ):
     """And one block more apart would hide what the view reads, or is one that trains."""
     name = roberta if kind == "roberta" else kind
@@ -139,8 +151,11 @@ TUNES = [
 ]
 
 
-@pytest.mark.parametrize("tune", TUNES, ids=str)
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "tune"),
+    rest_is_full(product(MODELS, TUNES), [*product(MODELS[:1], TUNES), *product(MODELS[1:], TUNES[-1:])]),
+    ids=str,
+)
 def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, source: str, roberta: str):
     name = roberta if kind == "roberta" else kind
     model, batch = built(cell_of(source, name, tune, loss="rdrop"))
@@ -161,9 +176,7 @@ def test_where_nothing_of_the_encoder_trains_all_of_it_is_apart(source: str, hom
 
 
 def test_nothing_is_apart_where_nothing_is_frozen_or_processes_split_the_weights(
-    source: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     whole = cell_of(source, "scratch:bert", {}, loss="ce")
     adapted = cell_of(source, "scratch:bert", {"lora": {"r": 2}}, loss="ce")
@@ -185,9 +198,7 @@ def test_a_convolution_is_read_from_the_configuration(roberta: str, source: str)
 
 
 def test_changes_of_embeddings_and_positions_compute_the_whole_encoder(
-    source: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     model, batch = built(cell_of(source, "scratch:bert", {"last_blocks": 1}, loss="ce"))
     apart: list[int] = []
@@ -233,10 +244,7 @@ def modes(backbone: nn.Module) -> list[bool]:
 @pytest.mark.parametrize("tune", [{}, {"lora": {"r": 2, "dropout": 0.1}}], ids=["blocks", "adapters"])
 @pytest.mark.parametrize("kind", ["scratch:bert", "scratch:deberta-v2"])
 def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_train(
-    kind: str,
-    tune: dict,
-    source: str,
-    home: Path,
+    kind: str, tune: dict, source: str, home: Path
 ):
     """In the slow copy and in the twin too, and again after each look without dropout."""
     for loss, other in (("moco", "slow"), ("bert_ct", "twin")):

@@ -24,6 +24,7 @@ from contrastive.stages.train_cell import speed_used, train_cell
 from contrastive.training import checkpoint
 from contrastive.views.batches import collate
 from tests.contrastive.training.trained import make, numbers
+from tests.tiers import rest_is_full
 
 FAST = Speed(kernels="fast", reuse="none")
 PLAIN = Speed(reuse="none")
@@ -72,9 +73,8 @@ def inputs() -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("name", inputs())
-@pytest.mark.parametrize("end", ["product", "sum", "rows"])
+@pytest.mark.parametrize(("bias", "end"), [(True, "product"), (False, "sum"), (True, "rows")])
 def test_a_product_and_its_gradients_are_those_of_float64(name: str, bias: bool, end: str):
     linear = quick(24, 10, bias=bias)
     exact, given = copy.deepcopy(linear).double(), inputs()[name]
@@ -180,12 +180,9 @@ CELLS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", CELLS, ids=lambda settings: settings["loss"])
+@pytest.mark.parametrize("settings", rest_is_full(CELLS, CELLS[:1]), ids=lambda settings: settings["loss"])
 def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
-    settings: dict,
-    source: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: dict, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[tuple[int, ...]] = []
     real = onednn.product
@@ -203,6 +200,7 @@ def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     assert told == ["plain", "fast"]
 
 
+@pytest.mark.full
 def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source: str, home: Path):
     cell = make(source, data={"train": 16}, loss="ce+simcse")
     first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
@@ -217,11 +215,8 @@ def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source:
         np.testing.assert_allclose(vectors, stored, atol=1e-5)
 
 
-def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
-    source: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
+@pytest.mark.full
+def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
     cell = make(source, data={"train": 32}, loss="ce+simcse")
     undisturbed, steps, real = curve(train_with(cell, PLAIN, home)), [], checkpoint.save_checkpoint
 
@@ -239,6 +234,7 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(
     np.testing.assert_allclose(curve(folder), undisturbed, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_under_bf16_nothing_differs(source: str, home: Path):
     """Its products are half precision; what is left in float32 is no product."""
     cell = make(source, data={"train": 16}, training={"precision": "bf16"}, loss="ce")

@@ -26,6 +26,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plans.Plan:
     return plans.make_forecast(path)
 
 
+@pytest.mark.full
 def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     before = plans.predict(small)
     assert before.wall_seconds is None and not before.lengths_known
@@ -44,6 +45,7 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     assert len(list((store.home() / "cache" / "calibration").iterdir())) == 1
 
 
+@pytest.mark.full
 def test_where_only_evaluation_is_left_its_time_is_unknown_until_a_calibration(
     small: plans.Plan, monkeypatch: pytest.MonkeyPatch
 ):
@@ -67,6 +69,7 @@ def test_seconds_of_cores_are_those_of_each_cells_own_threads(tmp_path: Path, sm
     assert plans.busy(Part(2.0, 1.0, devices=2, threads=3), on_gpu=True) == 4
 
 
+@pytest.mark.full
 def test_a_calibration_that_cannot_be_made_says_why(small: plans.Plan, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONHOME", "/nowhere")

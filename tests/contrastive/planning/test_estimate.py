@@ -171,7 +171,7 @@ def test_evaluation_takes_what_it_took_of_the_same_settings():
     assert Fit(evaluation=Evaluation(folds=3)).evaluation_seconds(cell(100)) == pytest.approx(5.0)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_thousands_of_cells_take_a_second():
     """Here, where every call's types are checked, two; 0.1 in a flow."""
     finish("one", cell(100), 10)

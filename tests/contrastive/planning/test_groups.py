@@ -81,7 +81,7 @@ def seconds(group: list[Cell]) -> float:
 
 
 @given(CELLS, SPEEDS, st.integers(1, 6), st.none() | st.integers(0, 100))
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
     cells: list[Cell], speed: Speed, slots: int, room: int | None
 ):
@@ -104,7 +104,7 @@ def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
 
 
 @given(CELLS, st.integers(1, 6))
-@settings(max_examples=50)
+@settings(max_examples=15)
 def test_one_together_means_that_none_are(cells: list[Cell], slots: int):
     found = groups(cells, Known(together=1), slots, None)
     assert all(len(group) == 1 for group in found) and Counter(group[0] for group in found) == Counter(cells)
@@ -115,7 +115,7 @@ def alike(count: int) -> list[Cell]:
 
 
 @given(st.integers(1, 30), st.integers(1, 9))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_parts_of_one_group_are_as_few_as_can_be_and_nearly_equal(count: int, most: int):
     sizes = [len(group) for group in groups(alike(count), Known(together=most), 1, None)]
     assert len(sizes) == math.ceil(count / most) and max(sizes) - min(sizes) <= 1

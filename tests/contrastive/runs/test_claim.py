@@ -97,6 +97,7 @@ def test_a_holder_that_was_paused_past_its_lease_is_refused_when_it_wakes_up(run
     assert trained(run) == "other" and outcomes(run) == ["superseded", "done"]
 
 
+@pytest.mark.full
 def test_a_holder_that_beats_keeps_its_claim_past_the_lease(run: Path):
     slow = Worker(run, "slow", 4.0)
     assert (slow.says(), slow.says()) == ("ready", "holds 1")
