@@ -5,21 +5,22 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 from packaging.requirements import Requirement
 
+from contrastive.cells.identity import cell_id
+from contrastive.losses.supcon import supcon
 from tests.conftest import WITHOUT_SHAPES
 
 CHECKOUT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_a_wrong_shape_is_an_error():
-    import torch
-
-    from contrastive.losses.supcon import supcon
-
+def test_a_wrong_shape_or_type_is_an_error():
     with pytest.raises(Exception, match="Type-check error"):
         supcon(torch.zeros(2, 3), labels=torch.zeros(2), temperature=0.1)  # no axis for views
+    with pytest.raises(TypeError, match="violates type hint"):
+        cell_id("no identity")  # in a room without shapes
 
 
 def test_the_types_of_every_room_are_checked(pytestconfig: pytest.Config):
@@ -37,13 +38,6 @@ def module_name(path: Path) -> str:
 
 def has_shapes(path: Path) -> bool:
     return "from jaxtyping import" in path.read_text(encoding="utf-8")
-
-
-def test_a_wrong_type_is_an_error_where_there_are_no_shapes():
-    from contrastive.cells.identity import cell_id
-
-    with pytest.raises(TypeError, match="violates type hint"):
-        cell_id("no identity")
 
 
 def test_the_tested_versions_are_within_the_ranges():

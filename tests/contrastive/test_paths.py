@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contrastive import data, paths
-from contrastive.config.cell import Data
+from contrastive.config.cell import Data, Encoder
 from contrastive.config.evaluation import Transfer
 from contrastive.data import transfer_data
 from contrastive.errors import UserError
@@ -60,8 +60,6 @@ def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
     ],
 )
 def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
-    from contrastive.config.cell import Encoder
-
     for each in ("config.json", "model.safetensors"):
         (tmp_path / each).write_text("{}")
     (tmp_path / name).write_text(content)
@@ -69,19 +67,14 @@ def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
         locate.shape(Encoder(model=f"file:{tmp_path}"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("missing", "there is no folder"),
-        ("file", "is a file, and a folder is needed"),
-        ("loop", "leads back to itself"),
-    ],
-)
-def test_a_model_that_is_no_folder(tmp_path, kind, message):
-    path = tmp_path / "model"
-    if kind == "file":
-        path.write_text("")
-    elif kind == "loop":
-        path.symlink_to(path.name)
-    with pytest.raises(UserError, match=message):
-        locate.model_folder(f"file:{path}")
+def test_a_model_that_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    said = {
+        "missing": "there is no folder",
+        "file": "is a file, and a folder is needed",
+        "loop": "leads back to itself",
+    }
+    for name, message in said.items():
+        with pytest.raises(UserError, match=message):
+            locate.model_folder(f"file:{tmp_path / name}")

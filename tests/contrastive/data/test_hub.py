@@ -9,8 +9,8 @@ from contrastive import data
 from contrastive.config.cell import Data
 from contrastive.data import hub
 from contrastive.errors import UserError
+from tests.contrastive.data.written import COLUMNS
 
-COLUMNS = {"text": "text", "label": "label"}
 COMMIT = "0123456789" * 4
 SOURCE = f"hf:owner/books@{COMMIT}"
 
@@ -54,9 +54,8 @@ def test_a_split_whose_name_begins_another(cached):
         write(cached, f"both/{name}.csv", count)
     for split, count in {"validation_matched": 4, "validation_mismatched": 6}.items():
         assert len(hub.read_split(f"hf:owner/books/mnli@{COMMIT}", split, COLUMNS).texts) == count
-    with pytest.raises(
-        UserError, match="has no split `validation`; its files are train-00000.*validation_matched-00000"
-    ):
+    said = "has no split `validation`; its files are train-00000.*validation_matched-00000"
+    with pytest.raises(UserError, match=said):
         hub.read_split(f"hf:owner/books/mnli@{COMMIT}", "validation", COLUMNS)
     assert len(hub.read_split(f"hf:owner/books/both@{COMMIT}", "validation", COLUMNS).texts) == 5
     for name in ("validation_matched", "validation_mismatched"):
@@ -68,36 +67,31 @@ def test_a_split_whose_name_begins_another(cached):
 @pytest.mark.parametrize(
     "names",
     [
-        ["train_1.csv", "train_2.csv"],
-        ["imdb-train.csv"],
-        ["train_data.csv", "test_data.csv"],
-        ["default/train/0000.csv", "default/train/0001.csv", "default/partial-test/0000.csv"],
-        ["data-train/a.csv", "data-train/b.csv"],
+        "train_1.csv train_2.csv",
+        "imdb-train.csv",
+        "train_data.csv test_data.csv",
+        "default/train/0000.csv default/train/0001.csv default/partial-test/0000.csv",
+        "data-train/a.csv data-train/b.csv",
     ],
 )
 def test_a_split_whose_name_is_a_word_of_the_names_of_files(cached, names):
-    for name in names:
+    for name in names.split():
         write(cached, name, 3)
-    assert len(hub.read_split(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names)
+    assert len(hub.read_split(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names.split())
 
 
-def test_a_split_that_came_only_in_part(cached):
-    write(cached, "train-00000-of-00003.csv", 4)
-    with pytest.raises(UserError, match="1 of 3 files of the split `train` are there"):
-        hub.read_split(SOURCE, "train", COLUMNS)
-
-
-def test_a_split_that_is_not_there(cached):
-    write(cached, "train.csv", 4)
-    with pytest.raises(UserError, match="has no split `dev`; its files are train.csv"):
-        hub.read_split(SOURCE, "dev", COLUMNS)
-
-
-def test_a_repository_without_data_files(cached):
-    cached.mkdir(parents=True)
-    (cached / "books.py").write_text("raise SystemExit('this must never run')")
-    with pytest.raises(UserError, match="no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"):
-        hub.read_split(SOURCE, "train", COLUMNS)
+@pytest.mark.parametrize(
+    "name, split, message",
+    [
+        ("train-00000-of-00003.csv", "train", "1 of 3 files of the split `train` are there"),
+        ("train.csv", "dev", "has no split `dev`; its files are train.csv"),
+        ("books.py", "train", "no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"),
+    ],
+)
+def test_a_split_that_is_not_there_or_only_in_part(cached, name, split, message):
+    write(cached, name, 4)
+    with pytest.raises(UserError, match=message):
+        hub.read_split(SOURCE, split, COLUMNS)
 
 
 def test_no_network_and_nothing_cached(cached):

@@ -25,11 +25,12 @@ def test_a_package_is_found_without_importing_it():
     assert "snownlp" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["no-such-package", "os.path", "../secret", "json.decoder"])
-def test_a_package_that_is_not_installed(name):
-    said = f"package:{name} is not installed" if name == "no-such-package" else f"`{name}` is no name of a package"
-    with pytest.raises(UserError, match=said):
-        locate.package_folder(name)
+def test_a_package_that_is_not_installed():
+    with pytest.raises(UserError, match="package:no-such-package is not installed"):
+        locate.package_folder("no-such-package")
+    for name in ("os.path", "../secret", "json.decoder"):
+        with pytest.raises(UserError, match=f"`{name}` is no name of a package"):
+            locate.package_folder(name)
 
 
 def test_models():
@@ -86,13 +87,13 @@ def test_only_a_whole_model_in_safetensors_is_taken(model):
         locate.model_folder(f"file:{model}")
 
 
-@pytest.mark.parametrize(
-    "source",
-    ["hf:owner/name", "hf:owner/name@main", f"hf:name@{COMMIT}", f"hf:owner/name@{COMMIT}0", f"hf:owner/../x@{COMMIT}"],
-)
-def test_a_hub_source_that_is_not_pinned(source):
+LONGER = f"owner/name@{COMMIT}0"
+
+
+@pytest.mark.parametrize("name", ["owner/name", "owner/name@main", f"name@{COMMIT}", LONGER, f"owner/../x@{COMMIT}"])
+def test_a_hub_source_that_is_not_pinned(name):
     with pytest.raises(UserError, match="write hf:OWNER/NAME@REVISION, where the revision is a commit of 40"):
-        locate.pinned(source)
+        locate.pinned(f"hf:{name}")
 
 
 def test_a_folder_of_a_hub_repository_is_no_encoder():
@@ -103,42 +104,28 @@ def test_a_folder_of_a_hub_repository_is_no_encoder():
 class Hub(http.server.BaseHTTPRequestHandler):
     """A model hub with one model, over real HTTP on loopback."""
 
-    files: ClassVar = {
-        "config.json": b"{}",
-        "model.safetensors": b"weights",
-        "pytorch_model.bin": b"pickle",
-        "vocab.txt": b"[PAD]",
-    }
+    files: ClassVar = {"config.json": b"{}", "model.safetensors": b"weights", "vocab.txt": b"[PAD]"}
+    files["pytorch_model.bin"] = b"pickle"
     asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.answer(self.path.partition("?")[0])
-
-    do_HEAD = do_GET
-
-    def answer(self, path: str) -> None:
+        path = self.path.partition("?")[0]
         self.asked.append(path)
-        siblings = [{"rfilename": name} for name in self.files]
         tree = [{"type": "file", "path": n, "size": len(c), "oid": f"{len(c):040d}"} for n, c in self.files.items()]
-        info = {"id": "owner/name", "sha": COMMIT, "siblings": siblings}
-        if path.startswith("/api/models/owner/name/tree/"):
-            self.send(json.dumps(tree).encode(), "application/json")
-        elif path.startswith("/api/models/owner/name"):
-            self.send(json.dumps(info).encode(), "application/json")
+        info = {"id": "owner/name", "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.files]}
+        if path.startswith("/api/models/owner/name"):
+            self.send(json.dumps(tree if "/tree/" in path else info).encode(), "application/json")
         elif (name := path.rpartition("/")[2]) in self.files and f"/resolve/{COMMIT}/" in path:
             self.send(self.files[name], "application/octet-stream")
         else:
             self.send_error(404)
 
+    do_HEAD = do_GET
+
     def send(self, body: bytes, kind: str) -> None:
         self.send_response(200)
-        headers = {
-            "Content-Type": kind,
-            "Content-Length": len(body),
-            "X-Repo-Commit": COMMIT,
-            "ETag": f'"{len(body):040d}"',
-        }
-        for name, value in headers.items():
+        headers = {"Content-Type": kind, "Content-Length": len(body), "X-Repo-Commit": COMMIT}
+        for name, value in (headers | {"ETag": f'"{len(body):040d}"'}).items():
             self.send_header(name, str(value))
         self.end_headers()
         if self.command == "GET":
@@ -161,9 +148,8 @@ def test_a_model_is_downloaded_once_and_then_taken_from_the_cache(tmp_path):
 
     def folder() -> Path:
         code = f"from contrastive.sources import locate; print(locate.model_folder('hf:owner/name@{COMMIT}'))"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True, timeout=60
-        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return Path(done.stdout.strip())
 
