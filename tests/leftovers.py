@@ -7,7 +7,6 @@ and removes the run's folders.
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -16,14 +15,15 @@ from pathlib import Path
 import psutil
 
 MARK = "ABLATE_TEST_RUN"
-GUARDS: list[subprocess.Popen[bytes]] = []
 
 
 def end_with_this_process() -> None:
     """In the first process of a run of the tests; its workers and whatever they start inherit the mark."""
     if MARK not in os.environ:
         os.environ[MARK] = uuid.uuid4().hex
-        GUARDS.append(subprocess.Popen([sys.executable, __file__, str(os.getpid())], start_new_session=True))
+        command = [sys.executable, __file__, str(os.getpid())]
+        silent = [(os.POSIX_SPAWN_OPEN, output, os.devnull, os.O_WRONLY, 0) for output in (1, 2)]
+        os.posix_spawn(command[0], command, os.environ, file_actions=silent, setsid=True)
 
 
 def folder(name: str) -> Path:
