@@ -9,13 +9,15 @@ import pytest
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.bilingual import LANGUAGES, Language, Words
+from reports.bilingual import Words
 from reports.build import build
 from reports.claims import contradictions
 from reports.figures.left_out import drawn_or_left_out
 from tasks import tracking
 from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
+
+SPLITS = ("train", "test")
 
 
 def record(home: Path, document: dict, order: list[str]) -> str:
@@ -38,6 +40,32 @@ def cells() -> list[str]:
     return ["c0s0", "c0s1", "c1s0", "c1s1"]
 
 
+def change(cell: str, file: str, **changed: Any) -> None:
+    """Other entries in a file of a finished cell, or other arrays in its picture."""
+    path = store.run_folder(cell) / file
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            known = dict(arrays)
+        np.savez(path, **(known | changed))
+    else:
+        store.write_json(path, store.read_json(path) | changed)
+    store.mark_finished(store.run_folder(cell), "DONE")
+
+
+def rescore(cell: str, *more: dict[str, Any]) -> None:
+    """Give a cell further scores."""
+    usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
+    known = store.read_json(store.run_folder(cell) / "scores.json")["scores"]
+    change(cell, "scores.json", scores=[*known, *(usual | score for score in more)])
+
+
+def few_pictures(document: dict, **table: Any) -> dict:
+    """The same grid with a forest alone, which is what most tests need."""
+    for section in document["sections"]:
+        section["show"] |= {"tsne": False, "curves": False, "table": section["show"]["table"] | table}
+    return document
+
+
 @pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_again(home: Path, empty_store: Path):
     names = cells()
@@ -52,10 +80,7 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_ag
     assert str(home) not in text and all(len(held) < 300_000 for held in first.values())
     for name in first:
         assert name == "README.md" or f"]({name})" in text, name
-
-
-def test_mean_half_width_best_and_reference_stand_in_the_table(home: Path):
-    text = build("small", record(home, grid(), cells()), home / "out").read_text()
+    # mean, half-width, best and reference
     assert "| ce (baseline) | **0.7000** ± 0.0000 |" in text
     assert "| ce+supcon | **0.8500** ± 0.6353 |" in text  # t(0.975, 1) · 0.05 = 12.706 · 0.05
     assert "| *TF-IDF + logistic regression* | 0.6000 |" in text
@@ -64,31 +89,30 @@ def test_mean_half_width_best_and_reference_stand_in_the_table(home: Path):
     assert "abc123" in text and "a CPU, 2 cores" in text
 
 
-def test_a_failed_and_a_missing_cell_are_said_with_their_reason_and_break_no_table(home: Path):
+def test_a_failed_and_a_missing_cell_are_said_with_their_reason_and_no_name_breaks_a_table(home: Path):
     names = cells()
     shutil.rmtree(home / "runs" / "c1s1")
     failed_folder("c0s1", "ce", 1, "bad | cell\n<script>x</script>")
-    text = build("small", record(home, grid(), names[:3]), home / "out").read_text()
-    assert "> **Note** ce, seed 1: failed: bad \\| cell &lt;script&gt;x&lt;/script&gt;\n" in text
-    assert "> **Note** ce+supcon, seed 1: not in MLflow\n" in text
-    assert "| ce (baseline) | 0.7000 |" in text
+    document = few_pictures(grid(labels=("a|b\nc", "<img src=x> $\\bad$")))
+    text = build("small", record(home, document, names[:3]), home / "out").read_text()
+    assert "> **Note** a\\|b c, seed 1: failed: bad \\| cell &lt;script&gt;x&lt;/script&gt;\n" in text
+    assert "seed 1: not in MLflow\n" in text
+    assert "| a\\|b c (baseline) | 0.7000 |" in text and "<img" not in text
 
 
-@pytest.mark.slow
-def test_names_that_break_markdown_are_escaped(home: Path):
-    text = build(
-        "small", record(home, grid(labels=("a|b\nc", "<img src=x> $\\bad$")), cells()), home / "out"
-    ).read_text()
-    assert "| a\\|b c (baseline) | **0.7000** ± 0.0000 |" in text
-    assert "<img" not in text
-
-
-@pytest.mark.slow
-def test_sections_whose_titles_make_one_file_name_keep_their_own_figures(home: Path):
-    output = build("small", record(home, grid(titles=("视角", "层", "K 4", "K", "k")), cells()), home / "out").parent
-    pictures = sorted(path.name for path in output.glob("figures/*"))
-    assert len(pictures) == 15
-    assert all(f"](figures/{name})" in (output / "README.md").read_text() for name in pictures)
+def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home_whose_path_is_no_address(
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = tmp_path / "a home #1%20"
+    home.mkdir()
+    monkeypatch.setenv("ABLATE_HOME", str(home))
+    shutil.copy(empty_store, home / "mlflow.db")
+    document = few_pictures(grid(titles=("视角", "层", "K 4", "K", "k", "long " * 100)))
+    report = build("small", record(home, document, cells()), home / "out")
+    pictures = sorted(path.name for path in report.parent.glob("figures/*"))
+    assert len(pictures) == 6
+    assert all(f"](figures/{name})" in report.read_text() for name in pictures)
+    assert "| ce (baseline) | **0.7000** ± 0.0000 |" in report.read_text()
 
 
 def test_an_experiment_of_which_nothing_was_computed_has_a_report_that_says_so(home: Path):
@@ -110,21 +134,8 @@ def test_what_is_not_there_is_a_clear_error(home: Path):
     assert not (home / "out").exists()
 
 
-def test_a_home_whose_path_is_no_address_and_a_title_longer_than_a_file_name(
-    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
-):
-    home = tmp_path / "a home #1%20"
-    home.mkdir()
-    monkeypatch.setenv("ABLATE_HOME", str(home))
-    shutil.copy(empty_store, home / "mlflow.db")
-    title = "long " * 100
-    report = build("small", record(home, grid(titles=(title,)), cells()), home / "out")
-    assert "| ce (baseline) | **0.7000** ± 0.0000 |" in report.read_text()
-    assert len(list(report.parent.glob("figures/*"))) == 3  # forest, t-SNE, curves
-
-
 def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path):
-    names, document = cells(), grid()
+    names, document = cells(), few_pictures(grid())
     for row, data in zip(document["sections"][0]["rows"], ("tweets", "reviews"), strict=True):
         row["data"] = data
     document["references"] = [
@@ -132,128 +143,71 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
         for data, value in (("tweets", 0.6), ("reviews", 0.9), ("others", 0.1))
     ]
     for name in ("c1s0", "c1s1"):
-        provenance = store.read_json(store.run_folder(name) / "provenance.json")
-        provenance["class_counts"] = {split: {"bad": 400, "good": 500} for split in ("train", "test")}
-        store.write_json(store.run_folder(name) / "provenance.json", provenance)
-        scores = store.read_json(store.run_folder(name) / "scores.json")
-        scores["scores"][0]["count"] = 900
-        store.write_json(store.run_folder(name) / "scores.json", scores)
-        store.mark_finished(store.run_folder(name), "DONE")
+        change(name, "provenance.json", class_counts={split: {"bad": 400, "good": 500} for split in SPLITS})
+        (score,) = store.read_json(store.run_folder(name) / "scores.json")["scores"]
+        change(name, "scores.json", scores=[score | {"count": 900}])
     text = build("small", record(home, document, names), home / "out").read_text()
     assert "| *TF-IDF, tweets* | 0.6000 |\n| *TF-IDF, reviews* | 0.9000 |" in text and "others" not in text
     assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text
-    assert (
-        "| Split of tweets | negative | positive | all |" in text and "| Split of reviews | bad | good | all |" in text
-    )
+    assert "| Split of tweets | negative | positive | all |" in text
+    assert "| Split of reviews | bad | good | all |" in text
 
 
 def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, recwarn: pytest.WarningsRecorder):
     names = cells()
     for name in names:
-        provenance = store.read_json(store.run_folder(name) / "provenance.json")
-        provenance["class_counts"] = {split: {"差评": 20, "好评": 20} for split in ("train", "test")}
-        store.write_json(store.run_folder(name) / "provenance.json", provenance)
-        store.mark_finished(store.run_folder(name), "DONE")
+        change(name, "provenance.json", class_counts={split: {"差评": 20, "好评": 20} for split in SPLITS})
     text = build("small", record(home, grid(), names), home / "out").read_text()
     assert "colour is the class (class 1 差评, class 2 好评)" in text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
 
-def test_a_collapse_is_said_above_the_numbers(home: Path):
+def test_a_collapse_an_alarm_and_one_number_that_stands_there_twice_are_said_above_the_numbers(home: Path):
     names = cells()
-    provenance = store.read_json(store.run_folder("c1s1") / "provenance.json") | {"collapsed_since": 40}
-    store.write_json(store.run_folder("c1s1") / "provenance.json", provenance)
-    store.mark_finished(store.run_folder("c1s1"), "DONE")
-    text = build("small", record(home, grid(), names), home / "out").read_text()
-    assert "> **Note** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
-    assert text.count("in one direction") == 1
-
-
-def rescored(names: list[str], *more: dict[str, Any]) -> None:
-    """Give cells further scores."""
+    change("c1s1", "provenance.json", collapsed_since=40)
+    twice = [{"name": f"test.{name}", "value": 0.5, "unit": "= f(k-means accuracy)"} for name in ("ari", "nmi")]
     for name in names:
-        folder = store.run_folder(name)
-        document = store.read_json(folder / "scores.json")
-        usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
-        scores = [*document["scores"], *(usual | score for score in more)]
-        store.write_json(folder / "scores.json", document | {"scores": scores})
-        store.mark_finished(folder, "DONE")
-
-
-def test_the_alarm_of_an_evaluation_is_said_above_the_numbers(home: Path):
-    names = cells()
-    rescored(names, {"name": "test.collapsed", "value": 0.0})
-    rescored(["c1s0"], {"name": "train.collapsed", "value": 1.0}, {"name": "mean/test.collapsed", "value": 1.0})
-    text = build("small", record(home, grid(), names), home / "out").read_text()
+        rescore(name, {"name": "test.collapsed", "value": 0.0}, *twice)
+    rescore("c1s0", {"name": "train.collapsed", "value": 1.0}, {"name": "mean/test.collapsed", "value": 1.0})
+    document = few_pictures(grid(), values=["test.ari", "test.nmi"])
+    text = build("small", record(home, document, names), home / "out").read_text()
+    assert "> **Note** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
     assert "> **Note** ce+supcon, seed 0: the train embeddings lie in one direction" in text
     assert "> **Note** ce+supcon, seed 0: the test embeddings (mean) lie in one direction" in text
-    assert text.count("in one direction") == 2
+    assert text.count("in one direction") == 3 and "They are one number, not two." in text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("unit", "said"), [("= f(k-means accuracy)", True), ("", False)])
-def test_one_number_that_stands_there_twice_is_said_to_be_one(unit: str, said: bool, home: Path):
-    """Only where it is so of every cell, the last one too."""
-    names, document = cells(), grid()
-    both = [{"name": f"test.{name}", "value": 0.5, "unit": "= f(k-means accuracy)"} for name in ("ari", "nmi")]
-    rescored(names[:-1], *both)
-    rescored(names[-1:], *(score | {"unit": unit} for score in both))
-    document["sections"][0]["show"]["table"]["values"] = ["test.ari", "test.nmi"]
-    text = build("small", record(home, document, names), home / "out").read_text()
-    assert ("They are one number, not two." in text) == said
-
-
-def pictured(cell: str, **changed: Any) -> None:
-    """Another picture of a cell."""
-    path = store.run_folder(cell) / "picture.npz"
-    with np.load(path) as arrays:
-        known = dict(arrays)
-    np.savez(path, **(known | changed))
-    store.mark_finished(store.run_folder(cell), "DONE")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("places", "said"), [(np.zeros((40, 2)), "lie on one point"), (np.full((40, 2), np.nan), "not finite numbers")]
-)
-@pytest.mark.parametrize("which", [("c1s0",), ("c0s0", "c1s0")])
-def test_a_picture_that_shows_nothing_is_said_to_be_none(which: tuple[str, ...], places: Any, said: str, home: Path):
+def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Path, empty_store: Path):
     names = cells()
-    for name in which:
-        pictured(name, x=places)
+    change("c0s0", "picture.npz", x=np.zeros((40, 2)))
+    change("c1s0", "picture.npz", x=np.full((40, 2), np.nan))
     output = build("small", record(home, grid(), names), home / "out").parent
-    assert (output / "figures" / "recipes-tsne.png").exists()
     page = (output / "index.html").read_text()
-    assert page.count("No picture: ") == len(which) and said in page
+    assert page.count("No picture: ") == 2 and "lie on one point" in page and "not finite numbers" in page
+    assert (output / "figures" / "recipes-tsne.png").exists()
+    (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
+    store.mark_finished(store.run_folder("c1s0"), "DONE")
+    shutil.copy(empty_store, home / "mlflow.db")
+    page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
+    assert "picture.npz cannot be read" in page
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
-    language: Language, home: Path, caplog: pytest.LogCaptureFixture
+    home: Path, caplog: pytest.LogCaptureFixture
 ):
     names = cells()
-    pictured("c1s0", labels=np.zeros(3, int))  # of 40 texts
+    change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts
     folder = build("small", record(home, grid(), names), home / "out").parent
-    text = (folder / {"en": "README.md", "zh": "README.zh.md"}[language]).read_text()
-    said = {
-        "en": "\n> **No picture** picture of the embeddings: `IndexError: ",
-        "zh": "\n> **无图** 嵌入图：`IndexError: ",
-    }
-    assert said[language] in text and "recipes-forest.svg" in text and "recipes-curves.png" in text
+    for name, said in (("README.md", "**No picture** picture of the embeddings"), ("README.zh.md", "**无图** 嵌入图")):
+        text = (folder / name).read_text()
+        assert f"\n> {said}: `IndexError: " in text or f"\n> {said}：`IndexError: " in text
+        assert "recipes-forest.svg" in text and "recipes-curves.png" in text
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["recipes-curves.png", "recipes-forest.svg"]
     assert "No picture" in (folder / "index.html").read_text()
     assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
     assert contradictions(folder) == []
-
-
-@pytest.mark.slow
-def test_a_damaged_picture_is_said_to_be_one(home: Path):
-    names = cells()
-    (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
-    store.mark_finished(store.run_folder("c1s0"), "DONE")
-    page = build("small", record(home, grid(), names), home / "out").with_name("index.html").read_text()
-    assert "picture.npz cannot be read" in page
 
 
 def test_a_full_disk_is_no_fault_of_a_picture():

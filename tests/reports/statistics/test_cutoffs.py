@@ -9,8 +9,7 @@ from scipy import optimize, stats
 from reports.statistics.cutoffs import Cutoffs, Design, all_pairs_of, cutoffs, looks_up_to
 from reports.statistics.decide import at_level, cutoffs_for
 from tests.reports.statistics.by_hand import star, variances
-
-LEVELS = (0.05, 0.01, 0.002)
+from tests.tiers import rest_is_full
 
 
 @cache
@@ -19,19 +18,12 @@ def at(rows: int, seeds: int, pairs: tuple[tuple[int, int], ...]) -> Cutoffs:
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("level", LEVELS)
-def test_that_of_two_rows_is_students(seeds: int, level: float):
+def test_that_of_two_rows_is_students_and_goes_on_so_beyond_what_is_drawn(seeds: int):
     """The variance of two rows is 1.5 times their own one: 3 times what a row leaves, which is half of it."""
-    reach = at_level(at(2, seeds, star(2)).seeds, level) * np.sqrt(1.5)
-    error = 4 * np.sqrt(1 / level / 100_000)  # of the level that was drawn; at two seeds a cut-off is as uncertain
-    assert reach == pytest.approx(stats.t.isf(level / 2, seeds - 1), rel=error)
-
-
-@pytest.mark.parametrize("seeds", [2, 5])
-def test_beyond_what_is_drawn_it_goes_on_as_students(seeds: int):
-    for level in (1e-4, 1e-6, 1e-8):
+    for level in (0.05, 0.01, 0.002, 1e-4, 1e-6, 1e-8):
         reach, exact = at_level(at(2, seeds, star(2)).seeds, level) * np.sqrt(1.5), stats.t.isf(level / 2, seeds - 1)
-        assert 0.7 < reach / exact < 1.6
+        error = 4 * np.sqrt(1 / level / 100_000)  # of the level that was drawn; at two seeds a cut-off is as uncertain
+        assert 0.7 < reach / exact < 1.6 if level < 0.002 else reach == pytest.approx(exact, rel=error)
 
 
 def dunnett(rows: int, level: float) -> float:
@@ -102,26 +94,25 @@ def crossings(rows: int, looks: tuple[int, ...], of_text: float, studies: int) -
     return np.array(shares)
 
 
-def test_each_look_spends_its_part_of_the_level():
+@pytest.mark.parametrize("studies", rest_is_full([20_000, 60_000], [20_000]))
+def test_each_look_spends_its_part_of_the_level(studies: int):
     looks = (2, 3, 5, 8)
     spent = 0.05 * np.diff([0, *looks]) / looks[-1]
-    assert crossings(4, looks, 0.0, 60_000) == pytest.approx(spent, abs=4 * np.sqrt(0.02 / 60_000))
+    assert crossings(4, looks, 0.0, studies) == pytest.approx(spent, abs=4 * np.sqrt(0.02 / studies))
 
 
-@pytest.mark.parametrize("of_text", [0.3, 1.0])
-def test_all_looks_together_err_no_more_often_where_texts_take_part(of_text: float):
+@pytest.mark.parametrize(
+    ("of_text", "studies"), rest_is_full([(1.0, 4_000), (0.3, 12_000), (1.0, 12_000)], [(1.0, 4_000)])
+)
+def test_all_looks_together_err_no_more_often_where_texts_take_part(of_text: float, studies: int):
     """With the whole level of texts at each look it was 6.5 % (of_text = 1)."""
-    assert crossings(6, looks_up_to(20), of_text, 12_000).sum() <= 0.05 + 3 * np.sqrt(0.05 / 12_000)
+    assert crossings(6, looks_up_to(20), of_text, studies).sum() <= 0.05 + 3 * np.sqrt(0.05 / studies)
 
 
-def test_a_study_of_one_look_is_one_of_fixed_seeds():
+def test_one_look_is_a_study_of_fixed_seeds_and_between_two_looks_the_last_one_counts():
     pairs = star(3)
     assert looks_up_to(2) == (2,) and looks_up_to(7) == (2, 3, 4, 5, 6, 7)
     assert cutoffs_for(3, pairs, 2, most_seeds=2) is cutoffs_for(3, pairs, 2, most_seeds=None)
-
-
-def test_between_two_looks_the_cutoffs_are_those_of_the_last_look():
-    pairs = star(3)
     assert cutoffs_for(3, pairs, 7, most_seeds=8) is cutoffs_for(3, pairs, 6, most_seeds=8)
 
 

@@ -38,7 +38,8 @@ def tukey_and_kramer(frame: pd.DataFrame, factor: str, others: list[str], levels
 
 
 @pytest.mark.parametrize("dropped", [0, 7])
-def test_sizes_of_effects_are_those_of_statsmodels(dropped: int):
+def test_sizes_of_effects_are_those_of_statsmodels_and_an_axis_counts_where_levels_differ(dropped: int):
+    """By Tukey and Kramer."""
     frame = grid().sample(frac=1, random_state=0).iloc[dropped:]
     table = effects(frame, ["k", "alpha", "view"], "value").set_index("effect")
     theirs = sm.stats.anova_lm(ols(FORMULA, frame).fit(), typ=2)
@@ -50,11 +51,6 @@ def test_sizes_of_effects_are_those_of_statsmodels(dropped: int):
     for name in ("C(k):C(alpha)", "C(alpha):C(view)"):
         assert table.loc[names[name], "p"] == pytest.approx(min(1, 6 * theirs.loc[name, "PR(>F)"]))
     assert len(table) == 6
-
-
-@pytest.mark.parametrize("dropped", [0, 7])
-def test_an_axis_is_shown_exactly_when_two_levels_differ_by_tukey_and_kramer(dropped: int):
-    frame = grid().sample(frac=1, random_state=0).iloc[dropped:]
     for shift in (0.0, 1.0, 2.0):
         moved = frame.assign(value=frame["value"] + shift * (frame["k"] == 60))
         table = effects(moved, ["k", "alpha", "view"], "value").set_index("effect")
@@ -153,7 +149,7 @@ def test_without_a_residual_there_is_a_reason_in_the_place_of_effects(frame, rea
     assert table.empty and reason in table.attrs["reason"].en and "p" in table.columns
 
 
-def test_levels_deviate_as_in_a_sum_to_zero_model():
+def test_levels_deviate_as_in_a_sum_to_zero_model_without_an_interval_where_there_is_no_residual():
     frame = grid()
     table = levels(frame, ["k", "alpha", "view"], "k", "value").set_index("level")
     fit = ols(FORMULA.replace(")", ", Sum)", 4).replace(", Sum) ** 2", ") ** 2"), frame).fit()
@@ -162,14 +158,12 @@ def test_levels_deviate_as_in_a_sum_to_zero_model():
     assert table["mean"].tolist() == pytest.approx(frame.groupby("k")["value"].mean().tolist())
     assert table["n"].tolist() == [12, 12, 12]
 
+    table = levels(grid().query("seed == 0 and view == 'one'"), ["k", "alpha"], "k", "value")  # no residual
+    assert table["half_width"].isna().all() and table["mean"].notna().all()
+
 
 def test_levels_are_balanced_over_the_other_axes():
     frame = grid()
     frame["value"] = (frame["k"] == 30) + 10.0 * (frame["view"] == "two")
     table = levels(frame.query("k != 30 or view == 'one'"), ["k", "view"], "k", "value")
     assert table["mean"].diff().tolist()[1:] == pytest.approx([-1, 0]) and table["n"].tolist() == [6, 12, 12]
-
-
-def test_levels_without_a_residual_have_no_interval():
-    table = levels(grid().query("seed == 0 and view == 'one'"), ["k", "alpha"], "k", "value")
-    assert table["half_width"].isna().all() and table["mean"].notna().all()
