@@ -41,36 +41,24 @@ def labels(section: str) -> list[str]:
 
 def test_a_product_of_axes_with_its_baseline_first():
     found = rows("  - {title: T, base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [4, 8], alpha: [0.2, 0.5]}}")
+    pairs = [{"k": k, "alpha": alpha} for k in (4, 8) for alpha in (0.2, 0.5)]
     assert [(row.label, row.axes, row.baseline) for row in found] == [
         ("ce", {}, True),
-        ("k=4 · α=0.2", {"k": 4, "alpha": 0.2}, False),
-        ("k=4 · α=0.5", {"k": 4, "alpha": 0.5}, False),
-        ("k=8 · α=0.2", {"k": 8, "alpha": 0.2}, False),
-        ("k=8 · α=0.5", {"k": 8, "alpha": 0.5}, False),
+        *((f"k={pair['k']} · α={pair['alpha']}", pair, False) for pair in pairs),
     ]
     assert all([cell.seed for cell in row.cells] == [3, 1] for row in found)
     assert found[2].cells[0].objective == Objective(loss="ce+supcon", view="topk_tokens", k=4, alpha=0.5)
 
 
-def test_axes_that_do_not_matter_do_not_multiply():
-    section = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}"
-    assert labels(section) == [
-        "* ce",
-        "rdrop · α=0.5",
-        "rdrop · α=1",
-        *(f"ce+supcon · τ={temperature} · α={alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")),
-    ]
-
-
 def test_a_baseline_for_each_combination_that_matters_to_it():
-    section = (
-        "  - {title: T, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 2}, {lora: {r: 8}}], alpha: [1, 2]}}"
-    )
+    axes = "{tune: [full, {last_blocks: 2}, {lora: {r: 8}}], alpha: [1, 2]}"
+    section = f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {axes}}}"
+    tunes = ["full", "last 2 blocks", "LoRA r=8"]
     assert labels(section) == [
-        *(f"* ce · {tune}" for tune in ("full", "last 2 blocks", "LoRA r=8")),
-        *(f"{tune} · α={alpha}" for tune in ("full", "last 2 blocks", "LoRA r=8") for alpha in (1, 2)),
+        *(f"* ce · {tune}" for tune in tunes),
+        *(f"{tune} · α={alpha}" for tune in tunes for alpha in (1, 2)),
     ]
-    assert [row.axes["tune"] for row in rows(section)[:3]] == ["full", "last 2 blocks", "LoRA r=8"]
+    assert [row.axes["tune"] for row in rows(section)[:3]] == tunes
 
 
 AXES = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
@@ -81,23 +69,24 @@ INCLUDED_AND_EXCLUDED = """\
     exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]
     include: [{view: cluster, k: 8, clusters: 3}, {k: 4, alpha: 0.2}]
 """
+INCLUDED = "  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}"
+ADAPTERS = "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
 FOUR_ROWS = ["* ce", "k=4 · α=0.2 · topk_tokens", "k=8 · α=0.5 · topk_tokens", "k=8 · α=1 · cluster · clusters=3"]
 LABELS = {
+    "axes that do not matter do not multiply": (
+        "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}",
+        ["* ce", "rdrop · α=0.5", "rdrop · α=1"]
+        + [f"ce+supcon · τ={temperature} · α={alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")],
+    ),
     "a baseline that the section has is flagged": ("  - {title: T, axes: {loss: [rdrop, ce]}}", ["* ce", "rdrop"]),
     "and not added": ("  - {title: T}", ["* ce"]),
     "a baseline can be another": (AXES % "{alpha: 0.2}", ["* α=0.2", "α=1"]),
     "or several": (AXES % "{loss: rdrop}", ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]),
     "or none": (AXES % "{}", ["α=0.2", "α=1"]),
     "include adds and exclude drops": (INCLUDED_AND_EXCLUDED, FOUR_ROWS),
-    "without axes it is its include": (
-        "  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}",
-        ["* ce", "one_stage"],
-    ),
+    "without axes it is its include": (INCLUDED, ["* ce", "one_stage"]),
     "or its base": ("  - {title: T, base: {loss: rdrop}}", ["* ce", "rdrop · two_stage"]),
-    "values that look alike are told apart": (
-        "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}",
-        ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"],
-    ),
+    "values that look alike are told apart": (ADAPTERS, ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]),
 }
 
 
@@ -127,9 +116,6 @@ def test_a_cell_that_two_sections_need_is_one_cell():
     assert [len(section.rows) for section in found.sections] == [2, 3]
     assert len(found.cells) == 3 * 2 == len(set(found.cells))
     assert found.sections[0].rows[1].cells[0] is found.sections[1].rows[2].cells[0]
-
-
-def test_an_integer_for_a_float_is_the_same_cell():
     one, other = (expanded(f"  - {{title: A, base: {{loss: rdrop, alpha: {alpha}}}}}") for alpha in ("1", "1.0"))
     assert one.cells == other.cells
 

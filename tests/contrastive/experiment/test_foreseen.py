@@ -53,19 +53,12 @@ def told(text: str, **asked: Any) -> Foreseen:
     return foreseen(plans.make_plan(parse_experiment(text)), **asked)
 
 
-def test_sound_data_says_nothing(text):
+def test_sound_data_says_nothing_and_what_cannot_be_measured_is_told(text):
     assert told(text()) == Foreseen((), ())
-
-
-def test_a_test_split_of_one_class_is_told(text):
     assert told(text("a" * 9)).warnings == ("test has 9 texts, all of one class: svm, kmeans will be left out",)
-
-
-def test_too_few_texts_for_the_folds_are_told(text):
     (line,) = told(text("aaaaaaabbb")).warnings
-    assert line.startswith(
-        "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
-    )
+    said = "the smallest class of test has 3, and 5 folds need 5 texts: svm will be left out; set evaluation.folds"
+    assert line.startswith(said)
 
 
 def test_what_was_prepared_is_not_read_again(text, tmp_path):
@@ -94,18 +87,16 @@ def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
 
 
 def test_a_share_of_a_gpu_that_is_not_there(text):
-    assert told(text(), gpus_per_cell=1.0).errors == (
-        "--gpus-per-cell is 1, and there is no GPU here: leave it out, or give 0",
-    )
+    refused = "--gpus-per-cell is 1, and there is no GPU here: leave it out, or give 0"
+    assert told(text(), gpus_per_cell=1.0).errors == (refused,)
     assert told(text(), gpus_per_cell=0.0) == Foreseen((), ())
-    assert told(text(more="resources: {gpus_per_cell: 0.5}\n")).warnings == (
-        "resources.gpus_per_cell is 0.5, and there is no GPU here: cells train on the CPU",
-    )
-
-
-def test_of_a_cluster_it_is_not_known_here_what_its_devices_are(text):
-    found = told(text(axes="base: {precision: fp16}", more="resources: {gpus_per_cell: 0.5}\n"), engine="ray")
-    assert found == Foreseen((), ())
+    half = "resources: {gpus_per_cell: 0.5}\n"
+    warned = "resources.gpus_per_cell is 0.5, and there is no GPU here: cells train on the CPU"
+    assert told(text(more=half)).warnings == (warned,)
+    on_a_cluster = told(
+        text(axes="base: {precision: fp16}", more=half), engine="ray"
+    )  # whose devices nobody knows here
+    assert on_a_cluster == Foreseen((), ())
 
 
 def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):

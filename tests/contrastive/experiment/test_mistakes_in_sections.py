@@ -8,7 +8,9 @@ ALPHA = "[0.2, 0.5]"
 BOTH = "loss: ce+supcon, view: topk_tokens"
 EPOCHS = "  epochs: 2"
 K = "k: [4, 8]"
+NOWHERE = 'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]'
 LOSS = "loss: ce+supcon"
+SEEDS = "seeds:"
 VIEW = "view: topk_tokens"
 MISTAKES = [
     (LOSS, "loss: ce+suprcon", 9, "sections.base.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
@@ -24,27 +26,17 @@ MISTAKES = [
     (LOSS, "queue: 9, loss: ce+supcon", 9, "sections.base.queue: no cell here reads this setting: it is"),
     ("axes:", "baseline: {loss: ce, queue: 9}\n    axes:", 10, "sections.baseline.queue: no cell here reads this"),
     (LOSS, "mlm_weight: 2.0, loss: ce+supcon", 9, "no cell here reads this setting: it is for mlm"),
-    (
-        "ce+supcon, view: topk_tokens",
-        "supcon, view: topk_tokens",
-        12,
-        "it weighs further terms against the cross-entropy, and no",
-    ),
+    (BOTH, "loss: supcon, view: topk_tokens", 12, "it weighs further terms against the cross-entropy, and no"),
     (VIEW, "view: layers, layers: [1]", 11, "it is for topk_tokens, cluster, layers with level token"),
     (LOSS, "tune: {last_blocks: 0}, loss: ce+supcon", 8, "supcon trains nothing but the encoder"),
     (LOSS, "tune: {last_blocks: 0}, loss: ce+mlm", 8, "mlm trains nothing but the encoder"),
     (LOSS, "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, and batch_s"),
     (BOTH, "loss: sccl, clusters: 101", 8, "sccl has 101 clusters, and there are 100"),
     (BOTH, "loss: moco+simcse_sup", 9, "no view fits all terms of"),
-    (
-        "seeds:",
-        "objective: {loss: declutr+vicreg}\nseeds:",
-        6,
-        "no view fits all terms of `declutr+vicreg`: vicreg comp",
-    ),
+    (SEEDS, "objective: {loss: declutr+vicreg}\nseeds:", 6, "no view fits all terms of `declutr+vicreg`: vicreg comp"),
     (K, "k: [4, 8]\n      queue: [64]", 12, "no cell here reads this setting: it is for moco"),
     (BOTH, "loss: ce+supcon, view: momentum", 8, "reads the slow copy that the view"),
-    ("seeds:", "objective: {loss: ce, queue: 64}\nseeds:", 6, "objective.queue: no cell here reads this setting"),
+    (SEEDS, "objective: {loss: ce, queue: 64}\nseeds:", 6, "objective.queue: no cell here reads this setting"),
     (BOTH, "loss: ce+simcse, view: pair", 8, "the column that holds it, data.pos"),
     (LOSS, "loss: ce+simcse_sup", 8, "simcse_sup needs the view pair, which has positives and hard"),
     (BOTH, "loss: ce+simcse_sup", 8, "name the column that holds it, data.positive"),
@@ -76,18 +68,8 @@ MISTAKES = [
         8,
         "the view `backtranslation` needs `translators` (two models that translate there and back, each ",
     ),
-    (
-        VIEW,
-        'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]',
-        9,
-        "sections.base.translators: file:nowhere: there is no folder ",
-    ),
-    (
-        VIEW,
-        'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]',
-        9,
-        "sections.base.translators: package:no-such-package is not installed",
-    ),
+    (VIEW, NOWHERE, 9, "sections.base.translators: file:nowhere: there is no folder "),
+    (VIEW, NOWHERE, 9, "sections.base.translators: package:no-such-package is not installed"),
     (
         "training:",
         'objective: {translators: ["hf:a/b@main", "hf:a/b@main"]}\ntraining:',
@@ -105,12 +87,7 @@ MISTAKES = [
     (K, "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
     (EPOCHS, "  sharding: zero2", 5, "training.sharding: expected"),
     (EPOCHS, "  sharding: deepspeed:nowhere.json", 5, "training.sharding: deepspeed:nowhere.json: there is no file /"),
-    (
-        K,
-        'sharding: [fsdp, "deepspeed:pyproject.json"]',
-        11,
-        "sections.axes.sharding: deepspeed:pyproject.json: there is no file /",
-    ),
+    (K, 'sharding: [fsdp, "deepspeed:no.json"]', 11, "sections.axes.sharding: deepspeed:no.json: there is no file /"),
     (
         EPOCHS,
         "  sharding: fsdp\n  micro_batch: 2",
@@ -148,12 +125,7 @@ MISTAKES = [
         8,
         "sections: the view consert with change adversarial cannot be trained with fsdp: it takes a gradient in",
     ),
-    (
-        "    base:",
-        "    loss: ce\n    base:",
-        9,
-        "sections.loss: there is no such setting here; did you mean `base: {loss",
-    ),
+    ("base:", "loss: ce\n    base:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
     (K, "k: [0, 4]", 11, "sections.axes.k: must be at least 1, got 0"),
     (K, "k: []", 11, "sections.axes.k: an empty axis; give it a value or leave it out"),
     (K, "k: 4", 11, "sections.axes.k: expected a list, got 4"),
