@@ -114,18 +114,24 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_a_folder_gives_the_encoder_that_was_saved_there(saved: Path):
+def refused(folder: Path, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        encoders.load_encoder(Encoder(model=f"file:{folder}"), 64, 0)
+
+
+def test_a_folder_gives_the_encoder_that_was_saved_there_and_damaged_weights_are_refused(saved: Path):
     model = encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     assert not any("pooler" in name for name, _ in model.named_parameters())
+    content = (saved / "model.safetensors").read_bytes()
+    (saved / "model.safetensors").write_bytes(content[: len(content) // 2])
+    refused(saved, "no encoder could be loaded")
 
 
 def test_pickled_weights_are_never_loaded(saved: Path):
-    state = {"embeddings": np.zeros(2)}
-    torch.save(state, saved / "pytorch_model.bin")
+    torch.save({"embeddings": np.zeros(2)}, saved / "pytorch_model.bin")
     (saved / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="Pickled weights are never loaded"):
-        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
+    refused(saved, "Pickled weights are never loaded")
 
 
 def test_the_code_of_a_models_authors_is_never_run(saved: Path):
@@ -133,13 +139,5 @@ def test_the_code_of_a_models_authors_is_never_run(saved: Path):
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.Mine", "AutoModel": "code.Mine"}}
     (saved / "config.json").write_text(json.dumps(config))
     (saved / "code.py").write_text(f"open({str(saved / 'was-run')!r}, 'w')\nclass Mine: pass\n")
-    with pytest.raises(UserError, match="no encoder could be loaded"):
-        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)
+    refused(saved, "no encoder could be loaded")
     assert not (saved / "was-run").exists()
-
-
-def test_damaged_weights(saved: Path):
-    content = (saved / "model.safetensors").read_bytes()
-    (saved / "model.safetensors").write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match="no encoder could be loaded"):
-        encoders.load_encoder(Encoder(model=f"file:{saved}"), 64, 0)

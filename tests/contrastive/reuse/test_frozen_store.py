@@ -27,6 +27,7 @@ from contrastive.views.batches import collate
 from contrastive.views.tokens import rebuilt, words_of
 from tests.contrastive.reuse.frozen_cells import FULL, HALF, NONE, cell_of, opened, place
 from tests.contrastive.training.trained import trained_into
+from tests.tiers import rest_is_full
 
 
 def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
@@ -62,13 +63,14 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 CHANGED = {"mlm": 1, "ce+mlm": 1, "clear": 1, "declutr": 1, "ce+simcse-eda": 1, "ce+simcse+mlm-contextual": 5}
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in o.values()))
+USUAL = [{"loss": loss} for loss in ("rdrop", "moco", "sccl", "simcse_sup", "declutr")] + OBJECTIVES[-6:]
+
+
+@pytest.mark.parametrize(
+    "objective", rest_is_full(OBJECTIVES, USUAL), ids=lambda o: "-".join(str(v) for v in o.values())
+)
 def test_every_loss_has_the_curve_of_a_cell_that_computes_its_frozen_blocks(
-    objective: dict,
-    source: str,
-    bert: str,
-    tmp_path: Path,
-    computed: list[int],
+    objective: dict, source: str, bert: str, tmp_path: Path, computed: list[int]
 ):
     """Changed texts are computed: what is stored is of other tokens."""
     cell = cell_of(source, "scratch:bert" if "mlm" in objective["loss"] else bert, **objective)
@@ -111,11 +113,7 @@ def test_bf16_is_as_near_as_its_rounding(source: str, bert: str, tmp_path: Path)
     np.testing.assert_allclose(full, none, rtol=1e-3)
 
 
-def test_cells_share_a_store_where_they_read_the_same_and_only_there(
-    source: str,
-    bert: str,
-    home: Path,
-):
+def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str, bert: str, home: Path):
     """The flow makes a store for each that it believes to be another: it must believe what is."""
     same = [
         cell_of(source, bert, loss="ce"),
@@ -150,12 +148,7 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(
     assert place(same[0], Speed(together=3)) == place(same[0])
 
 
-def test_another_encoder_in_the_same_folder_is_another_store(
-    source: str,
-    bert: str,
-    home: Path,
-    tmp_path: Path,
-):
+def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: str, home: Path, tmp_path: Path):
     folder = shutil.copytree(bert.removeprefix("file:"), tmp_path / "bert")
     cell = cell_of(source, f"file:{folder}", loss="ce")
     before, first = place(cell), frozen_store.with_frozen_part(opened(cell), cell, FULL).splits["train"].below
@@ -196,11 +189,7 @@ def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, 
     assert batch.reworded(batch.input_ids).below is rebuilt(batch, words_of(batch)).below is None
 
 
-def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(
-    source: str,
-    bert: str,
-    home: Path,
-):
+def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="ce", data={"validation": 16})
     more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"), vectors=("mean", "layer:0:cls"))
     folder = store.run_folder(cell_id(identity(cell)))
@@ -217,13 +206,9 @@ def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bi
         np.testing.assert_allclose(found[1][name], computed, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", rest_is_full(["fp32", "bf16"], ["bf16"]))
 def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to_the_bit(
-    precision: str,
-    source: str,
-    bert: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    precision: str, source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """With the head's predictions, and with two dropouts, which no store holds; computed once for two cells."""
     more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"))

@@ -25,10 +25,7 @@ def stores() -> list[Path]:
 
 
 def test_it_is_made_once_for_all_and_by_one_of_those_who_want_it_at_once(
-    source: str,
-    bert: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[str] = []
     real = frozen_store._compute
@@ -76,12 +73,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
 
 
-def test_the_room_that_it_takes_is_known_before(
-    source: str,
-    bert: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch):
     """With what belongs to a text: its positive and its negative."""
     cell = cell_of(source, bert, loss="simcse_sup")
     texts = frozen_store.with_frozen_part(tokens := opened(cell), cell, HALF).splits["train"]
@@ -94,10 +86,7 @@ def test_the_room_that_it_takes_is_known_before(
 
 
 def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
-    source: str,
-    bert: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     small_disk(monkeypatch, 1000)
     cell = cell_of(source, bert, loss="ce")
@@ -125,10 +114,7 @@ def test_provenance_tells_what_was_read(source: str, bert: str, home: Path):
 
 
 def test_room_that_came_while_a_cell_trained_changes_nothing_that_is_told(
-    source: str,
-    bert: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     small_disk(monkeypatch, 0)
     real = checkpoint.save_weights

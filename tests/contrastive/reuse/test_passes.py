@@ -27,6 +27,7 @@ from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage
 from tests.contrastive.training.trained import make, numbers
 from tests.contrastive.views.conftest import PAD, batch_of
+from tests.tiers import rest_is_full
 
 LENGTHS = (5, 2, 4)
 
@@ -53,7 +54,7 @@ def backbone_of(kind: str = "bert"):
     ).train()
 
 
-@pytest.mark.parametrize("kind", ["bert", "deberta-v2"])
+@pytest.mark.parametrize("kind", rest_is_full(["bert", "deberta-v2"], ["bert"]))
 def test_the_same_tokens_and_random_numbers_are_computed_once_and_draw_as_much(kind: str):
     backbone, batch, passes = backbone_of(kind), batch_of(*LENGTHS), Counted()
     torch.manual_seed(5)
@@ -137,12 +138,9 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
     assert passes.computed == 2 * 3  # of two passes with other dropout, three parts each
 
 
-@pytest.mark.parametrize("micro_batch", [None, 3])
+@pytest.mark.parametrize("micro_batch", rest_is_full([None, 3], [3]))
 def test_remembering_passes_changes_no_bit_of_a_cell(
-    micro_batch: int | None,
-    source: str,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    micro_batch: int | None, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Which masks of dropout a cell draws does not follow from whether anything is reused."""
     training = {"micro_batch": micro_batch, "accumulate": 2}

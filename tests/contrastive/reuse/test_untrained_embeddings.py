@@ -19,6 +19,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
 from tests.contrastive.training.trained import make, numbers
+from tests.tiers import rest_is_full
 
 SPEED = Speed()
 TUNE = {"tune": {"last_blocks": 1}}
@@ -57,11 +58,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
-    source: str,
-    home: Path,
-    shown: list[Tensor],
-    computed: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, shown: list[Tensor], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ):
     cells = [sccl(source), sccl(source, clusters=3, temperature=0.2), sccl(source, loss="ce+sccl", alpha=0.3)]
     first = [trained(cell) for cell in cells]
@@ -75,9 +72,7 @@ def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
 
 
 def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
-    source: str,
-    home: Path,
-    shown: list[Tensor],
+    source: str, home: Path, shown: list[Tensor]
 ):
     cell = sccl(source, encoder={"tune": {"last_blocks": 1}, "pooling": "mean"})
     trained(cell)
@@ -116,13 +111,9 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
     assert real[0] == real[1] != usual
 
 
-@pytest.mark.parametrize("reuse", ["full", "half"])
+@pytest.mark.parametrize("reuse", rest_is_full(["full", "half"], ["half"]))
 def test_what_was_read_from_a_store_decides_it_too(
-    reuse: str,
-    source: str,
-    home: Path,
-    shown: list[Tensor],
-    monkeypatch: pytest.MonkeyPatch,
+    reuse: str, source: str, home: Path, shown: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ):
     """Two views that have unlike numbers of blocks computed apart, so that other numbers were rounded on the way."""
     speed = Speed(reuse=reuse)

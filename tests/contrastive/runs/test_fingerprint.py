@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.config import registry
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
-from contrastive.runs.fingerprint import canonical_json, module_digest
+from contrastive.runs.fingerprint import canonical_json
 
 
 @pytest.fixture
@@ -16,26 +17,19 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "little").mkdir()
     (tmp_path / "little" / "__init__.py").write_text("")
 
-    def digest(**sources: str) -> str:
-        from contrastive.config.registry import syntax_tree
+    def forget() -> None:
+        for name in ("imports", "code_files", "code_digest", "module_digest"):
+            getattr(fingerprint, name).cache_clear()
+        registry.syntax_tree.cache_clear()
 
+    def digest(**sources: str) -> str:
         for name, text in sources.items():
             (tmp_path / "little" / f"{name}.py").write_text(text)
-        for cached in (
-            syntax_tree,
-            module_digest,
-            fingerprint.imports,
-            fingerprint.code_files,
-            fingerprint.code_digest,
-        ):
-            cached.cache_clear()
+        forget()
         return fingerprint.code_digest(("little.first",))
 
     yield digest
-    from contrastive.config.registry import syntax_tree
-
-    for cached in (syntax_tree, module_digest, fingerprint.imports, fingerprint.code_files, fingerprint.code_digest):
-        cached.cache_clear()
+    forget()
 
 
 def test_canonical_json():

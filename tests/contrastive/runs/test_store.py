@@ -7,7 +7,6 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,9 +27,13 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_whole_folder_is_finished(folder: Path):
+def test_a_whole_folder_is_finished_also_where_it_was_copied(folder: Path):
     assert store.finished(folder)
     assert store.damage(folder, "DONE", thorough=True) is None
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path)
+    assert store.finished(folder)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoint/weights.safetensors", "scores.json"])
@@ -59,17 +62,10 @@ def test_a_flipped_bit_behind_the_clock_is_found_by_a_thorough_look(folder: Path
     assert store.damage(folder, "DONE", thorough=True) == "checkpoint/weights.safetensors was changed"
 
 
-@pytest.mark.parametrize("marker", ["", "{", "[]", '{"files": 3}', "\x00\x01"])
-def test_a_broken_marker_is_no_marker(folder: Path, marker: str):
-    (folder / "DONE").write_text(marker)
-    assert not store.finished(folder)
-
-
-def test_a_copied_folder_is_still_finished(folder: Path):
-    for path in folder.rglob("*"):
-        if path.is_file():
-            os.utime(path)
-    assert store.finished(folder)
+def test_a_broken_marker_is_no_marker(folder: Path):
+    for marker in ("", "{", "[]", '{"files": 3}', "\x00\x01"):
+        (folder / "DONE").write_text(marker)
+        assert not store.finished(folder), marker
 
 
 def test_write_atomic_leaves_the_old_file_when_writing_fails(tmp_path: Path):
@@ -113,13 +109,10 @@ def _take(path: Path, freed: threading.Event) -> None:
         freed.set()
 
 
-@pytest.mark.parametrize("content", ['{"kine": "code"}', "[]", "3", "{", ""])
-def test_a_harmed_failure_says_that_it_is_not_readable(content: str, tmp_path: Path):
-    (tmp_path / "FAILED.json").write_text(content)
-    assert store.failure(tmp_path) == {"kind": "infrastructure", "error": "FAILED.json is not readable"}
-
-
 def test_a_json_file_that_cannot_be_read_is_named(tmp_path: Path):
+    for content in ('{"kine": "code"}', "[]", "3", "{", ""):
+        (tmp_path / "FAILED.json").write_text(content)
+        assert store.failure(tmp_path) == {"kind": "infrastructure", "error": "FAILED.json is not readable"}
     (tmp_path / "scores.json").write_text('{"scores": [')
     with pytest.raises(UserError, match=r"scores.json is damaged .*`ablate audit EXPERIMENT --mend`"):
         store.read_json(tmp_path / "scores.json")
@@ -134,28 +127,15 @@ def test_a_file_or_a_lock_takes_the_place_of_a_folder(tmp_path: Path):
         assert (tmp_path / "lock").is_file()
 
 
-def plain_file(path: Path) -> None:
-    path.write_text("of somebody")
-
-
-def loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def dangling(path: Path) -> None:
-    path.symlink_to(path.parent / "nowhere")
-
-
-@pytest.mark.parametrize("harm", [plain_file, loop, dangling])
-def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(harm: Callable[[Path], None], tmp_path: Path):
-    harm(tmp_path / "runs")
-    assert not store.finished(tmp_path / "runs" / "abc")
+@pytest.mark.parametrize("link_to", [None, "runs", "nowhere"])
+def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(link_to: str | None, tmp_path: Path):
+    path = tmp_path / "runs"
+    path.symlink_to(tmp_path / link_to) if link_to else path.write_text("of somebody")
+    assert not store.finished(path / "abc")
     with pytest.raises(OSError) as refused:
-        store.write_json(tmp_path / "runs" / "abc" / "DONE", {})
-    what = "a file" if harm is plain_file else "a link that leads nowhere"
-    assert store.explain(refused.value).startswith(
-        f"{tmp_path}/runs is {what}, which cannot be used here: move it away"
-    )
+        store.write_json(path / "abc" / "DONE", {})
+    what = "a link that leads nowhere" if link_to else "a file"
+    assert store.explain(refused.value).startswith(f"{path} is {what}, which cannot be used here: move it away")
 
 
 def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):

@@ -77,21 +77,18 @@ def test_the_time_of_processors_is_that_of_this_machine():
     assert energy.busy_seconds() >= energy.own_seconds() > 0
 
 
-@pytest.mark.parametrize(
-    ("visible", "devices"), [(None, 3), ("1", 1), ("0,2", 2), ("GPU-1,GPU-0", 2), ("", 0), ("7", 0)]
-)
-def test_the_gpus_that_a_cell_sees_are_counted(
-    visible: str | None, devices: int, zones: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_gpus_that_a_cell_sees_are_counted(zones: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "nvml.c").write_text(LIBRARY)
     library = tmp_path / "libnvidia-ml.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "nvml.c")], check=True)
     monkeypatch.setattr(energy, "NVML", str(library))
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    with energy.Meter() as meter:
-        pass
-    # each question is answered by half a joule more: between two of a device, as many were asked as there are devices
-    assert meter.joules.get("gpu") == (0.5 * devices * devices if devices else None)
+    monkeypatch.setattr(energy, "own_seconds", lambda: 1.0)
+    monkeypatch.setattr(energy, "busy_seconds", lambda: 1.0)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for visible, devices in ((None, 3), ("1", 1), ("0,2", 2), ("GPU-1,GPU-0", 2), ("", 0), ("7", 0)):
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with energy.Meter() as meter:
+            pass
+        # each answer has half a joule more: between two of one device, as many were asked as there are devices
+        assert meter.joules.get("gpu") == (0.5 * devices * devices if devices else None), visible

@@ -14,15 +14,12 @@ from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
 from tests.contrastive.stages.in_turns import SMALL, TUNE, asked, folder_of, group_of, in_turns
 from tests.contrastive.training.trained import make, numbers
+from tests.tiers import rest_is_full
 
 
-@pytest.mark.parametrize("fault", ["diverged", "config", "code"])
+@pytest.mark.parametrize("fault", rest_is_full(["diverged", "config", "code"], ["diverged"]))
 def test_one_that_fails_tells_why_and_leaves_the_others_as_they_are(
-    fault: str,
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    fault: str, source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     planted = {"loss": "ce+supcon", "view": "two_stage", "alpha": 1e39}  # more than float32 holds
     if fault == "config":
@@ -55,11 +52,9 @@ def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None
     monkeypatch.setattr(train, "draw_from", draw_from)
 
 
+@pytest.mark.full
 def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_numbers(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     cells = group_of(source)
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
@@ -77,10 +72,7 @@ def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_nu
 
 
 def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     cells = group_of(source)
 
@@ -101,10 +93,7 @@ def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
 
 
 def test_one_that_finds_no_room_beside_the_others_is_trained_alone_after_them(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     """Whole, since alone it fits: its batch is not encoded in parts."""
     cells = group_of(source)
@@ -126,10 +115,7 @@ def test_one_that_finds_no_room_beside_the_others_is_trained_alone_after_them(
 
 
 def test_one_that_is_too_large_even_alone_is_encoded_in_parts_or_fails(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     cells, real, most = group_of(source), model.Model.forward, [4]
 
@@ -150,10 +136,7 @@ def test_one_that_is_too_large_even_alone_is_encoded_in_parts_or_fails(
 
 
 def test_one_that_was_taken_over_is_left_to_who_took_it_and_the_others_go_on(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ):
     """Who took it is gone again, so in the end it is trained here, alone."""
     cells = group_of(source)
@@ -183,11 +166,7 @@ def test_one_that_was_taken_over_is_left_to_who_took_it_and_the_others_go_on(
     assert store.read_json(folder / "provenance.json")["speed"]["together"] == 1
 
 
-def test_a_member_that_is_finished_is_not_trained_again(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-):
+def test_a_member_that_is_finished_is_not_trained_again(source: str, home: Path, undisturbed: list[dict[str, object]]):
     cells = group_of(source)
     train_cell(folder_of(cells[1]), asked(cells[1]))
     assert in_turns(cells) == in_turns(cells) == [None] * 3

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ import pytest
 import torch
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell
 from contrastive.runs import stopping, store
 from contrastive.stages import launch
 from contrastive.stages.launch import Machines
 from tests.contrastive.stages.launched import curve, make, run, write_sources
+from tests.tiers import rest_is_full
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +36,35 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        {},
-        {"loss": "ce+supcon"},
-        {"loss": "sccl", "projection": 16, "clusters": 3},
-        {"loss": "moco", "view": "momentum", "queue": 16},
-    ],
-    ids=lambda objective: objective.get("loss", "ce+simcse"),
-)
+@contextmanager
+def in_background(cell: Cell, until: Callable[[Path], object], every: int = 1000) -> Iterator[tuple[Path, list]]:
+    """The folder of a cell that trains meanwhile, once `until` holds of it, and the list that its report comes into."""
+    folder, reports = store.run_folder(cell_id(identity(cell))), []
+    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=every)[1]))
+    thread.start()
+    wait(lambda: until(folder), 60)
+    yield folder, reports
+    thread.join()
+
+
+def wait(until: Callable[[], object], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def has_checkpoint(folder: Path) -> bool:
+    return bool(list(folder.glob("attempts/*/resume/state.pt")))
+
+
+def has_ended(jobs: list[int]) -> bool:
+    return not any(psutil.pid_exists(pid) for pid in jobs)
+
+
+OTHERS = ({"loss": "ce+supcon"}, {"loss": "sccl", "projection": 16, "clusters": 3}, {"loss": "moco", "queue": 16})
+
+
+@pytest.mark.parametrize("objective", rest_is_full([{}, *OTHERS], [{}]), ids=lambda o: o.get("loss", "ce+simcse"))
 def test_two_processes_train_as_one(objective: dict, sources: tuple[str, str]):
     slowly = {"head_lr": 1e-4, "encoder_lr": 1e-5}  # else Adam makes much of the last bits
     (alone, failed), (together, also) = (run(make(sources, n, training=slowly, **objective)) for n in (1, 2))
@@ -54,6 +76,7 @@ def test_two_processes_train_as_one(objective: dict, sources: tuple[str, str]):
         np.testing.assert_allclose(two["test"], one["test"], atol=1e-3)
 
 
+@pytest.mark.full
 def test_two_runs_of_two_processes_are_equal_to_the_bit(sources: tuple[str, str], monkeypatch, tmp_path: Path):
     cell = make(sources, 2)
     first, _ = run(cell)
@@ -62,67 +85,48 @@ def test_two_runs_of_two_processes_are_equal_to_the_bit(sources: tuple[str, str]
     assert (curve(first, "loss") == curve(again, "loss")).all()
 
 
+@pytest.mark.full
 def test_a_killed_process_ends_the_others_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
     undisturbed = curve(run(make(sources, 2, training={"epochs": 4}))[0], "loss")
     cell = make(sources, 2, training={"epochs": 4}).model_copy(update={"seed": 1})
-    folder = store.run_folder(cell_id(identity(cell)))
-    reports: list = []
-    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=2)[1]))
-    thread.start()
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    jobs = processes(home)
-    os.kill(max(jobs), signal.SIGKILL)
-    thread.join()
+    with in_background(cell, has_checkpoint, every=2) as (folder, reports):
+        jobs = processes(home)
+        os.kill(max(jobs), signal.SIGKILL)
     assert reports[0]["kind"] == "infrastructure" and "ended with code -9" in reports[0]["error"]
-    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
-    assert run(cell, checkpoint_every=2)[1] is None
+    assert has_ended(jobs) and run(cell, checkpoint_every=2)[1] is None
     assert len(curve(folder, "loss")) == len(undisturbed)
 
 
+@pytest.mark.full
 def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
     sources: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    cell = make(sources, 2, training={"epochs": 200})
-    folder = store.run_folder(cell_id(identity(cell)))
+    def has_begun(folder: Path) -> bool:
+        return (log := folder / "attempts" / "0001" / "metrics.jsonl").exists() and log.stat().st_size > 2000
+
     with stopping.granted(home) as leave:
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
-        reports: list = []
-        thread = threading.Thread(target=lambda: reports.append(run(cell)[1]))
-        thread.start()
-        log, deadline = folder / "attempts" / "0001" / "metrics.jsonl", time.monotonic() + 60
-        while not (log.exists() and log.stat().st_size > 2000) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        leave.unlink()
-        thread.join()
+        with in_background(make(sources, 2, training={"epochs": 200}), has_begun) as (folder, reports):
+            leave.unlink()
     assert reports[0]["kind"] == "stopped" and store.failure(folder) is None
     state = torch.load(folder / "attempts" / "0001" / "resume" / "state.pt", weights_only=True)
-    assert state["step"] == log.read_text().count("\n")
+    assert state["step"] == len(curve(folder / "attempts" / "0001"))
 
 
+@pytest.mark.full
 def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sources: tuple[str, str], home: Path):
-    cell = make(sources, 2, training={"epochs": 200})
-    folder = store.run_folder(cell_id(identity(cell)))
-    reports: list = []
-    thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=2)[1]))
-    thread.start()
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("attempts/*/resume/state.pt")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    jobs = processes(home)
-    parents = {psutil.Process(pid).ppid() for pid in jobs}
-    assert len(jobs) == 2 and len(parents) == 1
-    os.kill(parents.pop(), signal.SIGKILL)
-    thread.join()
+    with in_background(make(sources, 2, training={"epochs": 200}), has_checkpoint, every=2) as (_, reports):
+        jobs = processes(home)
+        parents = {psutil.Process(pid).ppid() for pid in jobs}
+        assert len(jobs) == 2 and len(parents) == 1
+        os.kill(parents.pop(), signal.SIGKILL)
     assert reports[0]["kind"] == "infrastructure" and "the process that begins those of cells died" in str(reports[0])
-    deadline = time.monotonic() + 10
-    while any(psutil.pid_exists(pid) for pid in jobs) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [pid for pid in jobs if psutil.pid_exists(pid)]
+    wait(lambda: has_ended(jobs))
+    assert has_ended(jobs)
     assert run(make(sources, 2, training={"epochs": 1}))[1] is None
 
 
+@pytest.mark.full
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
     threads_and_modules = (
         "import os, sys, contrastive.stages.preloaded\n"
@@ -146,12 +150,14 @@ def _said(script: str) -> str:
     return done.stdout or done.stderr[-1000:]
 
 
+@pytest.mark.full
 def test_what_a_process_says_went_wrong_is_the_cells_failure(sources: tuple[str, str]):
     folder, report = run(make(sources, 2, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
     assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
     assert store.failure(folder) == report
 
 
+@pytest.mark.full
 def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tmp_path: Path):
     cell = make(sources, 2, training={"epochs": 200})
     (tmp_path / "cell.json").write_text(cell.model_dump_json())
@@ -164,17 +170,13 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
         "train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait(lambda: list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")), 60)
     jobs = processes(tmp_path)
     assert len(jobs) == 2
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in jobs) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [pid for pid in jobs if Path(f"/proc/{pid}").exists()]
+    wait(lambda: has_ended(jobs))
+    assert has_ended(jobs)
 
 
 def processes(home: Path) -> list[int]:
@@ -187,6 +189,7 @@ def processes(home: Path) -> list[int]:
     return found
 
 
+@pytest.mark.full
 def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], home: Path):
     """One of them leads and the other assists, a process each, beside one launch of two."""
     cell = make(sources, 2)

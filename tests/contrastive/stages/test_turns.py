@@ -15,6 +15,7 @@ from contrastive.runs import store
 from contrastive.stages import stopwatch, turns
 from tests.contrastive.stages.in_turns import SMALL, TUNE, alone, asked, folder_of, group_of, in_turns
 from tests.contrastive.training.trained import make, numbers
+from tests.tiers import rest_is_full
 
 OTHER = {  # a second cell of the same view, with another objective
     "ce": {"loss": "supcon", "view": "cls"},
@@ -54,13 +55,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, "tokens"])
-def test_cells_in_turns_are_those_trained_alone_to_the_bit(
-    loss: str,
-    source: str,
-    home: Path,
-    passes: list[int],
-):
+@pytest.mark.parametrize("loss", rest_is_full([*LOSSES, "tokens"], ["simcse", "moco", "sccl", "tokens"]))
+def test_cells_in_turns_are_those_trained_alone_to_the_bit(loss: str, source: str, home: Path, passes: list[int]):
     cells = pair_of(source, loss)
     expected = alone(cells)
     by_one = len(passes)
@@ -78,11 +74,9 @@ def test_texts_changed_unlike_are_encoded_apart(source: str, home: Path, passes:
     assert len(passes) - by_one == by_one
 
 
+@pytest.mark.full
 def test_cells_that_are_to_share_nothing_compute_each_pass_and_come_to_the_same(
-    source: str,
-    home: Path,
-    undisturbed: list[dict[str, object]],
-    passes: list[int],
+    source: str, home: Path, undisturbed: list[dict[str, object]], passes: list[int]
 ):
     cells = group_of(source)
     each = {folder_of(cell): replace(asked(cell, 3), speed=Speed(reuse="none")) for cell in cells}
@@ -114,10 +108,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_what_they_share_is_paid_for_in_turns(
-    source: str,
-    home: Path,
-    clock: list[float],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ):
     """Else the first of them would seem to cost several times what the others do."""
     cells, real, computed = pair_of(source, "simcse"), frozen.outputs_below, []
@@ -134,11 +125,9 @@ def test_what_they_share_is_paid_for_in_turns(
     assert len(computed) == 6 and sorted(seconds) == [2, 4]  # one of the three steps, and two; not three
 
 
+@pytest.mark.full
 def test_the_seconds_of_a_cell_are_those_of_its_own_turns(
-    source: str,
-    home: Path,
-    clock: list[float],
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, home: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ):
     cells, real = group_of(source), model.Model.after_step
 

@@ -5,35 +5,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from pytest import approx
 
 from contrastive.training.collapse import collapsed_since, geometry
 
 
-def test_directions_at_random_spread():
-    vectors = torch.randn(2000, 32, generator=torch.Generator().manual_seed(0))
-    found = geometry(vectors * torch.rand(2000, 1) * 9)
-    assert found["mean_cosine"] == pytest.approx(0, abs=0.01) and found["spread"] == pytest.approx(1, abs=0.02)
-    assert found["effective_rank"] == pytest.approx(32, rel=0.01)
-
-
-def test_one_direction_is_a_collapse():
-    found = geometry(torch.arange(1.0, 5)[:, None] * torch.ones(4, 8))
-    assert found["mean_cosine"] == pytest.approx(1) and found["spread"] == pytest.approx(0, abs=1e-6)
-    assert found["effective_rank"] == pytest.approx(1)
-
-
-def test_two_opposite_points_are_one_dimension():
-    found = geometry(torch.tensor([[3.0, 0], [-1, 0], [2, 0], [-5, 0]]))
-    assert found["effective_rank"] == pytest.approx(1) and found["mean_cosine"] == pytest.approx(-1 / 3)
-
-
-def test_cosines_are_those_of_all_pairs():
-    vectors = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
-    pairs = [torch.cosine_similarity(a, b, dim=0) for i, a in enumerate(vectors) for b in vectors[:i]]
-    assert geometry(vectors)["mean_cosine"] == pytest.approx(float(sum(pairs)) / 10, abs=1e-6)
-
-
-def test_a_batch_of_one_has_no_shape():
+def test_the_shape_of_a_batch():
+    random = torch.Generator().manual_seed(0)
+    spread = torch.randn(2000, 32, generator=random) * (torch.rand(2000, 1, generator=random) * 9)
+    one_direction = torch.arange(1.0, 5)[:, None] * torch.ones(4, 8)
+    opposite = torch.tensor([[3.0, 0], [-1, 0], [2, 0], [-5, 0]])
+    for vectors, cosine, spread_of, rank in (
+        (spread, approx(0, abs=0.01), approx(1, abs=0.02), approx(32, rel=0.01)),
+        (one_direction, approx(1), approx(0, abs=1e-6), approx(1)),
+        (opposite, approx(-1 / 3), geometry(opposite)["spread"], approx(1)),  # two points
+    ):
+        assert geometry(vectors) == {"mean_cosine": cosine, "spread": spread_of, "effective_rank": rank}
+    few = torch.randn(5, 3, generator=random)
+    pairs = [torch.cosine_similarity(a, b, dim=0) for i, a in enumerate(few) for b in few[:i]]
+    assert geometry(few)["mean_cosine"] == approx(float(sum(pairs)) / 10, abs=1e-6)
     assert geometry(torch.randn(1, 3)) == {}
 
 

@@ -16,6 +16,7 @@ from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.sources import deepspeed_file
 from tests.contrastive.stages.launched import Case, curve, make, run, train_in_two, write_sources
+from tests.tiers import rest_is_full
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "deepspeed"
 KINDS = {path.stem: f"deepspeed:{path}" for path in SHIPPED.glob("*.json")} | {"fsdp": "fsdp"}
@@ -31,6 +32,7 @@ RECIPES: dict[str, dict] = {
     "adapters": {"tune": {"lora": {"r": 2}}},
     "last block": {"tune": {"last_blocks": 1}, "training": {"precision": "bf16"}},
 }
+USUAL = [("tokens", "zero3"), ("tokens", "fsdp")]  # which read tokens, accumulate and clip
 EQUAL = [
     *(("pair", kind) for kind in ("zero1", "zero2_offload", "zero3", "zero3_offload", "fsdp")),
     *itertools.product(("tokens",), ("zero2", "zero3", "fsdp")),
@@ -70,27 +72,30 @@ def detach_simcse() -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory):
+def trained(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest):
     """Every recipe trained alone, and in two processes that share it; all of the latter in one pair of processes."""
     into = tmp_path_factory.mktemp("sharded")
+    equal, stopped, faults = (
+        (EQUAL, STOPPED, FAULTS) if request.config.getoption("--tier") == "all" else (USUAL, (), ())
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(into))
         (into / "sources").mkdir()
         sources = write_sources(into / "sources")
-        for recipe in RECIPES:
+        for recipe in dict(equal):
             folder, failed = run(cell(sources, recipe, None, processes=1))
             assert failed is None, failed
             (into / recipe).symlink_to(folder)
-        cases = [Case(f"{recipe}-{kind}", cell(sources, recipe, kind)) for recipe, kind in EQUAL]
-        for kind in STOPPED:
+        cases = [Case(f"{recipe}-{kind}", cell(sources, recipe, kind)) for recipe, kind in equal]
+        for kind in stopped:
             same = cell(sources, "pair", kind)
             cases += [Case(f"stopped-{kind}", same, each_step=Stop()), Case(f"stopped-{kind}", same)]
-        cases += [Case(f"fault-{kind}", cell(sources, "pair", kind), before=detach_simcse) for kind in FAULTS]
+        cases += [Case(f"fault-{kind}", cell(sources, "pair", kind), before=detach_simcse) for kind in faults]
         train_in_two(cases, into)
     return into
 
 
-@pytest.mark.parametrize(("recipe", "kind"), EQUAL, ids=lambda value: value)
+@pytest.mark.parametrize(("recipe", "kind"), rest_is_full(EQUAL, USUAL), ids=lambda value: value)
 def test_two_processes_that_share_the_state_train_as_one(recipe: str, kind: str, trained: Path):
     alone, shared = trained / recipe, trained / f"{recipe}-{kind}"
     assert not list(shared.glob("failed.*")), next(shared.glob("failed.*")).read_text()
@@ -107,31 +112,29 @@ def test_two_processes_that_share_the_state_train_as_one(recipe: str, kind: str,
     assert {n: (w.shape, w.dtype) for n, w in weights.items()} == {n: (w.shape, w.dtype) for n, w in others.items()}
     for name, weight in weights.items():
         np.testing.assert_allclose(others[name], weight, atol=1e-4, err_msg=name)
-    keys, others = ({key for row in rows(folder) for key in row} for folder in (alone, shared))
+    logs = ((folder / "metrics.jsonl").read_text().splitlines() for folder in (alone, shared))
+    keys, others = ({key for line in log for key in json.loads(line)} for log in logs)
     by_term = {key for key in keys if key.startswith("gradient_norm.")}
     assert keys - others == (by_term if kind in SPLIT else set()) and not others - keys
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", STOPPED)
 def test_a_shared_cell_that_was_stopped_ends_with_the_numbers_of_an_undisturbed_one(kind: str, trained: Path):
     undisturbed, stopped = trained / f"pair-{kind}", trained / f"stopped-{kind}"
     assert "KeyboardInterrupt" in (stopped / "failed.0").read_text() and (stopped / "resume" / "state.pt").exists()
-    assert (
-        curve(stopped, "step", "loss", "gradient_norm") == curve(undisturbed, "step", "loss", "gradient_norm")
-    ).all()
+    names = ("step", "loss", "gradient_norm")
+    assert (curve(stopped, *names) == curve(undisturbed, *names)).all()
     for name in ("checkpoint/weights.safetensors", "embeddings.npz"):
         assert (stopped / name).read_bytes() == (undisturbed / name).read_bytes()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FAULTS)
 def test_the_audit_stops_a_shared_cell_with_a_dead_term(kind: str, trained: Path):
     for rank in (0, 1):
         said = (trained / f"fault-{kind}" / f"failed.{rank}").read_text()
         assert "GradientPathError: simcse gave the encoder no gradient" in said
-
-
-def rows(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_each_shipped_file_says_only_how_the_state_is_shared():
@@ -177,10 +180,9 @@ def test_what_a_file_leaves_to_others_is_left_out(tmp_path: Path):
     auto = {"optimizer": {"type": "auto", "params": {"lr": "auto"}}, "train_batch_size": "auto", **ZERO}
     (tmp_path / "auto.json").write_text(json.dumps(auto))
     (tmp_path / "plain.json").write_text(json.dumps(ZERO, indent=4))
-    assert deepspeed_file.file_settings(f"deepspeed:{tmp_path / 'auto.json'}") == ZERO
-    assert deepspeed_file.sharding_digest(f"deepspeed:{tmp_path / 'auto.json'}") == deepspeed_file.sharding_digest(
-        f"deepspeed:{tmp_path / 'plain.json'}"
-    )
+    given, same = (f"deepspeed:{tmp_path / name}.json" for name in ("auto", "plain"))
+    assert deepspeed_file.file_settings(given) == ZERO
+    assert deepspeed_file.sharding_digest(given) == deepspeed_file.sharding_digest(same)
 
 
 @pytest.mark.parametrize(

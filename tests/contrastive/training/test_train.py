@@ -1,7 +1,5 @@
 """Training one cell: the same numbers every time, also after an interruption; and nothing trains by mistake."""
 
-import json
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -21,9 +19,10 @@ from contrastive.stages.failures import try_stage
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
-from contrastive.training import checkpoint, gradcache, gradient_audit, sharding, train
+from contrastive.training import checkpoint, gradcache, sharding, train
 from contrastive.views import batches
 from tests.contrastive.training.trained import make, numbers, run, trained_into
+from tests.tiers import rest_is_full
 
 
 def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
@@ -38,18 +37,13 @@ def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(
 
 
 @pytest.mark.parametrize(
-    "objective",
-    [
-        {"loss": "rdrop", "view": "one_stage"},
-        *({"loss": loss} for loss in ("rdrop", "moco", "byol", "swav", "sccl", "clear+mlm")),
-    ],
-    ids=lambda objective: "-".join(objective.values()),
+    "loss", rest_is_full(("rdrop", "moco", "byol", "swav", "sccl", "clear+mlm"), ("rdrop", "moco", "sccl"))
 )
 def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
-    objective: dict, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+    loss: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Queue, prototypes, slow copies and centres go on from the checkpoint too."""
-    cell = make(source, training={"epochs": 2, "accumulate": 2}, **objective)
+    cell = make(source, training={"epochs": 2, "accumulate": 2}, loss=loss)
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     steps, real = [], checkpoint.save_checkpoint
@@ -101,28 +95,31 @@ def take_away(leave: Path, folder: Path) -> None:
     leave.unlink()
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "log missing", "log short"])
-def test_a_checkpoint_that_is_not_whole_is_begun_again(damage: str, source: str, home: Path):
+def test_a_checkpoint_that_is_not_whole_is_begun_again(source: str, home: Path):
     cell = make(source, training={"epochs": 2})
     undisturbed = numbers(run(cell))
     folder = store.run_folder(cell_id(identity(cell)))
-    (folder / "TRAINED").unlink()
-    earlier = folder / "attempts" / "0001"
-    shutil.copy(folder / "metrics.jsonl", earlier)
+    whole_log = (folder / "metrics.jsonl").read_text()
+    short_log = "".join(whole_log.splitlines(keepends=True)[:2])
     tokens = token_store.open(prepare_cell_tokens(cell))
     accelerator = train.start_accelerator(cell)
-    built = model.build_model(cell, tokens)
-    shared = sharding.share(built, cell, accelerator)
+    shared = sharding.share(model.build_model(cell, tokens), cell, accelerator)
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
-    checkpoint.save_checkpoint(earlier, 3, shared, schedule, accelerator)
-    state, log = earlier / "resume" / "state.pt", earlier / "metrics.jsonl"
-    if damage in ("truncated", "empty"):
-        state.write_bytes(state.read_bytes()[: 0 if damage == "empty" else 5000])
-    elif damage == "log missing":
-        log.unlink()
-    else:
-        log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
-    assert numbers(run(cell)) == undisturbed
+    checkpoint.save_checkpoint(home, 3, shared, schedule, accelerator)
+    whole = (home / "resume" / "state.pt").read_bytes()
+    for state, log in (
+        (whole[:5000], whole_log),
+        (b"", whole_log),
+        (whole, None),
+        (whole, short_log),
+    ):
+        (folder / "TRAINED").unlink()
+        earlier = max(folder.glob("attempts/*"))
+        (earlier / "resume").mkdir()
+        (earlier / "resume" / "state.pt").write_bytes(state)
+        if log is not None:
+            (earlier / "metrics.jsonl").write_text(log)
+        assert numbers(run(cell)) == undisturbed
 
 
 def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
@@ -146,12 +143,6 @@ def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home:
     train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")
     assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
-
-
-def test_it_learns(source: str, home: Path):
-    folder = run(make(source, training={"epochs": 8}))
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert np.mean([row["loss"] for row in rows[-8:]]) < 0.5 * np.mean([row["loss"] for row in rows[:8]])
 
 
 def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: Path):
@@ -225,7 +216,3 @@ def test_the_rate_warms_up_falls_and_is_never_zero():
     rates = [train.learning_rate_factor(done, 8, training) for done in range(8)]
     assert rates == pytest.approx([1 / 3, 2 / 3, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
     assert all(train.learning_rate_factor(done, 8, Training(schedule="cosine")) > 0 for done in range(8))
-
-
-def test_patience_is_longer_than_lora_needs():
-    assert gradient_audit.PATIENCE >= 2
