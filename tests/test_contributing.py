@@ -15,9 +15,9 @@ BLOCKS = BLOCK.findall((CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8"
 
 ORACLES = Path("tests/contrastive/losses/oracles.py")
 # What every loss and every view is tested by, with what that is made of.
-LOSSES_MEET = [ORACLES, *(ORACLES.with_name(name) for name in ("draws.py", "test_oracles.py"))]
+MEET = [ORACLES, *(ORACLES.with_name(name) for name in ("draws.py", "test_oracles.py"))]
 VIEWS = Path("tests/contrastive/views")
-VIEWS_MEET = [VIEWS / name for name in ("conftest.py", "test_contract.py", "toy_translation.py")]
+MEET += [VIEWS / name for name in ("conftest.py", "test_contract.py", "toy_translation.py")]
 
 USES_THEM = """
 from contrastive.config.evaluation import Evaluation
@@ -112,7 +112,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project")
     shutil.copytree(CHECKOUT / "contrastive", copy / "contrastive")
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
-    for name in (*LOSSES_MEET, *VIEWS_MEET):
+    for name in MEET:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(CHECKOUT / name, copy / name)
     for path, code in BLOCKS:

@@ -26,18 +26,16 @@ def sections(name: str) -> dict[str, GridSection]:
     return {section.section.title: section for section in load_experiment(CONFIGS / f"{name}.yaml").sections}
 
 
-def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")))
+SCHEMA = json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_file_is_right_for_us_and_for_editors(path):
     resolved = load_experiment(path)
-    experiment = resolved.experiment
-    assert experiment.name == path.stem
-    assert len(experiment.seeds) >= 2
+    assert resolved.experiment.name == path.stem and len(resolved.experiment.seeds) >= 2
     assert all(any(row.baseline for row in section.rows) for section in resolved.sections)
-    assert [error.message for error in validator().iter_errors(plain(path))] == []
+    assert [error.message for error in VALIDATOR.iter_errors(plain(path))] == []
     assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=experiment.schema.json\n")
 
 
@@ -68,11 +66,11 @@ def test_an_editor_marks_mistakes(old, new):
     text = (CONFIGS / "quickstart.yaml").read_text(encoding="utf-8")
     assert old in text
     wrong = json.loads(json.dumps(yaml.safe_load(text.replace(old, new))))
-    assert list(validator().iter_errors(wrong))
+    assert list(VALIDATOR.iter_errors(wrong))
 
 
 def test_an_editor_can_complete_every_setting():
-    definitions = json.loads((CONFIGS / "experiment.schema.json").read_text(encoding="utf-8"))["$defs"]
+    definitions = SCHEMA["$defs"]
     assert list(definitions["Settings"]["properties"]) == list(definitions["Axes"]["properties"]) == list(SETTINGS)
     losses = definitions["Objective"]["properties"]["loss"]["anyOf"][0]["enum"]
     assert {"ce", "rdrop", "ce+supcon"} <= set(losses) and not {"ce+ce", "ce+rdrop"} & set(losses)
@@ -105,9 +103,8 @@ def test_imdb_has_all_tables_of_the_study():
     assert [(one.r, one.alpha, one.dropout, one.targets) for one in lora] == [
         (8, 32.0, 0.1, ("query_proj", "value_proj", "dense"))
     ]
-    clusters = [
-        row.cells[0].objective for row in found["Token-level contrast, the embeddings"].rows if "clusters" in row.axes
-    ]
+    embeddings = found["Token-level contrast, the embeddings"].rows
+    clusters = [row.cells[0].objective for row in embeddings if "clusters" in row.axes]
     assert [(one.clusters, one.k, one.alpha) for one in clusters] == [(5, 90, 0.25), (10, 90, 0.25), (15, 90, 0.25)]
     layers = {(row.axes["level"], row.axes["layers"]) for row in found["Contrast in several layers"].rows if row.axes}
     sets = ("0,1,2,3", "4,5,6,7", "8,9,10,11", "2,5,8,11", "5,7,9,11", "11")

@@ -56,11 +56,8 @@ def naming(source: str) -> list[tuple[int, str]]:
 
 def test_no_other_file_names_a_loss_or_a_view():
     """What is meant otherwise stands there as often as is written down: neither more nor less."""
-    there = Counter(
-        (path.relative_to(CHECKOUT).as_posix(), name)
-        for path in product_files()
-        for _, name in naming(path.read_text(encoding="utf-8"))
-    )
+    texts = {path.relative_to(CHECKOUT).as_posix(): path.read_text(encoding="utf-8") for path in product_files()}
+    there = Counter((path, name) for path, text in texts.items() for _, name in naming(text))
     assert there == MEANT, "put what is more beside the loss or view, as FACTS"
 
 

