@@ -17,9 +17,12 @@ LABELS = ["a", "b", "a", "b", "a"]
 
 
 @pytest.mark.parametrize("ending", files.READERS)
-def test_every_format_gives_the_same_rows(tmp_path, ending):
-    rows = files.read_file(write(tmp_path / f"reviews{ending}", TEXTS, LABELS), COLUMNS)
+def test_every_format_gives_the_same_rows_and_names_its_columns_where_one_is_missing(tmp_path, ending):
+    path = write(tmp_path / f"reviews{ending}", TEXTS, LABELS)
+    rows = files.read_file(path, COLUMNS)
     assert (rows.texts, rows.labels) == (TEXTS, LABELS)
+    with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
+        files.read_file(path, {"text": "text", "label": "Labels"})
 
 
 @pytest.mark.full
@@ -37,24 +40,17 @@ def test_empty_texts_and_labels_are_named_together(tmp_path, ending):
         files.read_file(path, COLUMNS)
 
 
-@pytest.mark.parametrize("label", [float("nan"), None])
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending, label):
-    path = write(tmp_path / f"gaps{ending}", ["good", "bad"], [1.0, label])
-    with pytest.raises(UserError, match="row 2 has no label"):
-        files.read_file(path, COLUMNS)
+def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending):
+    for label in (float("nan"), None):
+        path = write(tmp_path / f"gaps{ending}", ["good", "bad"], [1.0, label])
+        with pytest.raises(UserError, match="row 2 has no label"):
+            files.read_file(path, COLUMNS)
 
 
-@pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["0", "1"]])
-def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path, labels):
-    assert files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
-
-
-@pytest.mark.parametrize("ending", files.READERS)
-def test_a_missing_column_lists_the_columns_and_the_nearest(tmp_path, ending):
-    path = write(tmp_path / f"reviews{ending}", TEXTS, LABELS)
-    with pytest.raises(UserError, match="no column `Labels`; did you mean `label`.*`text`.*data.label"):
-        files.read_file(path, {"text": "text", "label": "Labels"})
+def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path):
+    for labels in ([0, 1], [0.0, 1.0], ["0", "1"]):
+        assert files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
 
 
 @pytest.mark.parametrize(

@@ -56,35 +56,24 @@ def bind(path: Path) -> None:
         listener.bind(str(path))
 
 
+LINKED = "reviews.csv is a link to gone.csv, which is not there; name the file itself"
+LOOP = "reviews.csv is a link that leads back to itself; name the file itself"
 NO_FILES = {
-    "a pipe": (os.mkfifo, "reviews.csv is a pipe; write what it gives into a file, and name that"),
-    "a socket": (bind, "reviews.csv is a socket; "),
-    "a loop": (
-        lambda path: path.symlink_to(path.name),
-        "reviews.csv is a link that leads back to itself; name the file itself",
-    ),
-    "a dangling link": (
-        lambda path: path.symlink_to("gone.csv"),
-        "reviews.csv is a link to gone.csv, which is not there; name the file itself",
-    ),
-    "a folder": (Path.mkdir, "reviews.csv is a folder; name a file in it"),
+    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe; write what it gives into a file, and name that"),
+    "a socket": (bind, "", "reviews.csv is a socket; "),
+    "a loop": (lambda path: path.symlink_to(path.name), "", LOOP),
+    "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
+    "a folder": (Path.mkdir, "", "reviews.csv is a folder; name a file in it"),
+    "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is no folder"),
+    "a long name": (Path.mkdir, "x" * 300 + ".csv", "a name as long as this one no file can have; write a shorter one"),
 }
 
 
 @pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_file_is_told_apart(tmp_path, kind):
-    make, message = NO_FILES[kind]
+    make, below, message = NO_FILES[kind]
     make(tmp_path / "reviews.csv")
-    refused(tmp_path / "reviews.csv", message)
-
-
-def test_a_place_where_no_file_can_be_is_told(tmp_path):
-    (tmp_path / "reviews.csv").write_text("")
-    refused(tmp_path / "reviews.csv" / "more.csv", "there is no file .*more.csv: .*reviews.csv is no folder")
-    refused(tmp_path / ("x" * 300 + ".csv"), "a name as long as this one no file can have; write a shorter one")
-
-
-def refused(path: Path, message: str) -> None:
+    path = tmp_path / "reviews.csv" / below
     with pytest.raises(UserError, match=message):
         files.read_file(path, COLUMNS)
     with pytest.raises(UserError, match=message):
@@ -105,17 +94,14 @@ SEVERAL_LABELS = [str(2**53), str(2**53 + 1), "1", "1.1", "-1", "1_000", "1000",
 
 
 @pytest.mark.parametrize("ending", files.READERS)
-@pytest.mark.parametrize("spellings, label", ONE_LABEL)
-def test_one_label_is_one_in_every_format(tmp_path, ending, spellings, label):
-    rows = files.read_file(write(tmp_path / f"n{ending}", [f"t {way}" for way in spellings], spellings), COLUMNS)
-    assert set(rows.labels) == {label}
-    assert rows.spellings[label] == set(spellings)
-
-
-@pytest.mark.parametrize("ending", files.READERS)
-def test_labels_that_differ_stay_apart_in_every_format(tmp_path, ending):
+def test_spellings_of_a_label_are_one_and_labels_that_differ_stay_apart_in_every_format(tmp_path, ending):
+    written = [(way, label) for spellings, label in ONE_LABEL for way in spellings]
+    ways, labels = map(list, zip(*written, strict=True))
+    rows = files.read_file(write(tmp_path / f"one{ending}", [f"t {way}" for way in ways], ways), COLUMNS)
+    assert rows.labels == labels
+    assert {label: rows.spellings[label] for label in labels} == {label: set(some) for some, label in ONE_LABEL}
     texts = [f"t {label}" for label in SEVERAL_LABELS]
-    rows = files.read_file(write(tmp_path / f"n{ending}", texts, SEVERAL_LABELS), COLUMNS)
+    rows = files.read_file(write(tmp_path / f"several{ending}", texts, SEVERAL_LABELS), COLUMNS)
     assert len(set(rows.labels)) == len(SEVERAL_LABELS)
 
 

@@ -80,12 +80,6 @@ def test_a_wrong_section_or_table_hides_no_wrong_combinations():
     assert [line for line, _ in mistakes(text)] == [13, 14]
 
 
-def test_a_problem_reads_as_file_line_message():
-    said = r"^x\.yaml:5: training\.epohcs: there is no such setting; did you mean `epochs`\?$"
-    with pytest.raises(ExperimentError, match=said):
-        parse_experiment(GOOD.replace("epochs", "epohcs"), "x.yaml")
-
-
 def test_windows_files_are_read(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert load_experiment(tmp_path / "x.yaml") == parse_experiment(GOOD)
@@ -106,7 +100,10 @@ def test_anchors_share_settings():
     assert first.base == second.base
 
 
-def test_of_many_mistakes_the_first_are_shown_and_all_kept_also_by_pickle():
+def test_a_mistake_reads_as_file_line_message_and_of_many_the_first_are_shown_and_all_kept_also_by_pickle():
+    said = r"^x\.yaml:5: training\.epohcs: there is no such setting; did you mean `epochs`\?$"
+    with pytest.raises(ExperimentError, match=said):
+        parse_experiment(GOOD.replace("epochs", "epohcs"), "x.yaml")
     error = ExperimentError([experiment.Problem("x.yaml", line, "wrong") for line in range(1, 8001)])
     lines = str(error).split("\n")
     assert (len(lines), lines[29], lines[30]) == (31, "x.yaml:30: wrong", "and 7970 more")
