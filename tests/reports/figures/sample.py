@@ -7,7 +7,6 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.compare import Comparisons, compare
 from reports.load import CellRun, Kind, Results
 from reports.pictures import Picture
 from tests.recorded import SETTINGS
@@ -128,7 +127,3 @@ def picture(cell: str, ids: np.ndarray, classes: int) -> Picture:
     angle = 2 * np.pi * labels / classes + number_of(cell)
     places = 12 * np.stack([np.cos(angle), np.sin(angle)], 1) + 4 * noise.normal(size=(len(ids), 2))
     return Picture("t-SNE", places.astype(np.float32), labels, ids)
-
-
-def comparisons(section: RecordedSection, found: Results) -> Comparisons:
-    return compare(section, found)

@@ -4,19 +4,23 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
+from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports import figures
 from reports import page as html
 from reports.bilingual import Words
+from reports.compare import compare
+from reports.load import Results
+from reports.page import PageSection
 from reports.page.links import base
 from reports.tables import Entry, Table, same
 from tests import browser as browsers
 from tests.reports.figures import sample
-from tests.reports.page import sections as handed
 
 pytestmark = pytest.mark.slow  # they start a browser
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<!--", "\u202e\x1b[1m \\u003c & \"'")
@@ -35,19 +39,43 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("page")
     texts = tuple(HOSTILE[i] if i < len(HOSTILE) else f"文本 number {i}" for i in range(sample.TEXTS))
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
-    sections = handed.of(results, folder)
+    sections = handed(results, folder)
     sections[0].tables.insert(0, ties())
     return SimpleNamespace(results=results, sections=sections, path=html.write_page(results, sections, folder))
+
+
+def handed(results: Results, folder: Path) -> list[PageSection]:
+    """Sections as the report hands them to the page."""
+    found = []
+    for number, section in enumerate(results.grid.sections):
+        drawn = figures.draw(section, compare(section, results), results, folder, f"section-{number}")
+        first = section.rows[0].label
+        guards = [Words(f"A guard of {first}.", f"对 {first} 的警告。")]
+        findings = [Words(f"Nothing beats {first}.", f"没有配置优于 {first}。")]
+        found.append(PageSection(section, f"section-{number}", guards, findings, [scores(section, results)], [], drawn))
+    return found
+
+
+def scores(section: RecordedSection, results: Results) -> Table:
+    values = section.show.table.values
+    rows = []
+    for row in section.rows:
+        label = Entry(same(row.label))
+        rows.append([label, *(number(row, value, results) for value in values)])
+    return Table(Words("Scores", "得分"), [same("Configuration"), *map(same, values)], rows)
+
+
+def number(row: RecordedRow, value: str, results: Results) -> Entry:
+    mean = float(results.scores[value].reindex(row.cells).mean())
+    known = bool(np.isfinite(mean))
+    return Entry(same(f"{mean:.4f}" if known else "–"), mean if known else None, row.cells, mean > 0.75)
 
 
 def ties() -> Table:
     """A table with equal numbers, numbers that letters would sort otherwise, and holes."""
     numbers = {"a": 9.0, "b": None, "c": 10.0, "d": 9.0, "e": -0.5, "f": None, "g": 9.0}
     rows = [
-        [
-            Entry(same(name)),
-            Entry(same("–" if value is None else f"{value}"), value, bold=value == 10),
-        ]
+        [Entry(same(name)), Entry(same("–" if value is None else f"{value}"), value, bold=value == 10)]
         for name, value in numbers.items()
     ]
     return Table(Words("Ties", "相同"), [same("Name"), same("Number")], rows)
@@ -99,15 +127,15 @@ def point(page: Page, canvas: int, number: int) -> tuple[float, float]:
     return box["x"] + 6 + x / 1000 * (box["width"] - 12), box["y"] + 6 + (1 - y / 1000) * (box["height"] - 12)
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE) + 1))
-def test_a_point_tells_its_class_and_text_as_a_reader_can_see_them(shown: Page, made: SimpleNamespace, number: int):
-    shown.mouse.move(*point(shown, 0, number))
-    text = list(made.results.texts.values())[number]
-    seen = text.replace("\u202e", "\\u202e").replace("\x1b", "\\u001b")
-    assert shown.locator("#told").text_content() == f"{CLASSES[number % 3]}: {seen}"
-    assert shown.locator("#told").is_visible()
-    shown.mouse.move(1, 1)
-    assert shown.locator("#told").is_hidden()
+def test_a_point_tells_its_class_and_text_as_a_reader_can_see_them(shown: Page, made: SimpleNamespace):
+    for number in range(len(HOSTILE) + 1):
+        shown.mouse.move(*point(shown, 0, number))
+        text = list(made.results.texts.values())[number]
+        seen = text.replace("\u202e", "\\u202e").replace("\x1b", "\\u001b")
+        assert shown.locator("#told").text_content() == f"{CLASSES[number % 3]}: {seen}"
+        assert shown.locator("#told").is_visible()
+        shown.mouse.move(1, 1)
+        assert shown.locator("#told").is_hidden()
 
 
 def test_the_keyboard_goes_from_text_to_text(shown: Page):
@@ -168,54 +196,42 @@ def test_what_is_concluded_stands_first_and_guards_above_their_tables(shown: Pag
     assert order == ["HLL", "HPTT", "HPT"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_narrow_screen_in_both_lights(browser: Browser, made: SimpleNamespace, scheme: Any):
-    page = browser.new_page(viewport={"width": 420, "height": 800}, color_scheme=scheme)
+def test_it_fits_a_narrow_screen_in_both_lights(browser: Browser, made: SimpleNamespace):
+    page = browser.new_page(viewport={"width": 420, "height": 800})
     page.goto(made.path.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") == 420
-    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert colour == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(13, 17, 23)")
+    for scheme, colour in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(13, 17, 23)")):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == colour
+        assert page.evaluate("document.documentElement.scrollWidth") == 420
     page.close()
 
 
-def test_each_number_leads_to_its_runs(shown: Page):
+def test_each_number_leads_to_its_runs_one_run_to_its_own_page_and_unknown_ones_to_none(
+    shown: Page, made: SimpleNamespace
+):
     link = shown.locator("#section-0 table").nth(1).locator("tbody tr").nth(1).locator("td a").first
     address = unquote(link.get_attribute("href") or "")
     runs = '["runc1s0","runc1s1","runc1s2"]'
     assert address == f'http://127.0.0.1:5000/#/compare-runs?runs={runs}&experiments=["7"]'
 
-
-def test_one_run_has_its_own_page_and_unknown_ones_none(made: SimpleNamespace):
     to = html.Links(made.results).to
     assert to(["c1s0"]) == "http://127.0.0.1:5000/#/experiments/7/runs/runc1s0"
     assert to(["c1s0", "never trained"]) == to(["c1s0"])
     assert to(["never trained"]) is None and to([]) is None
 
 
-@pytest.mark.parametrize(
-    ("uri", "address"),
-    [
-        ("https://somebody:secret@tracking.example:8443/mlflow/", "https://tracking.example:8443/mlflow"),
-        ("http://[::1]:5000", "http://[::1]:5000"),
-        ("sqlite:////home/x/mlflow.db", "http://127.0.0.1:5000"),
-        ("javascript:alert(1)", "http://127.0.0.1:5000"),
-    ],
-)
-def test_links_go_to_the_server_that_was_asked_without_its_password(uri: str, address: str):
-    assert base(uri) == address
+def test_links_go_to_the_server_that_was_asked_without_its_password():
+    assert base("https://somebody:secret@tracking.example:8443/x/") == "https://tracking.example:8443/x"
+    assert base("http://[::1]:5000") == "http://[::1]:5000"
+    assert base("sqlite:////home/x/mlflow.db") == base("javascript:alert(1)") == "http://127.0.0.1:5000"
 
 
-def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace, tmp_path: Path):
+def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace):
     again = html.render_page(made.results, made.sections, made.path.parent)
     assert again.encode() == made.path.read_bytes()
-    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data(again))
+    outside_data = re.sub(r'<script type="application/json".*?</script>', "", again, flags=re.DOTALL)
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data)
     assert len(re.findall("<script", again)) == 2
-
-
-def outside_data(text: str) -> str:
-    return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
-
-
-def test_nothing_of_the_page_turns_text_around_or_stays_unseen(made: SimpleNamespace):
-    text = made.path.read_text(encoding="utf-8")
-    assert "\\u202e" in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+    # nothing turns text around or stays unseen
+    assert "\\u202e" in again and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", again)
