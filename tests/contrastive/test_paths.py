@@ -50,19 +50,21 @@ def test_a_pipe_in_a_models_folder_is_not_waited_for(tmp_path):
         locate.weights_digest(f"file:{tmp_path}", locate.MODEL_FILES)
 
 
+INDEX = "model.safetensors.index.json"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.safetensors.index.json", "{", "is no JSON object"),
-        ("model.safetensors.index.json", "[]", "is no JSON object"),
+        (INDEX, "{", "is no JSON object"),
+        (INDEX, "[]", "is no JSON object"),
         ("config.json", "{", "config.json is no JSON object"),
         ("config.json", "{}", "does not say num_hidden_layers and hidden_size"),
     ],
 )
 def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
-    for each in ("config.json", "model.safetensors"):
-        (tmp_path / each).write_text("{}")
-    (tmp_path / name).write_text(content)
+    for each, written in {"config.json": "{}", "model.safetensors": "{}", name: content}.items():
+        (tmp_path / each).write_text(written)
     with pytest.raises(UserError, match=message):
         locate.shape(Encoder(model=f"file:{tmp_path}"))
 

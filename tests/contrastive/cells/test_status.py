@@ -123,13 +123,10 @@ def test_damaged_scores_are_only_measured_again(home: Path, source: str):
     assert only(make(source)).action == "evaluate"
 
 
-def test_a_damaged_run_outside_of_the_grid_stops_no_plan(home: Path, source: str):
+def test_damage_outside_of_the_grid_stops_no_plan(home: Path, source: str):
     for content in ("{", "[]", '{"files": 1, "identity": []}'):
         (folder_of(make(source)) / "config.json").write_text(content)
         assert only(make(source, seed=7)).action == "run"
-
-
-def test_tokens_that_are_damaged_stop_no_plan(home: Path, source: str):
     for path in home.glob("cache/tokens/*/*.offsets.npy"):
         path.write_bytes(b"")
     assert not cost.lengths_of_texts(make(source)).counted
