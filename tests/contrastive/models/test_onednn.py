@@ -1,7 +1,6 @@
 """Quick products: the plain ones but for rounding, with their gradients; and nothing else of a model is touched."""
 
 import copy
-import json
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import speed_used, train_cell
 from contrastive.training import checkpoint
 from contrastive.views.batches import collate
-from tests.contrastive.training.trained import make, numbers
+from tests.contrastive.training.trained import curve, make, numbers
 from tests.tiers import rest_is_full
 
 FAST = Speed(kernels="fast", reuse="none")
@@ -164,10 +163,6 @@ def train_with(cell: Cell, speed: Speed, home: Path) -> Path:
     return folder
 
 
-def curve(folder: Path) -> np.ndarray:
-    return np.array([json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()])
-
-
 # At rates of a size that people train with: large ones make of a rounding error another cell, whatever the products.
 RATES = {"encoder_lr": 1e-4, "head_lr": 1e-3}
 CELLS = [
@@ -193,7 +188,7 @@ def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     assert not asked
     fast = train_with(cell, FAST, home)
     assert len(asked) > 100
-    np.testing.assert_allclose(curve(fast), curve(plain), rtol=1e-6)
+    np.testing.assert_allclose(curve(fast, "loss"), curve(plain, "loss"), rtol=1e-6)
     names = [set(load_file(folder / "checkpoint" / "weights.safetensors")) for folder in (plain, fast)]
     assert names[0] == names[1]
     told = [store.read_json(folder / "provenance.json")["speed"]["kernels"] for folder in (plain, fast)]
@@ -218,7 +213,7 @@ def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source:
 @pytest.mark.full
 def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
     cell = make(source, data={"train": 32}, loss="ce+simcse")
-    undisturbed, steps, real = curve(train_with(cell, PLAIN, home)), [], checkpoint.save_checkpoint
+    undisturbed, steps, real = curve(train_with(cell, PLAIN, home), "loss"), [], checkpoint.save_checkpoint
 
     def die(*arguments):
         real(*arguments)
@@ -231,7 +226,7 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(source: str, home:
         train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))
     train_cell(folder, Asked(cell, "a cell", 2, speed=PLAIN))
     assert steps == [2]
-    np.testing.assert_allclose(curve(folder), undisturbed, rtol=1e-6)
+    np.testing.assert_allclose(curve(folder, "loss"), undisturbed, rtol=1e-6)
 
 
 @pytest.mark.full
@@ -239,7 +234,7 @@ def test_under_bf16_nothing_differs(source: str, home: Path):
     """Its products are half precision; what is left in float32 is no product."""
     cell = make(source, data={"train": 16}, training={"precision": "bf16"}, loss="ce")
     plain, fast = (train_with(cell, speed, home) for speed in (PLAIN, FAST))
-    assert np.array_equal(curve(plain), curve(fast))
+    assert np.array_equal(curve(plain, "loss"), curve(fast, "loss"))
 
 
 def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):

@@ -47,11 +47,8 @@ def test_lora_trains_its_adapters_and_the_head(architecture: str):
     names = trained(model(Tune(lora=Lora(r=2)), architecture))
     assert all("lora_" in name or name.startswith("head.") for name in names)
     assert len(names) == 3 * 2 * 2 + 2  # blocks × (query, value) × (A, B), and the head
-
-
-def test_the_default_targets_are_query_and_value_in_the_names_of_the_architecture():
-    assert tuning.default_targets(backbone()) == ["query", "value"]
-    assert tuning.default_targets(backbone("deberta-v2")) == ["query_proj", "value_proj"]
+    targets = {"bert": ["query", "value"], "deberta-v2": ["query_proj", "value_proj"]}
+    assert tuning.default_targets(backbone(architecture)) == targets[architecture]
 
 
 def test_wrong_settings_say_what_there_is():
@@ -59,6 +56,8 @@ def test_wrong_settings_say_what_there_is():
         tuning.tune(backbone(), Tune(last_blocks=4))
     with pytest.raises(UserError, match="linear modules are dense, key, query, value"):
         tuning.tune(backbone(), Tune(lora=Lora(targets=("nothing",))))
+    with pytest.raises(UserError, match="blocks of this encoder"):
+        tuning.count_blocks(nn.Linear(2, 2))
 
 
 @both
@@ -77,19 +76,11 @@ def test_the_rate_falls_from_the_top_block_down_and_biases_and_norms_do_not_deca
     assert seen == trained(built)
 
 
-def test_adapters_train_at_one_rate():
+def test_adapters_train_at_one_rate_and_the_rates_that_are_shown_are_the_heads_and_the_top_blocks():
     built, how = model(Tune(lora=Lora())), Tune(lora=Lora())
     assert {group["lr"] for group in tuning.optimizer_groups(built, RATES, how) if group["name"] == "encoder"} == {1e-3}
-
-
-def test_the_rates_that_are_shown_are_the_heads_and_the_top_blocks():
     shown = {g["name"]: g["lr"] for g in tuning.optimizer_groups(model(Tune()), RATES, Tune()) if g.get("shown")}
     assert shown == {"head": 1e-1, "encoder": 1e-3}
-
-
-def test_an_encoder_whose_blocks_have_other_names():
-    with pytest.raises(UserError, match="blocks of this encoder"):
-        tuning.count_blocks(nn.Linear(2, 2))
 
 
 def test_adapters_begin_without_effect():

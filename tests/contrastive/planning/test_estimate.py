@@ -147,11 +147,8 @@ def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     tokens.prepare_tokens(one.data, one.encoder, home)
     fit = Fit()
     assert fit.texts(one).counted and fit.batches(one).length < 10
-    assert {name: len(found) for name, found in fit.texts(one).splits.items()} == {
-        "train": 100,
-        "validation": 0,
-        "test": 10,
-    }
+    sizes = {name: len(found) for name, found in fit.texts(one).splits.items()}
+    assert sizes == {"train": 100, "validation": 0, "test": 10}
 
 
 def test_evaluation_takes_what_it_took_of_the_same_settings():
@@ -197,12 +194,6 @@ def test_rates_are_found_again_in_what_probes_saw():
 def test_probes_stand_for_what_trains_least_and_most():
     cells = [cell(100, tune={"last_blocks": blocks}) for blocks in (1, 2)] + [cell(100), cell(100, epochs=2)]
     found = calibration.probes(cells)
-    assert [(probe.encoder.tune.last_blocks, probe.training.batch_size) for probe in found] == [
-        (1, 4),
-        (1, 16),
-        (2, 4),
-        (2, 16),
-        (None, 4),
-        (None, 16),
-    ]
+    asked = [(probe.encoder.tune.last_blocks, probe.training.batch_size) for probe in found]
+    assert asked == [(1, 4), (1, 16), (2, 4), (2, 16), (None, 4), (None, 16)]
     assert {probe.training.epochs for probe in found} == {1}

@@ -103,13 +103,6 @@ def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
         assert speed.reuse != "none" and all(one.encoder.tune.frozen_dropout for one in group)
 
 
-@given(CELLS, st.integers(1, 6))
-@settings(max_examples=15)
-def test_one_together_means_that_none_are(cells: list[Cell], slots: int):
-    found = groups(cells, Known(together=1), slots, None)
-    assert all(len(group) == 1 for group in found) and Counter(group[0] for group in found) == Counter(cells)
-
-
 def alike(count: int) -> list[Cell]:
     return [cell(1, 0, 1 + number / 100, 0, 1, None, 8) for number in range(count)]
 
@@ -128,10 +121,7 @@ def test_what_cells_must_have_in_common():
     others |= {"training": cell(1, 0, 0.1, 0, 1, None, 16), "tune": cell(2, 0, 0.1, 0, 1, None, 8)}
     for other in others.values():
         assert len(groups([one, other], Known(), 1, None)) == 2
-    for other in (
-        cell(1, 0, 0.2, 0, 1, None, 8),
-        cell(1, 1, 0.1, 0, 1, None, 8),
-    ):  # another α, a view that is cut alike
+    for other in (cell(1, 0, 0.2, 0, 1, None, 8), cell(1, 1, 0.1, 0, 1, None, 8)):  # another α, a view cut alike
         assert groups([one, other], Known(), 1, None) == [[one, other]]
 
 

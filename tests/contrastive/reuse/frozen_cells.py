@@ -11,14 +11,8 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from tests.contrastive.training.trained import make
 
 STILL = {"last_blocks": 1, "frozen_dropout": False}
-
-
 SMALL = {"train": 24, "validation": 0, "test": 16, "positive": "same", "negative": "other"}
-
-
 RATES = {"encoder_lr": 1e-4, "head_lr": 1e-3}
-
-
 NONE, FULL, HALF = Speed(reuse="none"), Speed(reuse="full"), Speed(reuse="half")
 
 

@@ -115,22 +115,15 @@ def test_a_number_is_never_given_twice(run: Path):
     assert second is not None and second.number == 2
 
 
-def test_an_attempt_ends_with_what_stopped_it(run: Path):
-    with pytest.raises(ValueError, match="because"), claim.attempt(run, "train", lambda: False) as work:
-        assert work is not None and claim.at_work(run) == run
-        (work.folder / "metrics.jsonl").write_text("")
-        assert claim.at_work(run) == work.folder
+def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
+    with pytest.raises(ValueError, match="because"), claim.attempt(run, "train", lambda: False) as first:
+        assert first is not None and claim.at_work(run) == run
+        (first.folder / "metrics.jsonl").write_text("failed")
+        assert claim.at_work(run) == first.folder
         raise ValueError("because")
     (known,) = claim.attempts(run)
     assert known["outcome"] == "ValueError: because" and known["stage"] == "train" and known["ended"] >= known["began"]
     assert not (run / "claim.json").exists() and store.damage(run, "TRAINED") is not None
-
-
-def test_the_log_of_an_attempt_that_failed_is_not_that_of_the_cell_once_another_one_succeeded(run: Path):
-    with pytest.raises(ValueError, match="no"), claim.attempt(run, "train", lambda: False) as first:
-        assert first is not None
-        (first.folder / "metrics.jsonl").write_text("failed")
-        raise ValueError("no")
     assert claim.at_work(run) == first.folder
     with claim.attempt(run, "train", lambda: False) as second:
         assert second is not None

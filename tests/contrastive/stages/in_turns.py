@@ -12,11 +12,7 @@ from contrastive.stages.train_cell import train_cell
 from tests.contrastive.training.trained import make, numbers
 
 TUNE = {"tune": {"last_blocks": 1}}
-
-
 SMALL = {"train": 24, "validation": 0, "test": 16}
-
-
 SPEED = Speed()
 
 

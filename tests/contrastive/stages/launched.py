@@ -1,6 +1,5 @@
 """Little cells of several processes: launched one by one, or many in the same processes, begun once for all of them."""
 
-import json
 import multiprocessing
 import os
 import traceback
@@ -65,11 +64,6 @@ def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
 
     folder = store.run_folder(cell_id(identity(cell)))
     return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
-
-
-def curve(folder: Path, *keys: str) -> np.ndarray:
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return np.array([[row[key] for key in keys] for row in rows])
 
 
 def nothing() -> None:

@@ -17,7 +17,6 @@ from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
-from contrastive.losses.sccl import Sccl
 from contrastive.models import model
 from contrastive.models.tuning import HEADS
 from contrastive.stages.prepare import prepare_cell_tokens
@@ -172,12 +171,3 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     assert own and all(torch.equal(before.get_parameter(n), after.get_parameter(n)) for n in own)
     with pytest.raises(UserError, match="no head that guesses hidden words: its weights lack cls.predictions"):
         run(without)
-
-
-def test_a_loss_may_begin_from_the_embeddings_of_all_training_texts(
-    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
-):
-    seen: list[torch.Tensor] = []
-    monkeypatch.setattr(Sccl, "begin", lambda self, embeddings: seen.append(embeddings))
-    run(make(source, loss="sccl"))
-    assert [tuple(embeddings.shape) for embeddings in seen] == [(64, 32)] and not seen[0].requires_grad

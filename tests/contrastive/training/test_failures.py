@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from contrastive.cells.identity import cell_id, identity
+from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.models import model
 from contrastive.runs import claim, store
@@ -15,18 +16,22 @@ from contrastive.stages.train_cell import train_cell
 from tests.contrastive.training.trained import make, numbers, run
 
 
-def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
-    cell = make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0})
+def reported(cell: Cell) -> dict:
+    """What is kept of a failed training."""
     folder = store.run_folder(cell_id(identity(cell)))
     report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
-    assert report is not None and report["kind"] == "diverged" and report["step"] >= 1
-    assert store.failure(folder) == report
+    assert report is not None and store.failure(folder) == report
+    return report
+
+
+def test_a_loss_that_stops_being_a_number_is_a_result_with_its_step(source: str, home: Path):
+    report = reported(make(source, training={"encoder_lr": 1e30, "head_lr": 1e30, "clip": 0, "warmup": 0}))
+    assert report["kind"] == "diverged" and report["step"] >= 1
 
 
 def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
     source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    cell = make(source)
     real = model.Model.after_step
 
     def spoil(self, progress):
@@ -35,9 +40,8 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
             self.head.weight.fill_(float("nan"))
 
     monkeypatch.setattr(model.Model, "after_step", torch.no_grad()(spoil))
-    folder = store.run_folder(cell_id(identity(cell)))
-    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
-    assert report is not None and report["kind"] == "diverged" and report["step"] == 7
+    report = reported(make(source))
+    assert report["kind"] == "diverged" and report["step"] == 7
     assert "head.weight became nan at step 7" in report["error"]
 
 
@@ -63,10 +67,7 @@ def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, mon
         raise torch.cuda.OutOfMemoryError("a planted one")
 
     monkeypatch.setattr(model.Model, "forward", never)
-    cell = make(source)
-    folder = store.run_folder(cell_id(identity(cell)))
-    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
-    assert report is not None and report["kind"] == "memory" and store.failure(folder) == report
+    assert reported(make(source))["kind"] == "memory"
 
 
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):

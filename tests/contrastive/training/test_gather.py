@@ -1,6 +1,7 @@
 """Two processes equal one: loss and gradient of the whole batch, for every loss."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,6 @@ SAMPLES, VIEWS, SIZE, CLASSES = 7, 2, 6, 3
 SHARES = (slice(0, 4), slice(4, 7))  # of the samples, for each process: not equally many
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0])
 HIDDEN = torch.tensor([2, 0, 5, 1, 1, 3, 2])
-
-
-def objective(name: str) -> Objective:
-    return Objective(loss=name)
 
 
 def leaves(name: str) -> dict[str, torch.Tensor]:
@@ -52,12 +49,13 @@ def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     group = VectorGroup(own["vectors"], mask, own["targets"], own["negatives"])
     output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
-    modules = nn.ModuleDict(stateful(objective(name), SIZE)).double()
+    objective = Objective(loss=name)
+    modules = nn.ModuleDict(stateful(objective, SIZE)).double()
     for module in modules.values():
         if hasattr(module, "remember"):
             module.remember(torch.nn.functional.normalize(torch.randn(5, SIZE), dim=-1))
     together, labels = gather.whole_batch(output, LABELS[share])
-    values = terms(together, labels, objective(name), modules)
+    values = terms(together, labels, objective, modules)
     total = torch.stack(list(values.values())).sum()
     total.backward()
     gradients = {key: leaf.grad for key, leaf in own.items() if leaf.grad is not None}
@@ -77,8 +75,6 @@ def work(rank: int, folder: str, port: str) -> None:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, torch.Tensor]]]:
-    import socket
-
     folder = tmp_path_factory.mktemp("ranks")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

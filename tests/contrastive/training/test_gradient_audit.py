@@ -25,19 +25,16 @@ def pieces(source: str, **objective) -> tuple[sharding.Whole, Cell]:
     return sharding.Whole(model.build_model(cell, tokens), cell, accelerator), cell
 
 
-def test_the_audit_finds_a_frozen_head(source: str, home: Path):
-    shared, cell = pieces(source)
-    for parameter in shared.model.head.parameters():
-        parameter.requires_grad_(False)
-    with pytest.raises(GradientPathError, match="head"):
-        Audit(shared, ["ce"], cell.objective.terms())
-
-
-def test_the_audit_finds_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
-    shared, cell = pieces(source)
-    shared.listed = [parameter for parameter in shared.listed if parameter.shape != shared.model.head.weight.shape]
-    with pytest.raises(GradientPathError, match="head"):
-        Audit(shared, ["ce"], cell.objective.terms())
+def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
+    for fault in ("frozen", "forgotten"):
+        shared, cell = pieces(source)
+        head = shared.model.head
+        if fault == "frozen":
+            head.requires_grad_(False)
+        else:
+            shared.listed = [parameter for parameter in shared.listed if parameter.shape != head.weight.shape]
+        with pytest.raises(GradientPathError, match="head"):
+            Audit(shared, ["ce"], cell.objective.terms())
 
 
 @pytest.mark.parametrize("fault", ["detached term", "detached centres", "unused block"])

@@ -15,7 +15,8 @@ from contrastive.config.objective import Objective
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.sources import deepspeed_file
-from tests.contrastive.stages.launched import Case, curve, make, run, train_in_two, write_sources
+from tests.contrastive.stages.launched import Case, make, run, train_in_two, write_sources
+from tests.contrastive.training.trained import curve
 from tests.tiers import rest_is_full
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "deepspeed"

@@ -62,6 +62,12 @@ def numbers(folder: Path) -> dict[str, object]:
     return found
 
 
+def curve(folder: Path, *keys: str) -> np.ndarray:
+    """What each step logged under these keys."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return np.array([[row[key] for key in keys] for row in rows])
+
+
 def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Shared:
     passes = Passes(sharing=speed.reuse != "none")
     training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed, passes=passes)
