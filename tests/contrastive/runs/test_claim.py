@@ -53,6 +53,14 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "cell"
 
 
+def publish(run: Path, name: str, text: str) -> None:
+    with claim.attempt(run, "train", lambda: False) as work:
+        assert work is not None
+        (work.folder / name).parent.mkdir(exist_ok=True)
+        (work.folder / name).write_text(text)
+        work.publish("TRAINED")
+
+
 def trained(run: Path) -> str:
     assert store.damage(run, "TRAINED") is None and not (run / "claim.json").exists()
     return (run / "weights").read_text()
@@ -125,10 +133,7 @@ def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_ano
     assert known["outcome"] == "ValueError: because" and known["stage"] == "train" and known["ended"] >= known["began"]
     assert not (run / "claim.json").exists() and store.damage(run, "TRAINED") is not None
     assert claim.at_work(run) == first.folder
-    with claim.attempt(run, "train", lambda: False) as second:
-        assert second is not None
-        (second.folder / "metrics.jsonl").write_text("done")
-        second.publish("TRAINED")
+    publish(run, "metrics.jsonl", "done")
     assert claim.at_work(run) == run and (run / "metrics.jsonl").read_text() == "done"
 
 
@@ -137,11 +142,7 @@ def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
     for name in ("weights", "scores.json", "DONE", "FAILED.json"):
         (run / name).write_text("old")
     (run / "checkpoint").mkdir()
-    with claim.attempt(run, "train", lambda: False) as work:
-        assert work is not None
-        (work.folder / "checkpoint").mkdir()
-        (work.folder / "checkpoint" / "new").write_text("new")
-        work.publish("TRAINED")
+    publish(run, "checkpoint/new", "new")
     assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == {
         "TRAINED", "attempts", "checkpoint",
     }  # fmt: skip
@@ -149,23 +150,19 @@ def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ['{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}', "REAL number→text", "REAL host→hosu"],
+    ("old", "new"),
+    [
+        *((None, content) for content in ('{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}')),
+        ('"number": 1', '"number": "1"'),
+        ('"host"', '"hosu"'),
+    ],
 )
-def test_a_harmed_claim_holds_nothing(content: str, run: Path):
-    first = claim._take(run, lambda: False)
-    assert first is not None
-    if content.startswith("REAL"):
-        real = (run / "claim.json").read_text()
-        content = (
-            real.replace('"number": 1', '"number": "1"') if "number" in content else real.replace('"host"', '"hosu"')
-        )
-        assert content != real
-    (run / "claim.json").write_text(content)
-    with claim.attempt(run, "train", lambda: False) as work:
-        assert work is not None
-        (work.folder / "weights").write_text("new")
-        work.publish("TRAINED")
+def test_a_harmed_claim_holds_nothing(old: str | None, new: str, run: Path):
+    assert claim._take(run, lambda: False) is not None
+    real = (run / "claim.json").read_text()
+    (run / "claim.json").write_text(harmed := real.replace(old, new) if old else new)
+    assert harmed != real
+    publish(run, "weights", "new")
     assert trained(run) == "new"
 
 
@@ -176,11 +173,7 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
     (run / "checkpoint").symlink_to(tmp_path / "elsewhere")
     (run / "TRAINED").mkdir()
     assert store.damage(run, "TRAINED") == "TRAINED is not readable"
-    with claim.attempt(run, "train", lambda: False) as work:
-        assert work is not None
-        (work.folder / "checkpoint").mkdir()
-        (work.folder / "checkpoint" / "weights").write_text("new")
-        work.publish("TRAINED")
+    publish(run, "checkpoint/weights", "new")
     assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
 
@@ -201,9 +194,7 @@ def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
 
 
 def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):
-    with claim.attempt(run, "train", lambda: False) as work:
-        (work.folder / "weights").write_text("whole")
-        work.publish("TRAINED")
+    publish(run, "weights", "whole")
     assert claim.set_back(run) == "" and trained(run) == "whole"
     before = (run / "weights").stat()
     (run / "weights").write_text("harms")
