@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
@@ -22,7 +21,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import speed_used, train_cell
 from contrastive.training import checkpoint
 from contrastive.views.batches import collate
-from tests.contrastive.training.trained import curve, make, numbers
+from tests.contrastive.training.trained import curve, folder_of, make, numbers
 from tests.tiers import rest_is_full
 
 FAST = Speed(kernels="fast", reuse="none")
@@ -158,7 +157,7 @@ def train_with(cell: Cell, speed: Speed, home: Path) -> Path:
     """In a home of its own, since how a cell is computed is no part of its name."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ABLATE_HOME", str(home / speed.kernels / speed.reuse))
-        folder = store.run_folder(cell_id(identity(cell)))
+        folder = folder_of(cell)
         train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
     return folder
 
@@ -220,7 +219,7 @@ def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(source: str, home:
         steps.append(arguments[1])
         raise KeyboardInterrupt
 
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(checkpoint, "save_checkpoint", die)
         train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))

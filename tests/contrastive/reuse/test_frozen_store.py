@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import BertModel
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.speed import Speed
@@ -187,7 +186,7 @@ def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, 
 def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="ce", data={"validation": 16})
     more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"), vectors=("mean", "layer:0:cls"))
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = trained.folder_of(cell)
     found: list[dict[str, np.ndarray]] = []
     for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
         train_cell(folder, Asked(cell, "a cell", 1000, first, speed))
@@ -219,7 +218,7 @@ def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to
     for speed in (NONE, FULL, HALF):
         found.append([])
         for cell in cells:
-            folder = store.run_folder(cell_id(identity(cell)))
+            folder = trained.folder_of(cell)
             train_cell(folder, Asked(cell, "a cell", 1000, more, speed))
             for file in ("embeddings.npz", "predictions.npz"):
                 with np.load(folder / file) as arrays:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data.tokens import Tokens
@@ -18,6 +17,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint
 from tests.contrastive.reuse.frozen_cells import FULL, HALF, NONE, cell_of, opened, place
+from tests.contrastive.training.trained import folder_of
 
 
 def stores() -> list[Path]:
@@ -99,7 +99,7 @@ def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
 
 def told(cell: Cell, speed: Speed) -> str:
     """What a cell's provenance says after a new training."""
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     if folder.exists():
         store.remove(folder)
     train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Encoder, Scratch
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
@@ -16,7 +15,6 @@ from contrastive.models import encoder as encoders
 from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.reuse.passes import Passes
-from contrastive.runs import store
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
@@ -25,7 +23,7 @@ from contrastive.training.train import CellTraining
 from contrastive.views.batches import collate
 from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage
-from tests.contrastive.training.trained import make, numbers
+from tests.contrastive.training.trained import folder_of, make, numbers
 from tests.contrastive.views.conftest import PAD, batch_of
 from tests.tiers import rest_is_full
 
@@ -148,7 +146,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(
     found = []
     for reuse in ("full", "none"):
         monkeypatch.setenv("ABLATE_HOME", str(home / reuse))
-        folder = store.run_folder(cell_id(identity(cell)))
+        folder = folder_of(cell)
         train_cell(folder, Asked(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
         found.append(numbers(folder))
     assert found[0] == found[1]

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
@@ -18,8 +17,7 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
-from tests.contrastive.training.trained import make, numbers
-from tests.tiers import rest_is_full
+from tests.contrastive.training.trained import folder_of, make, numbers
 
 SPEED = Speed()
 TUNE = {"tune": {"last_blocks": 1}}
@@ -32,7 +30,7 @@ def sccl(source: str, **settings) -> Cell:
 
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
     return numbers(folder)
 
@@ -111,12 +109,11 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
     assert real[0] == real[1] != usual
 
 
-@pytest.mark.parametrize("reuse", rest_is_full(["full", "half"], ["half"]))
 def test_what_was_read_from_a_store_decides_it_too(
-    reuse: str, source: str, home: Path, shown: list[Tensor], monkeypatch: pytest.MonkeyPatch
+    source: str, home: Path, shown: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ):
     """Two views that have unlike numbers of blocks computed apart, so that other numbers were rounded on the way."""
-    speed = Speed(reuse=reuse)
+    speed = Speed(reuse="half")
     high = sccl(source, encoder=STILL, view="two_stage")
     low = sccl(source, encoder=STILL, view="layers", layers=(0, 2))
     assert models.cut(high) != models.cut(low)
@@ -126,13 +123,12 @@ def test_what_was_read_from_a_store_decides_it_too(
     for cell in (low, high):
         trained(cell, speed)
     assert torch.equal(shown[0], shown[3]) and torch.equal(shown[1], shown[2])
-    if reuse == "half":
-        assert not torch.equal(shown[0], shown[1])
+    assert not torch.equal(shown[0], shown[1])
 
 
 def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):
     before = trained(sccl(source))
     (path,) = (store.home() / "cache" / "untrained").glob("*/embeddings.npy")
     path.write_bytes(path.read_bytes()[:-8])
-    store.remove(store.run_folder(cell_id(identity(sccl(source)))))
+    store.remove(folder_of(sccl(source)))
     assert trained(sccl(source)) == before and len(computed) == 2

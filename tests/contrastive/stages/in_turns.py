@@ -1,23 +1,16 @@
 """Cells that train in turns in one process, and the same ones alone."""
 
-from pathlib import Path
-
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.runs import store
 from contrastive.stages import turns
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
-from tests.contrastive.training.trained import make, numbers
+from tests.contrastive.training.trained import folder_of, make, numbers
 
 TUNE = {"tune": {"last_blocks": 1}}
 SMALL = {"train": 24, "validation": 0, "test": 16}
 SPEED = Speed()
-
-
-def folder_of(cell: Cell) -> Path:
-    return store.run_folder(cell_id(identity(cell)))
 
 
 def asked(cell: Cell, together: int = 1, every: int = 1000) -> Asked:

@@ -11,15 +11,14 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
 from contrastive.reuse.passes import Passes
-from contrastive.runs import store
 from contrastive.stages.request import Asked
+from tests.contrastive.training.trained import folder_of
 
 MORE = Evaluation(splits=("test", "train"), metrics=("accuracy", "alignment"), vectors=("cls", "first_last"))
 WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
@@ -62,7 +61,7 @@ def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
     from contrastive.stages.failures import try_stage
     from contrastive.stages.train_cell import train_cell
 
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
 
 

@@ -16,13 +16,12 @@ import psutil
 import pytest
 import torch
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.runs import stopping, store
 from contrastive.stages import launch
 from contrastive.stages.launch import Machines
 from tests.contrastive.stages.launched import make, run, write_sources
-from tests.contrastive.training.trained import curve
+from tests.contrastive.training.trained import curve, folder_of
 from tests.tiers import rest_is_full
 
 
@@ -40,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @contextmanager
 def in_background(cell: Cell, until: Callable[[Path], object], every: int = 1000) -> Iterator[tuple[Path, list]]:
     """The folder of a cell that trains meanwhile, once `until` holds of it, and the list that its report comes into."""
-    folder, reports = store.run_folder(cell_id(identity(cell))), []
+    folder, reports = folder_of(cell), []
     thread = threading.Thread(target=lambda: reports.append(run(cell, checkpoint_every=every)[1]))
     thread.start()
     wait(lambda: until(folder), 60)
@@ -150,7 +149,7 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
         "from contrastive.stages.request import Asked\n"
         "from contrastive.config.cell import Cell; from contrastive.cells.identity import cell_id, identity\n"
         "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
-        "train_cell(store.run_folder(cell_id(identity(cell))), Asked(cell, 'a cell', 1000))\n"
+        "train_cell(folder_of(cell), Asked(cell, 'a cell', 1000))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
     wait(lambda: list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")), 60)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.errors import UserError
 from contrastive.models import model
@@ -13,12 +12,12 @@ from contrastive.runs import claim, store
 from contrastive.stages.failures import try_stage
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
-from tests.contrastive.training.trained import make, numbers, run
+from tests.contrastive.training.trained import folder_of, make, numbers, run
 
 
 def reported(cell: Cell) -> dict:
     """What is kept of a failed training."""
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
     assert report is not None and store.failure(folder) == report
     return report
@@ -71,6 +70,6 @@ def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, mon
 
 
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):
-    planned = store.run_folder(cell_id(identity(make(source))))
+    planned = folder_of(make(source))
     with pytest.raises(UserError, match="changed since this grid was planned"):
         train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Training
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
@@ -21,7 +20,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint, gradcache, sharding, train
 from contrastive.views import batches
-from tests.contrastive.training.trained import make, numbers, run, trained_into
+from tests.contrastive.training.trained import folder_of, make, numbers, run, trained_into
 from tests.tiers import rest_is_full
 
 
@@ -58,7 +57,7 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     with pytest.raises(KeyboardInterrupt):
         run(cell, checkpoint_every=2)
     monkeypatch.setattr(checkpoint, "save_checkpoint", real)
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     assert steps == [2, 4] and not (folder / "TRAINED").exists()
     with open(claim.at_work(folder) / "metrics.jsonl", "a") as log:
         log.write('{"step": 4, "torn')  # as a killed writer leaves it
@@ -73,7 +72,7 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
     undisturbed = numbers(run(cell))
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     with stopping.granted(home) as leave, monkeypatch.context() as worker:
         worker.setenv(stopping.VARIABLE, str(leave))
         taker = threading.Thread(target=take_away, args=(leave, folder))
@@ -98,7 +97,7 @@ def take_away(leave: Path, folder: Path) -> None:
 def test_a_checkpoint_that_is_not_whole_is_begun_again(source: str, home: Path):
     cell = make(source, training={"epochs": 2})
     undisturbed = numbers(run(cell))
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     whole_log = (folder / "metrics.jsonl").read_text()
     short_log = "".join(whole_log.splitlines(keepends=True)[:2])
     tokens = token_store.open(prepare_cell_tokens(cell))
@@ -139,7 +138,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
 
 def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
     cell = make(source, loss="ce")
-    folder, said = store.run_folder(cell_id(identity(cell))), {"seconds": 2.5, "memory_bytes": 10}
+    folder, said = folder_of(cell), {"seconds": 2.5, "memory_bytes": 10}
     train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")
     assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30

@@ -42,8 +42,12 @@ def make(
     ).canonical()
 
 
+def folder_of(cell: Cell) -> Path:
+    return store.run_folder(cell_id(identity(cell)))
+
+
 def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
-    folder = store.run_folder(cell_id(identity(cell)))
+    folder = folder_of(cell)
     train_cell(folder, Asked(cell, "a cell", checkpoint_every))
     return folder
 
