@@ -1,6 +1,7 @@
 """The grid whose makespan is measured, and one of the systems that run it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,12 +22,17 @@ def test_the_grid_has_as_many_cells_as_asked_for_in_the_order_of_the_table(tmp_p
         makespan.shape(5)
 
 
+def written(home: Path, system: dict[str, Any], **encoder: Any) -> Path:
+    small = {"encoder": SMALL | encoder, "evaluation": {"metrics": ["accuracy"]}}
+    file = home / "grid.yaml"
+    file.write_text(yaml.safe_dump(makespan.experiment(2, 40, system) | small, sort_keys=False), encoding="utf-8")
+    return file
+
+
 @pytest.mark.full
 def test_a_cell_by_itself_and_one_by_hydra_leave_what_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    file = tmp_path / "grid.yaml"
-    small = makespan.experiment(2, 40, {}) | {"encoder": SMALL, "evaluation": {"metrics": ["accuracy"]}}
-    file.write_text(yaml.safe_dump(small, sort_keys=False), encoding="utf-8")
+    file = written(tmp_path, {})
     score = one_cell.run(str(file), 0)
     makespan.call(makespan.command("Hydra, joblib", file, cells=2, cores=1), tmp_path)  # which finds the first one done
     run = makespan.found(file)
@@ -40,10 +46,8 @@ def test_a_cell_by_itself_and_one_by_hydra_leave_what_is_compared(tmp_path: Path
 @pytest.mark.full
 def test_what_trials_with_reuse_read_is_made_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
-    file = tmp_path / "grid.yaml"
-    frozen = {"encoder": SMALL | {"tune": {"last_blocks": 1, "frozen_dropout": False}}}
-    small = makespan.experiment(2, 40, makespan.SYSTEMS["Ray Tune with reuse"]) | frozen
-    file.write_text(yaml.safe_dump(small | {"evaluation": {"metrics": ["accuracy"]}}), encoding="utf-8")
+    frozen = {"last_blocks": 1, "frozen_dropout": False}
+    file = written(tmp_path, makespan.SYSTEMS["Ray Tune with reuse"], tune=frozen)
     one_cell.prepare(str(file))
     for split in ("train", "validation", "test"):
         one_cell.share(str(file), split)

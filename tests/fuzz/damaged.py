@@ -105,19 +105,13 @@ def run(path: Path) -> None:
     overhead.note(0.0)
 
 
-def command(name: str, path: Path, *options: str) -> None:
-    if name == "run":
-        return run(path)
-    app([name, str(path), *options], standalone_mode=False)
-
-
 def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
     """What a command said to people, and the traceback where it said something else."""
     said = io.StringIO()
     store._digest.cache_clear()  # as in a process of its own
     try:
         with redirect_stdout(said), redirect_stderr(said):
-            command(name, path, *options)
+            run(path) if name == "run" else app([name, str(path), *options], standalone_mode=False)
     except UserError as error:
         return f"{error}", ""
     except OSError as error:
@@ -140,11 +134,7 @@ def flip(path: Path, chance: random.Random) -> None:
 
 
 def truncate(path: Path, chance: random.Random) -> None:
-    os.truncate(path, chance.randrange(max(1, path.stat().st_size)))
-
-
-def empty(path: Path, chance: random.Random) -> None:
-    os.truncate(path, 0)
+    os.truncate(path, chance.choice((0, chance.randrange(max(1, path.stat().st_size)))))
 
 
 def garbage(path: Path, chance: random.Random) -> None:
@@ -183,9 +173,7 @@ def swap(path: Path, chance: random.Random) -> None:
         os.replace(aside, other)
 
 
-HARMS: tuple[Callable[[Path, random.Random], None], ...] = (
-    *(flip, flip, truncate, empty, garbage, other_json, delete, folder, link, swap),
-)
+HARMS = (flip, flip, truncate, truncate, garbage, other_json, delete, folder, link, swap)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -218,9 +206,9 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
     done, faults = harm(home, chance), []
     before = chance.sample(("plan", "audit", "sync", "report", "run"), k=chance.randint(1, 4))
     mending = [("audit", "--mend"), ("run",)] * TRIES
-    said, crash = "", ""
+    said = ""
     for step, (name, *options) in enumerate([*((name,) for name in before), *mending, ("report",), ("audit",)]):
-        if step >= len(before) + 2 and name != "report" and step < len(before) + len(mending) and mended(path, truth):
+        if len(before) + 2 <= step < len(before) + len(mending) and mended(path, truth):
             continue
         said, crash = outcome(name, path, *options)
         obey(said)
@@ -259,12 +247,8 @@ def make(place: Path) -> dict[str, Any]:
     plan = planned(path)
     run(path)
     calibrated = {"made": "today", "rates": [1.0] * 5, "boot": 1.0, "base": 1, "batch": 1.0, "evaluation": {}}
-    store.write_json(place_of_calibration(plan), calibrated)
+    store.write_json(calibration_file(next(iter(plan.statuses)), plan.experiment.speed, "cpu"), calibrated)
     return {"truth": grid.results(store.home())}
-
-
-def place_of_calibration(plan: Plan) -> Path:
-    return calibration_file(next(iter(plan.statuses)), plan.experiment.speed, "cpu")
 
 
 def main() -> None:

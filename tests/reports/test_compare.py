@@ -1,4 +1,4 @@
-"""What a section's numbers show, and what they cannot."""
+"""What a section's numbers show, and what they cannot; one number a configuration, over several data sets."""
 
 import math
 
@@ -8,34 +8,31 @@ from scipy import stats
 
 from reports.compare import compare
 from reports.findings import unequal_note
+from reports.over_data_sets import across
 from tests.reports.made import made, put
+from tests.tiers import rest_is_full
 
 NAME = "test.accuracy"
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
+GOOD, FAR = [0.80, 0.812, 0.789, 0.805, 0.797], [0.3, 0.302, 0.297, 0.301, 0.299]
 
 
-def verdicts(values: dict[str, list[float]], **more) -> dict[str, str]:
-    part, results = made({label: {NAME: found} for label, found in values.items()}, **more)
-    return dict(compare(part, results).frame[["label", "verdict"]].itertuples(index=False))
+def verdict_on_new(ce: list[float], new: list[float], **more) -> str:
+    return compare(*made({"ce": {NAME: ce}, "new": {NAME: new}}, **more)).frame["verdict"][1]
 
 
 def test_a_clear_difference_is_called_and_two_rows_are_a_paired_t_test():
-    ours = [0.80, 0.812, 0.789, 0.805, 0.797]
+    ours = GOOD
     part, results = made({"ce": {NAME: CE}, "new": {NAME: ours}})
     compared = compare(part, results)
     line = compared.frame.iloc[1]
     test = stats.ttest_rel(ours, CE)
     assert line["verdict"] == "better" and line["against"] == "ce" and compared.hypotheses == 1
-    assert line["p"] == pytest.approx(test.pvalue, rel=0.5) and line["difference"] == pytest.approx(
-        mean_difference(ours)
-    )
+    assert line["p"] == pytest.approx(test.pvalue, rel=0.5)
+    assert line["difference"] == pytest.approx(np.mean(ours) - np.mean(CE))
     low, high = test.confidence_interval()
     assert line["difference_half_width"] == pytest.approx((high - low) / 2, rel=0.03)
     assert compared.frame["bold"].tolist() == [False, True]
-
-
-def mean_difference(ours: list[float]) -> float:
-    return float(np.mean(ours) - np.mean(CE))
 
 
 def test_all_comparisons_of_the_family_share_one_level():
@@ -83,11 +80,12 @@ def test_what_is_undecided_says_how_many_seeds_would_decide_it():
     assert line["verdict"] == "undecided" and 5 < line["needs_seeds"] <= 64 and line["needs_seconds"] > 0
 
 
-def test_a_verdict_and_bold_never_contradict_each_other():
+@pytest.mark.parametrize("rows", rest_is_full([3, 2, 6], [3]))
+def test_a_verdict_and_bold_never_contradict_each_other(rows: int):
     """Nothing worse than its baseline is bold, and no baseline that something is better than; the best one is."""
     random = np.random.default_rng(3)
-    for _ in range(60):
-        rows, seeds = int(random.integers(2, 7)), int(random.integers(2, 6))
+    for _ in range(20):
+        seeds = random.choice([2, 4])  # few numbers, as each needs cut-offs of its own
         scores = random.normal(0, 0.01, (rows, seeds)) + random.choice([0, 0.02, 0.05], (rows, 1)) + 0.5
         part, results = made({f"r{i}": {NAME: list(row)} for i, row in enumerate(scores)})
         frame = compare(part, results).frame
@@ -109,7 +107,7 @@ def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
 
 def test_less_is_better_of_what_counts_down():
     more = [one + 0.1 + noise for one, noise in zip(CE, (0.001, 0, -0.001, 0.002, 0), strict=True)]
-    assert verdicts({"ce": CE, "more": more}, worse_is_more=(NAME,))["more"] == "worse"
+    assert verdict_on_new(CE, more, worse_is_more=(NAME,)) == "worse"
 
 
 def test_one_seed_shows_nothing_and_nothing_is_bold():
@@ -120,23 +118,23 @@ def test_one_seed_shows_nothing_and_nothing_is_bold():
 
 
 def test_a_missing_value_stops_the_ranking_and_not_the_pairs_that_are_whole():
-    new, other = [0.80, 0.812, 0.789, 0.805, 0.797], [0.5, math.nan, 0.5, 0.52, 0.51]
-    part, results = made({"ce": {NAME: CE}, "new": {NAME: new}, "other": {NAME: other}})
+    other = [0.5, math.nan, 0.5, 0.52, 0.51]
+    part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}, "other": {NAME: other}})
     found = compare(part, results)
     assert found.frame["verdict"].tolist() == ["baseline", "better", "not comparable"]
     assert not found.frame["bold"].any() and not found.pairs
 
 
-def test_where_a_guard_forbids_it_nothing_is_compared():
-    part, results = made({"ce": {NAME: CE}, "new": {NAME: [0.80, 0.812, 0.789, 0.805, 0.797]}})
+def test_where_a_guard_forbids_it_nothing_is_ranked_or_nothing_compared():
+    part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}})
+    assert compare(part, results).frame["bold"].any() and not compare(part, results, may_rank=False).frame["bold"].any()
     found = compare(part, results, may_compare=False)
     assert found.frame["verdict"].tolist() == ["baseline", "not comparable"] and found.hypotheses == 0
     assert not found.frame["bold"].any() and found.frame["p"].isna().all()
 
 
 def test_equal_seeds_are_no_evidence_but_for_rounding():
-    assert verdicts({"ce": [0.7] * 3, "new": [0.8] * 3})["new"] == "no spread"
-    assert verdicts({"ce": [0.70] * 3, "new": [0.71] * 3})["new"] == "no spread"
+    assert verdict_on_new([0.7] * 3, [0.8] * 3) == verdict_on_new([0.70] * 3, [0.71] * 3) == "no spread"
 
 
 def test_a_score_of_counts_without_its_texts_does_not_agree_by_luck():
@@ -146,22 +144,14 @@ def test_a_score_of_counts_without_its_texts_does_not_agree_by_luck():
     assert compare(part, results).frame["verdict"].tolist() == ["baseline", "undecided"]
 
 
-def test_a_guard_stops_the_ranking():
-    part, results = made({"ce": {NAME: CE}, "new": {NAME: [0.80, 0.812, 0.789, 0.805, 0.797]}})
-    assert compare(part, results).frame["bold"].any() and not compare(part, results, may_rank=False).frame["bold"].any()
-
-
 def test_all_are_bold_that_nothing_was_shown_to_beat():
-    values = {"ce": CE, "near": [one + 0.001 for one in CE[::-1]], "far": [0.3, 0.302, 0.297, 0.301, 0.299]}
+    values = {"ce": CE, "near": [one + 0.001 for one in CE[::-1]], "far": FAR}
     part, results = made({label: {NAME: found} for label, found in values.items()})
     assert compare(part, results).frame["bold"].tolist() == [True, True, False]
 
 
 def test_rows_on_other_data_are_not_ranked_among_each_other():
-    values = {"ce": CE, "far": [0.3, 0.302, 0.297, 0.301, 0.299]}
-    part, results = made(
-        {label: {NAME: found} for label, found in values.items()}, data={"ce": "tweets", "far": "reviews"}
-    )
+    part, results = made({"ce": {NAME: CE}, "far": {NAME: FAR}}, data={"ce": "tweets", "far": "reviews"})
     put(part.rows[1], against=None)
     assert not compare(part, results).frame["bold"].any()
 
@@ -172,9 +162,8 @@ def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
     ce[:, :30] = True
     new = ce.copy()
     new[:, 30:33], new[:, 0] = True, False
-    part, results = made(
-        {"ce": {NAME: list(ce.mean(1))}, "new": {NAME: list(new.mean(1))}}, texts={"ce": ce, "new": new}
-    )
+    texts = {"ce": ce, "new": new}
+    part, results = made({label: {NAME: list(each.mean(1))} for label, each in texts.items()}, texts=texts)
     line = compare(part, results).frame.iloc[1]
     assert (line["only_ours"], line["only_theirs"]) == ([3, 3], [1, 1]) and line["over_texts"]
     assert line["mcnemar"] == [0.625, 0.625] and line["verdict"] == "undecided" and line["p"] > 0.05
@@ -185,3 +174,30 @@ def test_texts_that_do_not_make_the_score_are_not_used():
     part, results = made({"ce": {NAME: [0.7, 0.8]}, "new": {NAME: [0.75, 0.8]}}, texts={"ce": wrong, "new": wrong})
     line = compare(part, results).frame.iloc[1]
     assert not line["over_texts"] and not isinstance(line["only_ours"], list)
+
+
+SCORES = {
+    "ce tweets": [0.70, 0.71],
+    "ce reviews": [0.90, 0.92],
+    "new tweets": [0.72, 0.74],
+    "new reviews": [0.91, 0.93],
+}
+AXES = {label: dict(zip(("loss", "source"), label.split(), strict=True)) for label in SCORES}
+DATA = {label: label.split()[1] for label in SCORES}
+
+
+def tables(seeds: int, labels: tuple[str, ...] = tuple(SCORES)):
+    values = {label: {NAME: SCORES[label][:seeds]} for label in labels}
+    part, results = made(values, data=DATA, axes=AXES)
+    return across(part, compare(part, results), results)
+
+
+def test_each_configuration_has_the_middle_of_all_its_data_sets():
+    (table,) = tables(seeds=2)
+    rows = {row[0].text.en: row[1] for row in table.rows}
+    assert set(rows) == {"ce", "new"} and "2 data sets" in table.caption.en
+    assert rows["ce"].value == pytest.approx((0.71 + 0.90) / 2)
+    assert "–" in rows["ce"].text.en and len(rows["ce"].cells) == 4
+    (table,) = tables(seeds=1)  # which has no interval
+    assert [row[1].text.en for row in table.rows] == ["0.8000", "0.8150"]
+    assert tables(2, ("ce tweets", "ce reviews", "new tweets")) == []  # not all are measured on the same data

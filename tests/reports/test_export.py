@@ -12,20 +12,18 @@ from contrastive.config.experiment import Experiment
 from reports.export import tidy, write_tables
 from reports.load import Results, load
 
-SECTIONS = [
-    {"title": "Losses", "axes": {"loss": ["ce+supcon", "rdrop"]}},
-    {
-        "title": "Tokens",
-        "base": {"loss": "ce+supcon", "view": "topk_tokens"},
-        "axes": {"k": [2, 3], "alpha": [0.2, 0.5]},
-    },
-]
+TOKENS = {"base": {"loss": "ce+supcon", "view": "topk_tokens"}, "axes": {"k": [2, 3], "alpha": [0.2, 0.5]}}
+SECTIONS = [{"title": "Losses", "axes": {"loss": ["ce+supcon", "rdrop"]}}, {"title": "Tokens", **TOKENS}]
+
+
+def written(home: Path, **salt: str) -> Results:
+    settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
+    return load("synthetic", synthetic.write(home, Experiment.model_validate(settings), **salt))
 
 
 @pytest.fixture
 def results(home: Path) -> Results:
-    settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
-    return load("synthetic", synthetic.write(home, Experiment.model_validate(settings)))
+    return written(home)
 
 
 def test_a_row_a_section_row_seed_and_score(results: Results):
@@ -45,7 +43,7 @@ def test_a_row_a_section_row_seed_and_score(results: Results):
     assert not directions["test.ece"] and pd.isna(directions["test.spread"])
 
 
-def test_variants_have_a_column_and_what_is_missing_a_row(results: Results):
+def test_variants_have_a_column_what_is_missing_a_row_and_axes_of_several_types_are_texts(results: Results):
     cell, gone = results.grid.sections[0].rows[1].cells
     wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
     held = {name: run for name, run in results.cells.items() if name != gone}
@@ -54,9 +52,7 @@ def test_variants_have_a_column_and_what_is_missing_a_row(results: Results):
     assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
     (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")
     assert hole["status"] == "missing" and pd.isna(hole["value"]) and pd.isna(hole["score"]) and hole["seed"] == 7
-
-
-def test_axes_of_several_types_are_texts(results: Results):
+    # axes of several types are texts
     results.grid.sections[1].rows[1].axes["k"] = "all"
     frame = tidy(results)
     assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}
@@ -70,8 +66,7 @@ def test_the_same_results_give_the_same_bytes(results: Results, home: Path, empt
     runs = {run.run_id for run in results.cells.values()}
     shutil.rmtree(home / "mlartifacts")
     shutil.copy(empty_store, home / "mlflow.db")
-    settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
-    again = load("synthetic", synthetic.write(home, Experiment.model_validate(settings), salt="again"))
+    again = written(home, salt="again")
     assert not runs & {run.run_id for run in again.cells.values()}
     write_tables(tidy(again), home / "again")
     for file in ("results.parquet", "results.csv"):

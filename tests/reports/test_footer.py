@@ -23,10 +23,8 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     cells = {f"c{i}": cell_run(f"c{i}", {}, one) for i, one in enumerate(known)}
     rows = [row("one", ["c0"]), row("two", ["c1", "c9"])]
     experiment = Experiment(name="small", sections=[{"title": "A section"}], report=report, **SETTINGS)
-    parts = [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)]
-    grid = RecordedGrid(experiment, parts, [])
-    empty = pd.DataFrame()
-    return Results(grid, cells, empty, empty, {}, {}, {})
+    grid = RecordedGrid(experiment, [section(shown, ("test.accuracy",)) for shown in (rows[:1], rows)], [])
+    return Results(grid, cells, pd.DataFrame(), pd.DataFrame(), {}, {}, {})
 
 
 def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_there_are():
@@ -44,20 +42,16 @@ def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
     assert footer(held).cost is None and footer(held).energy_watt_hours == {"cpu": 3.0}
     assert footer(held, held.grid.sections[0]).energy_watt_hours == {"cpu": 2.0, "gpu": 1.0}
     assert footer(results(noted(energy_joules={"cpu": 1.0}), noted())).energy_watt_hours == {}
-
-
-def test_of_nothing_known_there_is_a_footer_too():
-    held = results(None, None)
-    found = footer(held)
+    found = footer(results(None, None))  # of nothing known there is a footer too
     assert found.cells == 2 and found.hardware == [] and found.cost is None
 
 
 def test_what_was_predicted_stands_beside_what_was_measured():
-    def ran(seconds: float, wall: float, memory: int) -> Provenance:
-        said = Predicted(seconds, 2**30)
-        return noted(predicted=said, wall_seconds=wall, peak_memory_bytes=memory)
-
-    found = footer(results(ran(60.0, 90.0, 2**30), ran(120.0, 120.0, 2**31), ran(60.0, 54.0, 2**29), noted()))
+    ran = [
+        noted(predicted=Predicted(seconds, 2**30), wall_seconds=wall, peak_memory_bytes=memory)
+        for seconds, wall, memory in ((60.0, 90.0, 2**30), (120.0, 120.0, 2**31), (60.0, 54.0, 2**29))
+    ]
+    found = footer(results(*ran, noted()))
     assert found.predicted.en == (
         "Predicted: 4.0 minutes for 3 cells; measured: 4.4; measured by predicted of a cell: 1.00 (median), "
         "0.90 to 1.50; largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"

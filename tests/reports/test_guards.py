@@ -161,10 +161,6 @@ def edited(results: Results) -> None:
     results.scores.loc[at(results), "test.accuracy"] += 0.001
 
 
-def foreign(results: Results) -> None:
-    put(results, measured=results.measured.drop(index=entry(results)))
-
-
 def idle(results: Results) -> None:
     one, *others = results.grid.sections[1].rows[2].cells
     for cell in others:
@@ -174,18 +170,6 @@ def idle(results: Results) -> None:
 def at_chance(results: Results) -> None:
     for cell in results.grid.sections[1].rows[2].cells:
         results.scores.loc[cell, "test.accuracy"] = 250 / 600
-
-
-def no_baseline(results: Results) -> None:
-    without(results, results.grid.sections[1].rows[0].cells)
-
-
-def nothing_to_compare(results: Results) -> None:
-    put(results.grid.sections[1].rows[2], against=None)
-
-
-def silent(results: Results) -> None:
-    put(results.grid.sections[1].show.table, values=("test.accuracy", "loss"))
 
 
 def fired(results: Results, number: int = 1) -> dict[str, Guard]:
@@ -226,13 +210,15 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "evaluation": (of_run(evaluation="another"), "evaluation", True, "another in k=2"),
     "nothing noted": (of_run(provenance=None), "provenance", True, "k=2 · α=0.5, seed 1"),
     "edited score": (edited, "scores", True, "test.accuracy: k=2"),
-    "score of nowhere": (foreign, "scores", True, "test.accuracy: k=2"),
+    "score of nowhere": (lambda held: put(held, measured=held.measured.drop(index=entry(held))),
+                    "scores", True, "test.accuracy: k=2"),
     "above one": (measured("test.knn_accuracy", value=1.2), "range", True, "test.knn_accuracy"),
     "below minus one": (measured("test.ari", value=-1.5), "range", True, "test.ari"),
     "no number": (measured("test.ece", value=math.nan), "range", True, "test.ece"),
     "infinite": (measured("test.alignment_class", value=math.inf), "range", True, "test.alignment_class"),
     "turned": (measured(higher_is_better=False), "direction", True, "agree whether more is better: test.accuracy"),
-    "no direction": (silent, "direction", False, "ranked by it: loss"),
+    "no direction": (lambda held: put(held.grid.sections[1].show.table, values=("test.accuracy", "loss")),
+                    "direction", False, "ranked by it: loss"),
     "other count": (measured(count=599), "examples", True, "test.accuracy differ"),
     "idle seeds": (idle, "idle seeds", False, "k=2 · α=0.5"),
     "chance": (at_chance, "chance", False, "needs no training: k=2 · α=0.5."),
@@ -240,8 +226,10 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "the test embeddings lie in one direction"),
     "one seed": (cut(1), "one seed", True, "One seed a row"),
     "unequal seeds": (cut(2, 2), "seeds", True, "k=2 · α=0.5, seeds 0 and 1"),
-    "no baseline": (no_baseline, "baseline", False, "nothing is compared"),
-    "row alone": (nothing_to_compare, "baseline", False, "Without a baseline: k=2 · α=0.5."),
+    "no baseline": (lambda held: without(held, held.grid.sections[1].rows[0].cells),
+                    "baseline", False, "nothing is compared"),
+    "row alone": (lambda held: put(held.grid.sections[1].rows[2], against=None),
+                    "baseline", False, "Without a baseline: k=2 · α=0.5."),
 }  # fmt: skip
 
 

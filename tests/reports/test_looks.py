@@ -13,11 +13,12 @@ from tests.reports.made import made, put
 NAME = "test.accuracy"
 
 
-def study(seeds: int = 8) -> tuple[RecordedSection, Results]:
-    """A row that is far off, one that is alike, one that is near, and their baseline."""
-    random = np.random.default_rng(5)
+APART = {"ce": 0.0, "far": 0.2, "alike": 0.0, "near": 0.012}  # rows far off, alike and near, and their baseline
+
+
+def study(seeds: int = 8, apart: dict[str, float] = APART, start: int = 5) -> tuple[RecordedSection, Results]:
+    random = np.random.default_rng(start)
     shared = 0.01 * random.normal(size=seeds)
-    apart = {"ce": 0.0, "far": 0.2, "alike": 0.0, "near": 0.012}
     return made(
         {label: {NAME: list(0.6 + d + shared + 0.004 * random.normal(size=seeds))} for label, d in apart.items()}
     )
@@ -27,6 +28,11 @@ def until(section: RecordedSection, results: Results, seeds: int) -> Results:
     """As MLflow holds them while no row has more seeds."""
     kept = {cell for row in rows_at(section, [seeds] * len(section.rows)).rows for cell in row.cells}
     return replace(results, cells={name: run for name, run in results.cells.items() if name in kept})
+
+
+def lose(results: Results, cell: str) -> None:
+    results.scores.loc[cell, NAME] = math.nan
+    put(results.cells[cell], status="failed", error="out of luck")
 
 
 def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
@@ -45,11 +51,7 @@ def test_a_study_that_is_interrupted_wants_what_the_whole_one_had():
         partly = follow(section, until(section, results, seeds), 8)
         assert partly.looks == whole.looks[: len(partly.looks)] and not partly.ended
         assert len(partly.looks) == {0: 0, 2: 1, 3: 2, 4: 3}[seeds]
-
-
-def test_a_verdict_stands_whatever_other_rows_measure_later():
-    section, results = study()
-    whole = follow(section, results, 8)
+    # a verdict stands whatever other rows measure later
     for name in whole.looks[0].verdicts:
         said = [look.verdicts[name] for look in whole.looks]
         first = next((n for n, verdict in enumerate(said) if verdict != "undecided"), len(said))
@@ -58,23 +60,17 @@ def test_a_verdict_stands_whatever_other_rows_measure_later():
 
 def test_a_cell_without_a_result_ends_its_row_and_no_other():
     section, results = study()
-    results.scores.loc["near-1", NAME] = math.nan
-    put(results.cells["near-1"], status="failed", error="out of luck")
+    lose(results, "near-1")
     followed = follow(section, results, 8)
     assert followed.looks[0].verdicts[f"near, {NAME}"] == "not comparable"
     assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
 
 
 def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
-    random = np.random.default_rng(0)
-    shared, apart = 0.01 * random.normal(size=4), {"ce": 0.0, "far": 0.06, "near": 0.004}
-    section, results = made(
-        {label: {NAME: list(0.6 + d + shared + 0.004 * random.normal(size=4))} for label, d in apart.items()}
-    )
+    section, results = study(4, {"ce": 0.0, "far": 0.06, "near": 0.004}, start=0)
     sound = follow(section, results, 4)
     assert [look.verdicts[f"far, {NAME}"] for look in sound.looks] == ["better"] * 3
-    results.scores.loc["near-3", NAME] = math.nan
-    put(results.cells["near-3"], status="failed", error="out of luck")
+    lose(results, "near-3")
     followed = follow(section, results, 4)
     assert followed.looks[:2] == sound.looks[:2]
     assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
@@ -84,28 +80,20 @@ def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
 def test_what_cannot_be_compared_is_not_called_decided():
     section, results = study()
     for seed in range(8):
-        results.scores.loc[f"ce-{seed}", NAME] = math.nan
-        put(results.cells[f"ce-{seed}"], status="failed", error="out of luck")
+        lose(results, f"ce-{seed}")
     followed = follow(section, results, 8)
     assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
 
 
-def test_results_that_came_after_the_last_look_of_an_interrupted_study_are_no_fault():
+def test_the_record_is_held_against_the_results_of_which_some_may_have_come_after_an_interruption():
     section, results = study()
     followed = follow(section, results, 8)
-    early = Stopping(8, {section.title: followed.looks[:1]})
-    grid = replace(results.grid, sections=[rows_at(section, followed.seeds)], stopping=early)
-    assert check_looks(replace(results, grid=grid)) == []
-    ended = replace(early, ended={section.title: "decided"})
-    assert check_looks(replace(results, grid=replace(grid, stopping=ended))) != []
 
+    def found(looks: list[StudyLook], ended: str = "") -> list:
+        stopping = Stopping(8, {section.title: looks}, {section.title: ended} if ended else {})
+        grid = replace(results.grid, sections=[rows_at(section, followed.seeds)], stopping=stopping)
+        return check_looks(replace(results, grid=grid))
 
-def test_the_record_is_held_against_the_results():
-    section, results = study()
-    followed = follow(section, results, 8)
-    part = rows_at(section, followed.seeds)
-    recorded = Stopping(8, {section.title: followed.looks}, {section.title: followed.ended})
-    sound = replace(results, grid=replace(results.grid, sections=[part], stopping=recorded))
-    assert check_looks(sound) == []
-    other = replace(recorded, looks={section.title: [StudyLook(2, {}), *followed.looks[1:]]})
-    assert check_looks(replace(sound, grid=replace(sound.grid, stopping=other))) != []
+    assert found(followed.looks, ended=followed.ended) == found(followed.looks[:1]) == []
+    assert found(followed.looks[:1], ended="decided")
+    assert found([StudyLook(2, {}), *followed.looks[1:]], ended=followed.ended)

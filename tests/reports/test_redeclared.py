@@ -7,20 +7,13 @@ from reports.guards import general
 from reports.guards.whole import changed_declarations
 from tests.reports.made import made, put
 
-FIRST = Declaration(
-    0,
-    {"test.accuracy": 0.01},
-    {"A": ["test.accuracy"]},
-    {"A": ["ce", "new", "old"]},
-    [0, 1],
-    configurations={"A": {"1": "ce", "2": "new", "3": "old"}},
-    baselines={"A": ["1"]},
-    test_texts=["200"],
-)
+KNOWN = {"configurations": {"A": {"1": "ce", "2": "new", "3": "old"}}, "baselines": {"A": ["1"]}}
+SCORES, ROWS = {"A": ["test.accuracy"]}, {"A": ["ce", "new", "old"]}
+FIRST = Declaration(0, {"test.accuracy": 0.01}, SCORES, ROWS, [0, 1], test_texts=["200"], **KNOWN)
 
 
-def said(after: Declaration) -> list[str]:
-    return [words.en for words in changed_declarations(FIRST, after)]
+def said(after: Declaration, first: Declaration = FIRST) -> list[str]:
+    return [words.en for words in changed_declarations(first, after)]
 
 
 def test_configurations_are_told_by_their_settings_and_not_by_their_labels():
@@ -39,13 +32,13 @@ def test_seeds_texts_sections_and_scores_are_told():
     assert said(replace(FIRST, test_texts=["900"])) == ["the test texts from 200 to 900"]
     assert said(replace(FIRST, families={"A": ["test.accuracy"], "B": []})) == ["the section B added"]
     assert said(replace(FIRST, families={})) == ["the section A removed"]
-    several = replace(FIRST, families={"A": ["test.macro_f1", "test.accuracy"]})
-    assert [words.en for words in changed_declarations(several, replace(several, families=OTHER_ORDER))] == []
+    names = ["test.accuracy", "test.macro_f1"]
+    assert said(replace(FIRST, families={"A": names}), replace(FIRST, families={"A": names[::-1]})) == []
 
 
 def test_further_embeddings_are_rows_that_were_added():
     plain, whitened = replace(FIRST, embeddings=[]), replace(FIRST, embeddings=["whiten:64"])
-    assert [words.en for words in changed_declarations(plain, whitened)] == [
+    assert said(whitened, plain) == [
         "the embeddings that are compared from those that trained to those that trained / whiten:64"
     ]
     assert said(whitened) == []  # the first versions noted none
@@ -54,13 +47,7 @@ def test_further_embeddings_are_rows_that_were_added():
 def test_where_settings_were_not_noted_labels_tell_the_rows():
     first = replace(FIRST, configurations={}, baselines={})
     after = replace(FIRST, rows={"A": ["ce", "new", "simcse"]})
-    assert [words.en for words in changed_declarations(first, after)] == [
-        "rows added to A: simcse",
-        "rows removed from A: old",
-    ]
-
-
-OTHER_ORDER = {"A": ["test.accuracy", "test.macro_f1"]}
+    assert said(after, first) == ["rows added to A: simcse", "rows removed from A: old"]
 
 
 def test_results_that_were_there_before_any_declaration_are_told():

@@ -69,9 +69,7 @@ def test_what_is_tied_with_the_best_is_bold():
     near = {"b0": {"test.accuracy": 0.9, "test.loss": 1}, "b1": {"test.accuracy": 0.90000003, "test.loss": 1}}
     found = lines(part, **(SCORES | far | near))
     assert [line.count("**") for line in found] == [0, 0, 2, 2, 0, 0]
-
-
-def test_one_configuration_alone_is_not_the_best():
+    # one configuration alone is not the best
     assert "**" not in "".join(lines(section(row("a", "a0", "a1"))))
 
 
@@ -93,42 +91,24 @@ def test_a_pivot_with_its_baseline_and_reference_below():
         "| ce (baseline) | 0.6000 | 0.6000 |",
         "| *TF-IDF* | 0.5000 | 0.5000 |",
     ]
-
-
-def test_a_pivot_finds_the_axis_that_is_not_named():
+    # the axis that is not named is found
     part = section(row("x", "a0", k=4, alpha=0.2), row("y", "b0", k=8, alpha=0.2), columns="alpha")
     assert lines(part)[1] == "| K \\ α | 0.2 |"
-
-
-def test_two_configurations_in_one_place_both_stand_there():
-    """A pivot over two of three axes."""
-    part = section(
-        row("x", "a0", k=4, alpha=0.2, loss="supcon"), row("y", "b0", k=4, alpha=0.2, loss="dcl"),
-        rows="k", columns="alpha",
-    )  # fmt: skip
+    # two configurations in one place both stand there
+    both = [row(loss, cell, k=4, alpha=0.2, loss=loss) for loss, cell in (("supcon", "a0"), ("dcl", "b0"))]
+    part = section(*both, rows="k", columns="alpha")
     assert lines(part)[3] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: 0.8000 |"
 
 
-@pytest.mark.parametrize("scores", [{}, {"a0": {"test.accuracy": float("nan")}}])
-def test_what_was_not_measured_is_a_dash(scores: dict):
+def test_what_was_not_measured_is_a_dash():
     part = section(row("none", "nowhere"), row("a", "a0"), values=("test.nothing",))
-    assert [line.split("|")[2].strip() for line in lines(part, **scores)[2:]] == ["–", "–"]
+    for scores in ({}, {"a0": {"test.accuracy": float("nan")}}):
+        assert [line.split("|")[2].strip() for line in lines(part, **scores)[2:]] == ["–", "–"]
 
 
-HOSTILE = (
-    "../../x",
-    "<script>alert(1)</script>",
-    "a|b\nc",
-    "`code` ```",
-    "$(rm -rf .) $x^2$",
-    "[a](javascript:alert(1)) ![b](http://x/y.png)",
-    "**bold** _it_ __bold__ a_b_c ~~no~~ <br> &lt;",
-    "a \\| b \\",
-    "# head",
-    "- item",
-    "1. one",
-    "---",
-)
+HOSTILE = ("../../x", "<script>alert(1)</script>", "a|b\nc", "`code` ```", "$(rm -rf .) $x^2$", "# head", "- item")
+HOSTILE += ("[a](javascript:alert(1)) ![b](http://x/y.png)", "**bold** _it_ __bold__ a_b_c ~~no~~ <br> &lt;")
+HOSTILE += ("a \\| b \\", "1. one", "---")
 
 
 def shown(text: str) -> tuple[str, set[str]]:
@@ -149,8 +129,8 @@ def test_a_text_is_shown_as_it_is_wherever_it_stands(text: str):
     heading, kinds = shown(f"## {plain(text)}")
     assert heading == expected and kinds == {"heading_open", "heading_close"}
     part = section(row(text, "a0", loss=text, view="v"), row(text, "a0"), rows="loss", columns="view")
-    cells = [token.content for token in MarkdownIt("commonmark").enable("table").parse("\n".join(
-        lines(part)[1:])) if token.type == "inline"]  # fmt: skip
+    parsed = MarkdownIt("commonmark").enable("table").parse("\n".join(lines(part)[1:]))
+    cells = [token.content for token in parsed if token.type == "inline"]
     assert len(cells) == 4 * 2 and shown(cells[2])[0] == shown(cells[4])[0] == expected
 
 
@@ -161,13 +141,9 @@ OF_ROWS = {
 }
 
 
-def tables_of(part: RecordedSection, evaluation: dict, **scores: dict[str, float]) -> list[list[str]]:
-    return made(part, results(evaluation, **scores))
-
-
 def test_each_post_processing_of_a_cell_is_its_own_row():
     part = section(row("a", "a0", baseline=True), row("b", "b0"), values=("test.ari",))
-    assert tables_of(part, FURTHER, **OF_ROWS)[0][2:] == [
+    assert made(part, results(FURTHER, **OF_ROWS))[0][2:] == [
         "| a (baseline) | 0.1000 |",
         "| a · whiten:2 | 0.3000 |",
         "| a · mean | 0.2000 |",
@@ -177,16 +153,13 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
         "| b · mean | 0.6000 |",
         "| b · mean/whiten:2 | 0.8000 |",
     ]
-
-
-def test_what_the_head_says_has_one_row_a_cell():
+    # what the head says has one row a cell
     part = section(row("a", "a0"), row("b", "b0"))
-    assert len(tables_of(part, FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})[0]) == 2 + 2 + 1
-
-
-def test_a_pivot_names_each_post_processing_in_its_place():
+    of_head = results(FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})
+    assert len(made(part, of_head)[0]) == 2 + 2 + 1
+    # a pivot names each in its place
     one = section(row("a", "a0", k=1, alpha=0), row("b", "b0", k=1, alpha=1), values=("test.ari",), columns="alpha")
-    (line,) = tables_of(one, {"vectors": [], "post": ["whiten:2"]}, **OF_ROWS)[0][3:]
+    (line,) = made(one, results({"vectors": [], "post": ["whiten:2"]}, **OF_ROWS))[0][3:]
     assert line == (
         "| 1 | embedding=as trained: 0.1000<br>embedding=whiten:2: 0.3000 "
         "| embedding=as trained: 0.5000<br>embedding=whiten:2: 0.7000 |"
@@ -201,14 +174,14 @@ def test_further_data_has_a_table_with_the_mean_of_its_tasks():
     known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
     part = section(row("a", "a0"), values=("test.ari",))
     put(part.show, transfer=True)
-    _, table = tables_of(part, {"transfer": tasks}, a0={"test.ari": 0.1} | known)
+    _, table = made(part, results({"transfer": tasks}, a0={"test.ari": 0.1} | known))
     assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
     assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"
 
 
-@pytest.mark.parametrize("way", [plain, code])
-def test_what_commands_or_deceives_a_reader_is_shown_as_what_it_is(way):
+def test_what_commands_or_deceives_a_reader_is_shown_as_what_it_is():
     """Escape, bell, NUL, C1, an override of the direction of text, and half of a character, which cannot be written."""
-    shown = way("a\x1b[31m\x07\x00\x9b\u202e\ud800b")
-    assert shown.isprintable() and shown.encode()
-    assert all(code in shown for code in ("u001b", "u0007", "u0000", "u009b", "u202e", "ud800"))
+    for way in (plain, code):
+        told = way("a\x1b[31m\x07\x00\x9b\u202e\ud800b")
+        assert told.isprintable() and told.encode()
+        assert all(name in told for name in ("u001b", "u0007", "u0000", "u009b", "u202e", "ud800"))

@@ -48,9 +48,7 @@ def test_a_score_of_the_same_bits_is_unchanged_on_the_second_night():
     said = last(of(SEEDS), of(SEEDS))
     assert said.difference == said.half_width == 0 and said.why.en == "the same at every seed"
     assert last(of(SEEDS)).why.en.startswith("the first measurement")
-
-
-def test_another_last_digit_of_all_seeds_is_no_change():
+    # another last digit of all seeds is no change
     assert verdicts(of(SEEDS), of(SEEDS + 1e-16), of(SEEDS + 1e-6)) == ["inconclusive", "unchanged", "unchanged"]
 
 
@@ -112,9 +110,7 @@ def test_the_first_night_is_pinned():
     nights = [of(SEEDS - 0.004 * number + 0.1 * WOBBLE * number) for number in range(12)]
     said = verdicts(*nights)
     assert said[1] == "unchanged" and said[-1] == "regressed"
-
-
-def test_another_environment_has_a_first_night_of_its_own():
+    # another environment has a first night of its own
     worse = of(SEEDS - 0.2 + WOBBLE, epoch="two")
     assert verdicts(of(SEEDS), worse, worse) == ["inconclusive", "inconclusive", "unchanged"]
     assert verdicts(of(SEEDS), worse, of(SEEDS))[-1] == "unchanged"  # the earlier one is there when it comes back
@@ -134,13 +130,7 @@ def test_a_metric_that_measured_nothing_fails(values, said):
     judgement = last(of(SEEDS), night)
     assert judgement.verdict == "measured nothing" and judgement.fails
     assert said in judgement.why.en and judgement.why.zh
-
-
-def test_a_night_without_a_number_counts_for_nothing():
-    lost = of(np.full(6, np.nan))
-    assert verdicts(lost, of(SEEDS), lost, of(SEEDS)) == [
-        "measured nothing", "inconclusive", "measured nothing", "unchanged"
-    ]  # fmt: skip
+    assert verdicts(night, of(SEEDS), night, of(SEEDS))[1::2] == ["inconclusive", "unchanged"]  # it counts for nothing
 
 
 def test_the_test_of_timings_is_students_paired_one_where_nights_are_alike():
@@ -150,9 +140,7 @@ def test_the_test_of_timings_is_students_paired_one_where_nights_are_alike():
     assert evidence.difference == pytest.approx(np.mean(tonight - SEEDS))
     low, high = oracle.confidence_interval(0.95)
     assert evidence.half_width == pytest.approx((high - low) / 2)
-
-
-def test_nights_that_differ_widen_the_interval_of_timings():
+    # nights that differ widen it
     window = np.stack([SEEDS, SEEDS + 0.02, SEEDS - 0.02])
     evidence = compare_nights(window, (SEEDS + 0.03 + WOBBLE)[None])
     oracle = stats.t.sf(evidence.difference / (0.02 * (1 / 3 + 1) ** 0.5), 2) * 2
@@ -169,9 +157,7 @@ def test_a_longer_time_is_called_by_the_night_after():
     assert verdicts(*WINDOW, seconds(0.5), metric=SECONDS)[3:] == ["inconclusive"]
     assert verdicts(*WINDOW, seconds(0.5), seconds(0.5), metric=SECONDS)[3:] == ["inconclusive", "regressed"]
     assert "regressed" not in verdicts(*WINDOW, seconds(0.5), seconds(0), seconds(0.5), metric=SECONDS)
-
-
-def test_timings_of_a_noisy_machine_are_inconclusive():
+    # and of a noisy machine not at all
     noisy = [seconds(drift) for drift in (0, 0.1, -0.1)]
     said = last(*noisy, seconds(0.02), metric=SECONDS)
     assert said.verdict == "inconclusive" and said.why.en == "the interval reaches beyond 10%"
@@ -190,3 +176,70 @@ def test_every_night_has_to_measure_the_scores_the_configurations_and_the_timing
     names = [metric.name for metric in metrics_of(SETTINGS, night)]
     assert names == ["test.accuracy", *TIMINGS, "test.accuracy @ ce", "test.accuracy @ rdrop"]
     assert all(said.verdict == "measured nothing" for said in judged([night], metrics_of(SETTINGS, night))[0])
+
+
+FIVE = (0.70, 0.72, 0.69, 0.71, 0.73)
+
+
+def night(values, metric: Metric = ACCURACY, **document: object) -> Night:
+    return Night("", "one", {metric.name: np.array(values, dtype=float)}, document)
+
+
+@pytest.mark.parametrize("before", [[0.70], [0.70, 0.75]])
+def test_a_score_at_fewer_than_three_seeds_is_never_called(before):
+    worse = night(np.array(before) - 0.3, texts={"test.accuracy": 100})
+    said = last(*[night(before)] * 10, worse, worse)
+    assert said.verdict == "inconclusive" and "three seeds are needed" in said.why.en and "三个种子" in said.why.zh
+    assert np.isnan(said.p) and np.isnan(said.detectable)
+    assert last(night(before), night(before)).verdict == "unchanged"  # the same bits need no spread
+
+
+def test_a_timing_of_one_value_is_still_compared_over_nights():
+    window = [night([10 * (1 + drift)], SECONDS) for drift in (0, 0.01, -0.01)]
+    slow = night([30], SECONDS)
+    assert last(*window, slow, slow, metric=SECONDS).verdict == "regressed"
+
+
+def test_seeds_that_all_lost_one_text_may_be_chance():
+    row, texts = np.array(FIVE)[:3], {"test.accuracy": 100}
+    said = last(night(row, texts=texts), night(row - 0.01, texts=texts))
+    assert said.verdict == "inconclusive" and 0.005 < said.p < 1
+
+
+def test_a_difference_without_any_spread_is_inconclusive_where_no_step_is_known():
+    row = np.array(FIVE)
+    said = last(night(row), night(row - 0.3))
+    assert said.verdict == "inconclusive" and "nothing varies" in said.why.en
+    assert np.isnan(said.p) and np.isnan(said.half_width)
+    assert last(night(row), night(row - 0.3, texts={"test.accuracy": 100})).verdict == "regressed"
+
+
+def test_a_score_that_is_the_same_at_all_seeds_every_night_measured_nothing():
+    said = last(*[night([0.5] * 5)] * 5)
+    assert said.verdict == "measured nothing" and "all seeds have the same value" in said.why.en
+
+
+@pytest.mark.parametrize("then", [True, False])
+def test_a_direction_turned_round_is_said_and_never_an_improvement(then):
+    metric = Metric("test.accuracy", not then, ACCURACY.margin)
+    window = [night(FIVE, directions={"test.accuracy": then})] * 3
+    moved = np.array(FIVE) + (-0.3 if then else 0.3) + [0.001, 0, -0.001, 0, 0]
+    said = last(*window, night(moved, directions={"test.accuracy": not then}), metric=metric)
+    words = ("lower is better", "higher") if then else ("higher is better", "lower")
+    assert said.verdict == "inconclusive" and all(word in said.why.en for word in words) and "越低越好" in said.why.zh
+
+
+@pytest.mark.parametrize(
+    ("values", "seeds", "said"),
+    [
+        ([0.7], None, "values 0.7 now, seeds 0, 1, 2, 3, 4 before"),
+        ([0.7], [0], "seeds 0 now, seeds 0, 1, 2, 3, 4 before"),
+        (FIVE, [5, 6, 7, 8, 9], "seeds 5, 6, 7, 8, 9 now, seeds 0, 1, 2, 3, 4 before"),
+    ],
+)
+def test_other_seeds_than_those_of_before_are_not_compared(values, seeds, said):
+    window = [night(FIVE, seeds=[0, 1, 2, 3, 4])] * 3
+    other = night(values, **({} if seeds is None else {"seeds": seeds}))
+    refused = last(*window, other)
+    assert refused.verdict == "inconclusive" and refused.why.en == said and refused.why.zh
+    assert last(*window, other, window[0], other, window[0]).verdict == "unchanged"  # and it counts for nothing

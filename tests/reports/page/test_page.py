@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from contrastive.runs.recorded import RecordedRow, RecordedSection
+from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports import page as html
 from reports.bilingual import Words
@@ -57,18 +57,13 @@ def handed(results: Results, folder: Path) -> list[PageSection]:
 
 
 def scores(section: RecordedSection, results: Results) -> Table:
-    values = section.show.table.values
-    rows = []
+    values, rows = section.show.table.values, []
     for row in section.rows:
-        label = Entry(same(row.label))
-        rows.append([label, *(number(row, value, results) for value in values)])
+        means = [float(results.scores[value].reindex(row.cells).mean()) for value in values]
+        shown = [(f"{mean:.4f}", mean) if np.isfinite(mean) else ("–", None) for mean in means]
+        entries = [Entry(same(text), mean, row.cells, (mean or 0) > 0.75) for text, mean in shown]
+        rows.append([Entry(same(row.label)), *entries])
     return Table(Words("Scores", "得分"), [same("Configuration"), *map(same, values)], rows)
-
-
-def number(row: RecordedRow, value: str, results: Results) -> Entry:
-    mean = float(results.scores[value].reindex(row.cells).mean())
-    known = bool(np.isfinite(mean))
-    return Entry(same(f"{mean:.4f}" if known else "–"), mean if known else None, row.cells, mean > 0.75)
 
 
 def ties() -> Table:

@@ -62,16 +62,13 @@ def test_the_same_design_has_the_same_bytes():
         assert first.seeds.tobytes() == again.seeds.tobytes() and first.texts.tobytes() == again.texts.tobytes()
 
 
-def test_they_grow_with_the_pairs_and_fall_with_the_seeds():
+def test_they_grow_with_the_pairs_and_fall_with_the_seeds_and_with_the_level():
     for level in (0.05, 0.001):
         of_seeds = [at_level(at(4, seeds, star(4)).seeds, level) for seeds in (2, 3, 5, 10)]
         assert of_seeds == sorted(of_seeds, reverse=True)
         families = (((1, 0),), star(4), all_pairs_of(4))
         of_pairs = [at_level(at(4, 3, pairs).seeds, level) for pairs in families]
         assert of_pairs == sorted(of_pairs) and of_pairs[0] < of_pairs[2]
-
-
-def test_a_smaller_level_never_has_a_smaller_cutoff():
     for bounds in cutoffs(Design(4, star(4), (2, 3, 5))):
         assert (np.diff(bounds.seeds) >= 0).all() and (np.diff(bounds.texts) >= 0).all()
         assert bounds.seeds[0] == bounds.texts[0] == 0
@@ -121,8 +118,5 @@ def test_fewer_degrees_of_freedom_never_give_a_smaller_cutoff():
     wider = bounds.at_freedom(bounds.freedom / 2)
     assert (wider >= bounds.seeds).all() and at_level(wider, 0.05) > 1.1 * at_level(bounds.seeds, 0.05)
     assert bounds.at_freedom(bounds.freedom + 3) is bounds.seeds
-
-
-def test_a_pair_by_its_own_variance_has_students_by_bonferroni():
-    bounds = at(6, 3, star(6))
+    # a pair by its own variance has Student's by Bonferroni
     assert at_level(bounds.alone(2), 0.05) == pytest.approx(stats.t.isf(0.05 / 2 / 5, 2), rel=5e-3)  # between levels

@@ -10,19 +10,17 @@ from scipy import stats
 from statsmodels.formula.api import ols
 
 from reports.statistics import effects, interaction_of_texts, levels
+from tests.tiers import rest_is_full
 
 FORMULA = "value ~ C(seed) + (C(k) + C(alpha) + C(view)) ** 2"
 
 
 def grid(seeds: int = 3) -> pd.DataFrame:
     random = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [range(seeds), [30, 60, 90], [0.2, 0.5], ["one", "two"]], names=["seed", "k", "alpha", "view"]
-    )
-    frame = index.to_frame(index=False)
-    return frame.assign(
-        value=frame["k"] / 300 + (frame["view"] == "two") * frame["alpha"] + random.normal(size=len(frame))
-    )
+    levels_of = {"seed": range(seeds), "k": [30, 60, 90], "alpha": [0.2, 0.5], "view": ["one", "two"]}
+    frame = pd.MultiIndex.from_product(levels_of.values(), names=levels_of).to_frame(index=False)
+    value = frame["k"] / 300 + (frame["view"] == "two") * frame["alpha"] + random.normal(size=len(frame))
+    return frame.assign(value=value)
 
 
 def tukey_and_kramer(frame: pd.DataFrame, factor: str, others: list[str], levels_of: list) -> float:
@@ -69,13 +67,14 @@ def test_no_effect_where_all_levels_are_equal():
     assert table.loc[["alpha", "view"], "p"].tolist() == [1, 1]
 
 
-def test_where_no_axis_matters_one_grid_of_twenty_shows_one():
+@pytest.mark.parametrize("grids", rest_is_full([50, 150], [50]))
+def test_where_no_axis_matters_one_grid_of_twenty_shows_one(grids: int):
     random, wrong = np.random.default_rng(0), []
-    for _ in range(150):
+    for _ in range(grids):
         frame = grid(2).query("view == 'one'")
         frame = frame.assign(value=random.normal(size=len(frame)) + random.normal(size=2)[frame["seed"]])
         wrong.append((effects(frame, ["k", "alpha"], "value")["p"] <= 0.05).any())
-    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / 150)
+    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / grids)
 
 
 def test_what_texts_add_makes_effects_smaller():
@@ -100,14 +99,11 @@ def test_what_texts_add_is_the_mean_square_of_rows_by_texts():
     assert interaction_of_texts(each) == pytest.approx(exact) and exact > 0
 
 
-def test_what_a_seed_does_to_a_text_of_all_rows_is_no_part_of_it():
+def test_what_a_seed_does_to_a_text_of_all_rows_is_no_part_of_it_and_one_text_or_row_adds_nothing():
     """With it the part of texts became 0, and half of the grids without any effect showed one (sd 2 beside 1)."""
     each = scores_of_texts(4, 3, 60)
     moved = each + 5 * np.random.default_rng(1).normal(size=(1, 3, 60))
     assert interaction_of_texts(moved) == pytest.approx(interaction_of_texts(each))
-
-
-def test_one_text_or_one_row_adds_nothing():
     assert interaction_of_texts(scores_of_texts(4, 3, 1)) == interaction_of_texts(scores_of_texts(1, 3, 9)) == 0
 
 
@@ -127,26 +123,21 @@ def test_a_missing_value_and_an_axis_of_one_value_are_left_out():
     assert table["effect"].tolist() == ["k"]
     theirs = sm.stats.anova_lm(ols("value ~ C(seed) + C(k)", frame.dropna()).fit(), typ=2)
     assert table["F"][0] == pytest.approx(theirs.loc["C(k)", "F"])
-
-
-def test_an_axis_that_follows_from_another_is_not_told_from_it():
+    # an axis that follows from another is not told from it
     frame = grid()
     table = effects(frame.assign(twin=frame["k"] * 2), ["k", "twin"], "value").set_index("effect")
     assert table["df"].tolist() == [0, 0, 0] and table[["F", "p"]].isna().all(axis=None)
 
 
-@pytest.mark.parametrize(
-    ("frame", "reason"),
-    [
+def test_without_a_residual_there_is_a_reason_in_the_place_of_effects():
+    for frame, reason in (
         (grid().query("seed == 0 and view == 'one'"), "none is left"),
         (grid().assign(value=1.0), "none is left"),
         (grid().query("k == 30 and alpha == .2 and view == 'one'"), "no axis"),
         (grid().iloc[:0], "no axis"),
-    ],
-)
-def test_without_a_residual_there_is_a_reason_in_the_place_of_effects(frame, reason):
-    table = effects(frame, ["k", "alpha", "view"], "value")
-    assert table.empty and reason in table.attrs["reason"].en and "p" in table.columns
+    ):
+        table = effects(frame, ["k", "alpha", "view"], "value")
+        assert table.empty and reason in table.attrs["reason"].en and "p" in table.columns
 
 
 def test_levels_deviate_as_in_a_sum_to_zero_model_without_an_interval_where_there_is_no_residual():

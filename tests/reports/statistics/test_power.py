@@ -54,16 +54,12 @@ def test_detectable_is_what_is_found_as_often_as_is_printed(seeds, of_text, shar
     assert np.mean(called) == pytest.approx(POWER, abs=2.9 * math.sqrt(POWER * (1 - POWER) / studies))
 
 
-def test_of_texts_alone_it_is_the_normal_tests():
+def test_of_texts_alone_it_is_the_normal_tests_and_of_rows_that_vary_by_themselves_students():
     bounds = cutoffs(Design(4, star(4), (3,)))[0]
     size = detectable([line(0.0, 0.0, 0.04, 3)], star(4), 4)
     assert size == pytest.approx(0.2 * (at_level(bounds.texts, ALPHA) + stats.norm.isf(1 - POWER)), rel=1e-3)
-
-
-def test_of_rows_that_vary_by_themselves_it_is_students():
-    """Of three comparisons by Bonferroni."""
     size = detectable([line(0.0, 0.5, 0.0, 4, unequal=True)] * 3, star(4), 4)
-    critical = stats.t.isf(ALPHA / 2 / 3, 3)
+    critical = stats.t.isf(ALPHA / 2 / 3, 3)  # of three comparisons by Bonferroni
     assert stats.nct.sf(critical, 3, size / math.sqrt(0.5)) == pytest.approx(POWER, abs=0.01)
 
 
@@ -83,8 +79,8 @@ def test_a_family_that_shares_its_level_finds_less_and_so_does_a_study_that_stop
 @pytest.mark.parametrize(("difference", "margin"), [(1.0, None), (0.8, 0.1), (0.1, 1.2), (0.0, 1.0)])
 @pytest.mark.parametrize("from_texts", [0.0, 0.01])
 def test_with_the_seeds_that_are_needed_the_interval_is_short_enough(difference, margin, from_texts):
-    seeds = needed(line(difference, 0.3, from_texts, 3), star(4), 4, margin, 0, 1.0).seeds
-    halves = [reach(4, count, 0.3 * 3 / count, from_texts) for count in (seeds - 1, seeds)]
+    seeds = needed(line(difference, 0.3, from_texts, 3), star(3), 3, margin, 0, 1.0).seeds
+    halves = [reach(3, count, 0.3 * 3 / count, from_texts) for count in (seeds - 1, seeds)]
     decides = [half < difference or (margin is not None and difference + half < margin) for half in halves]
     assert decides == [False, True]
 
@@ -93,9 +89,7 @@ def test_with_the_texts_that_are_needed_the_interval_is_short_enough():
     texts = needed(line(0.02, 1e-5, 2e-4, 3), star(3), 3, None, 600, 1.0).texts
     halves = [reach(3, 3, 1e-5, 2e-4 * 600 / count) for count in (600, texts - 200, texts)]
     assert texts % 100 == 0 and [half < 0.02 for half in halves] == [False, False, True]
-
-
-def test_more_texts_do_not_help_where_seeds_are_what_lacks():
+    # more do not help where seeds are what lacks
     needs = needed(line(0.02, 1e-3, 1e-6, 3), star(3), 3, None, 600, 1.0)
     assert needs.texts is None and needs.seeds > 3
     assert needed(line(0.02, 1e-5, 2e-4, 3), star(3), 3, None, 0, 1.0).texts is None
@@ -116,26 +110,22 @@ def test_a_study_that_cannot_decide_with_its_seeds_is_told_what_a_larger_one_nee
     assert few == many and 4 < many <= MOST_SEEDS
 
 
-def test_what_a_pair_of_its_own_variance_needs_is_by_the_larger_of_both():
-    """More texts were once advised by its own variance alone, and 300, then 400 did not decide what 300 should have."""
+def test_a_pair_of_its_own_variance_needs_what_the_larger_of_both_and_students_t_say():
+    """By its own variance alone 300 texts were advised, then 400, which did not decide; by the pool 5 seeds were."""
     alone = Decided(0.03, 1.0, 1.0, 4, 1e-2, 1e-4, 4.0, True, 1e-6)
     assert needed(alone, star(3), 3, None, 200, 1.0).texts is None
-
-
-def test_a_larger_difference_never_needs_more_and_beyond_what_is_advised_nothing_is_needed():
-    seeds = [needed(line(size, 0.3, 0.0, 3), star(4), 4, None, 0, 1.0).seeds for size in (0.5, 0.7, 1.0, 1.5)]
-    assert seeds == sorted(seeds, reverse=True) and seeds[0] > seeds[-1]
-    assert needed(line(0.01, 1.0, 0.0, 3), star(4), 4, None, 0, 1.0).seeds is None
-    assert needed(line(0.0, 1.0, 0.0, 3), star(4), 4, None, 600, 1.0).seeds is None
-    assert needed(Decided(1.0, math.nan, math.nan, 1, math.nan, math.nan, 0), star(2), 2, 1.0, 0, 1.0).seeds is None
-    assert MOST_SEEDS == 64
-
-
-def test_rows_that_vary_by_themselves_need_what_students_t_needs():
-    """By the pool it was 5 seeds; with these the interval was a fifth too wide."""
     seeds = needed(line(2.0, 0.5, 0.0, 4, unequal=True), star(4), 4, None, 0, 1.0).seeds
     halves = [stats.t.isf(ALPHA / 2 / 3, count - 1) * math.sqrt(2 / count) for count in (seeds - 1, seeds)]
     assert [half < 2.0 for half in halves] == [False, True]
+
+
+def test_a_larger_difference_never_needs_more_and_beyond_what_is_advised_nothing_is_needed():
+    seeds = [needed(line(size, 0.3, 0.0, 3), star(3), 3, None, 0, 1.0).seeds for size in (0.5, 0.7, 1.0, 1.5)]
+    assert seeds == sorted(seeds, reverse=True) and seeds[0] > seeds[-1]
+    assert needed(line(0.01, 1.0, 0.0, 3), star(3), 3, None, 0, 1.0).seeds is None
+    assert needed(line(0.0, 1.0, 0.0, 3), star(3), 3, None, 600, 1.0).seeds is None
+    assert needed(Decided(1.0, math.nan, math.nan, 1, math.nan, math.nan, 0), star(2), 2, 1.0, 0, 1.0).seeds is None
+    assert MOST_SEEDS == 64
 
 
 def test_a_study_that_stops_needs_the_seeds_at_which_its_look_decides():
@@ -144,4 +134,4 @@ def test_a_study_that_stops_needs_the_seeds_at_which_its_look_decides():
     reaches = {count: at_level(cutoffs_for(4, star(4), count, 5).seeds, ALPHA) for count in (seeds - 1, seeds)}
     halves = [reach * math.sqrt(0.9 / count) for count, reach in reaches.items()]
     assert [half < 1.45 for half in halves] == [False, True]
-    assert needed(line(0.1, 0.3, 0.0, 3), star(4), 4, None, 0, 1.0, 5).seeds is None
+    assert needed(line(0.1, 0.3, 0.0, 3), star(3), 3, None, 0, 1.0, 4).seeds is None
