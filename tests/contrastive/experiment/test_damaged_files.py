@@ -68,20 +68,15 @@ def test_aliases_that_multiply_are_refused_quickly():
     assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
 
 
-AXES_OF_100 = "".join(
-    f"      {name}: {list(range(1, 101))}\n" for name in ("k", "alpha", "temperature", "queue", "chunk")
-)
+FIVE = ("k", "alpha", "temperature", "queue", "chunk")
+AXES_OF_100 = "".join(f"      {name}: {list(range(1, 101))}\n" for name in FIVE)
 
 
 def test_a_grid_that_is_too_large_is_counted_not_made():
     two_axes = f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n"
-    assert mistakes(HEAD + two_axes) == [
-        (
-            5,
-            "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
-            "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells",
-        )
-    ]
+    said = "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
+    said += "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells"
+    assert mistakes(HEAD + two_axes) == [(5, said)]
     ((line, message),) = mistakes(HEAD + "  - {title: Small}\n  - title: T\n    axes:\n" + AXES_OF_100)
     assert line == 6
     assert message.startswith("sections: 10000000001 combinations × 3 seeds are 30000000003 cells")
@@ -92,22 +87,12 @@ def values(count: int) -> str:
 
 
 LISTS = {
-    "values of an axis": values,
+    "values of two axes": lambda count: values(count // 25).replace("]}", f"], alpha: {list(range(1, 26))}}}"),
     "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
-    "unknown axes": lambda count: (
-        HEAD + f"  - {{title: T, axes: {{{', '.join(f'key{n}: [1]' for n in range(count))}}}}}\n"
-    ),
-    "seeds": lambda count: ONE + f"seeds: {list(range(count))}\n",
     "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
-    "further cells": lambda count: (
-        HEAD + f"  - {{title: T, include: [{', '.join(f'{{encoder_lr: {n + 1}e-9}}' for n in range(count))}]}}\n"
-    ),
     "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
     "excludes": lambda count: values(count).replace(
         "}}\n", f"}}, exclude: [{', '.join(f'{{temperature: {n + 1}}}' for n in range(1, count))}]}}\n"
-    ),
-    "values of a table": lambda count: (
-        HEAD + f"  - {{title: T, show: {{table: {{values: [{', '.join(f'test.x{n}' for n in range(count))}]}}}}}}\n"
     ),
 }
 

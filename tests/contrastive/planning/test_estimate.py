@@ -1,4 +1,4 @@
-"""What is predicted comes from finished cells like these and from a calibration, and is not invented without either."""
+"""Predictions from finished cells and from a calibration, and their formulas held against real models and batches."""
 
 import time
 from pathlib import Path
@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from contrastive.cells.identity import evaluation_key
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
+from contrastive.models import encoder
 from contrastive.planning import calibration, cost, estimate
 from contrastive.planning.estimate import Fit
 from contrastive.runs import store
+from contrastive.views.batches import order
 
 RATES = cost.Work(forward=2.0, trained=1.0, moved=0.5, calls=0.1, cell=3.0)
 
@@ -27,9 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def cell(train: int, epochs: int = 1, model: str = "scratch:bert", tune: Any = "full", **objective: object) -> Cell:
     data = {"source": "file:texts.csv", "train": train, "test": 10}
-    return Cell(
-        data=data, encoder={"model": model, "tune": tune}, objective=objective, training={"epochs": epochs}, seed=0
-    )
+    how = {"model": model, "tune": tune}
+    return Cell(data=data, encoder=how, objective=objective, training={"epochs": epochs}, seed=0)
 
 
 def finish(name: str, done: Cell, seconds: float, **known: object) -> None:
@@ -44,25 +47,16 @@ def calibrate(like: Cell, **changed: object) -> None:
     store.write_json(calibration.calibration_file(like, Speed(), "cpu"), content)
 
 
-def test_nothing_is_known_at_first():
-    assert estimate.total_seconds([cell(100)]) is None
-    assert estimate.total_seconds([]) == 0
+def test_nothing_is_known_at_first_then_time_grows_with_texts_epochs_and_passes():
+    assert estimate.total_seconds([cell(100)]) is None and estimate.total_seconds([]) == 0
     assert Fit().predicted(cell(100)) is None and Fit().basis(cell(100)) == ""
     assert Fit().evaluation_seconds(cell(100)) is None
-
-
-def test_time_grows_with_texts_epochs_and_passes():
     for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
         finish(name, cell(100), seconds)
     assert estimate.total_seconds([cell(100)]) == pytest.approx(12)
     assert estimate.total_seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
     assert estimate.total_seconds([cell(100, loss="rdrop", view="two_stage")]) == pytest.approx(24, rel=0.1)
     assert Fit().basis(cell(100)) == "finished"
-
-
-def test_another_encoder_is_not_comparable():
-    finish("one", cell(100), 10)
-    assert estimate.total_seconds([cell(100), cell(100, model="scratch:deberta-v2")]) is None
 
 
 def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
@@ -83,7 +77,8 @@ def test_cells_alike_are_known_best():
     assert estimate.total_seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15, rel=0.2)  # of its objective
     two_passes = estimate.total_seconds([cell(100, loss="ce+swav")])
     assert two_passes == pytest.approx(60, rel=0.1)  # of its encoder alone, and its usual view encodes twice
-    assert Fit().seconds(cell(10, model="scratch:deberta-v2")) is None
+    assert Fit().seconds(cell(10, model="scratch:deberta-v2")) is None  # another encoder is not comparable
+    assert estimate.total_seconds([plain, cell(100, model="scratch:deberta-v2")]) is None
 
 
 def test_a_calibration_says_it_without_any_finished_cell_and_finished_ones_correct_it():
@@ -197,3 +192,95 @@ def test_probes_stand_for_what_trains_least_and_most():
     asked = [(probe.encoder.tune.last_blocks, probe.training.batch_size) for probe in found]
     assert asked == [(1, 4), (1, 16), (2, 4), (2, 16), (None, 4), (None, 16)]
     assert {probe.training.epochs for probe in found} == {1}
+
+
+TEXTS, LENGTH = 8, 32
+MADE = cost.Batches(1, TEXTS * LENGTH, TEXTS * LENGTH**2, TEXTS * LENGTH, LENGTH)
+SIZES = {"layers": 3, "hidden": 64, "heads": 2, "vocabulary": 400}
+
+
+def sized(model: str = "scratch:bert", tune: Any = "full", *, training: Any = None, **objective: Any) -> Cell:
+    data = {"source": "file:texts.csv", "train": 100, "validation": 10, "test": 40, "max_length": LENGTH}
+    how = {"model": model, "scratch": SIZES, "tune": tune}
+    return Cell(data=data, encoder=how, objective=objective, training=training or {}, seed=0)
+
+
+def built(of: Cell) -> torch.nn.Module:
+    return encoder.load_encoder(of.encoder, SIZES["vocabulary"], 0)
+
+
+def counted(of: Cell, *, backward: bool) -> float:
+    """GFLOP of one pass, as torch counts the products."""
+    model, ids = built(of), torch.randint(5, 400, (TEXTS, LENGTH))
+    with FlopCounterMode(display=False) as counter:
+        given = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.sum()
+        if backward:
+            given.backward()
+    return counter.get_total_flops() / 1e9
+
+
+@pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
+@pytest.mark.parametrize("tune", ["full", {"last_blocks": 1}, {"last_blocks": 2}])
+def test_products_are_those_that_torch_counts(model: str, tune: Any):
+    one = sized(model, tune)
+    found = cost.training_work(one, MADE, looks=0.0)
+    # the lowest block that trains does not ask for the gradient of what went in, which is a part of its third
+    assert found.forward + found.trained == pytest.approx(counted(one, backward=True), rel=0.1)
+    size = cost.sizes(one.encoder)
+    assert size.blocks * size.flops(MADE.tokens, MADE.squares, 1.0) / 1e9 == pytest.approx(
+        counted(one, backward=False), rel=0.03
+    )
+
+
+@pytest.mark.parametrize("model", ["scratch:bert", "scratch:deberta-v2"])
+@pytest.mark.parametrize("tune", ["full", {"last_blocks": 2}, {"lora": {"r": 4}}])
+def test_parameters_are_those_of_the_model(model: str, tune: Any):
+    one = sized(model, tune)
+    parameters = list(built(one).parameters())
+    trained = sum(p.numel() for p in parameters if p.requires_grad)
+    frozen = sum(p.numel() for p in parameters if not p.requires_grad)
+    assert cost.trained_parameters(one) == pytest.approx(trained, rel=0.02)
+    found = cost.memory_of_cell(one, MADE)
+    assert found.shared == pytest.approx(4 * frozen, rel=0.03, abs=100)
+    assert found.own - found.batch == pytest.approx(16 * trained, rel=0.02)
+
+
+@pytest.mark.parametrize(("bucket", "budget"), [(1, None), (10, None), (10, 512)])
+def test_batches_are_those_that_training_makes(bucket: int, budget: int | None):
+    lengths = np.random.default_rng(1).integers(4, 40, 1003)
+    made = cost.predicted_batches(lengths, 16, bucket, budget)
+    real = order(lengths, 16, bucket, seed=5, epoch=2, budget=budget)
+    assert made.number == pytest.approx(len(real), abs=2 if budget else 0)
+    assert made.tokens == pytest.approx(sum(len(batch) * lengths[batch].max() for batch in real), rel=0.03)
+    assert made.squares == pytest.approx(sum(len(batch) * lengths[batch].max() ** 2 for batch in real), rel=0.03)
+    assert made.longest <= budget if budget else (made.length, made.longest) == (39, 16 * 39)
+
+
+def test_time_grows_with_passes_epochs_and_blocks_and_a_store_takes_the_frozen_ones():
+    known = cost.Texts({"train": np.full(100, 32), "validation": np.full(10, 32), "test": np.full(40, 32)}, True)
+    made = cost.predicted_batches(known.splits["train"], 16, 10)
+
+    def work(of: Cell) -> cost.Work:
+        return cost.work(of, known, made, Evaluation())
+
+    plain = work(sized(tune={"last_blocks": 1}))
+    twice = work(sized(tune={"last_blocks": 1}, loss="rdrop", view="two_stage"))
+    embedded = 3 * cost.gflop(cost.sizes(sized().encoder), np.full(50, 32))
+    assert twice.forward - embedded == pytest.approx(2 * (plain.forward - embedded))
+    longer = work(sized(tune={"last_blocks": 1}, training={"epochs": 6}))
+    assert longer.calls == 2 * plain.calls and longer.moved == pytest.approx(2 * plain.moved)
+    assert work(sized()).forward == pytest.approx(embedded) and work(sized()).trained > 2.5 * plain.trained
+    assert cost.training_work(sized(tune={"last_blocks": 1}), made, 0.0, stored=True).forward == 0.0
+    assert work(sized(loss="ce+mlm")).trained > 2 * work(sized()).trained
+
+
+def test_a_hub_encoder_that_is_not_here_is_taken_for_one_of_the_usual_size(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    absent = sized().encoder.model_copy(update={"model": f"hf:nobody/nothing@{'0' * 40}", "scratch": None})
+    assert cost.sizes(absent) == cost.BASE
+
+
+def test_a_micro_batch_takes_less_memory():
+    made = cost.predicted_batches(np.full(100, 32), 16, 10)
+    whole, part = (cost.memory_of_cell(sized(training={"micro_batch": size}), made) for size in (None, 4))
+    assert part.batch == pytest.approx(whole.batch / 4, rel=0.01) and part.shared == whole.shared

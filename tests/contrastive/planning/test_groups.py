@@ -1,6 +1,10 @@
-"""Which cells train together: each once, in order, in parts that keep the devices busy, and only those that share."""
+"""Which cells train together: each once, in order, in parts that keep the devices busy, and only those that share.
+
+Makespans of them that can be counted on fingers, and the bounds that hold for any.
+"""
 
 import math
+import random
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -14,6 +18,7 @@ from contrastive.config.objective import Objective
 from contrastive.config.speed import Speed
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import AT_MOST, groups
+from contrastive.planning.makespan import Part, makespan
 from contrastive.sources.encoder_shape import cut
 
 TUNES = (
@@ -126,15 +131,8 @@ def test_what_cells_must_have_in_common():
 
 
 def test_groups_leave_a_part_for_each_slot_and_have_room_in_it():
-    assert [len(groups(alike(12), Known(), slots, None)) for slots in (1, 2, 3, 4, 6, 12, 20)] == [
-        2,
-        2,
-        3,
-        4,
-        6,
-        12,
-        12,
-    ]
+    sizes = {1: 2, 2: 2, 3: 3, 4: 4, 6: 6, 12: 12, 20: 12}
+    assert {slots: len(groups(alike(12), Known(), slots, None)) for slots in sizes} == sizes
     for count, slots in product(range(1, 13), range(1, 8)):
         assert len(groups(alike(count), Known(), slots, None)) >= min(count, slots), (count, slots)
     assert [len(groups(alike(6), Known(), 1, room)) for room in (0, 15, 24, 25, 35, 64, 65)] == [6, 6, 6, 3, 2, 2, 1]
@@ -150,3 +148,31 @@ def test_cells_that_read_a_store_or_are_to_share_nothing_stay_alone():
 def test_sharing_passes_and_computing_each_exclude_one_another():
     with pytest.raises(ValueError, match="together: 8 shares passes of frozen blocks, and reuse: none computes each"):
         Speed(reuse="none", together=8)
+
+
+def test_the_next_cell_begins_where_one_has_ended():
+    assert makespan([], 2) == 0 and makespan([], 2, 1) == 0
+    parts = [Part(5, 1), Part(4, 1), Part(3, 1)]
+    assert makespan(parts, 1) == 15
+    assert makespan(parts, 2) == 9  # 6, and 5 + 4
+
+
+def test_evaluation_on_cores_of_its_own_lies_beside_the_next_training():
+    parts = [Part(5, 3), Part(5, 3), Part(5, 3)]
+    assert makespan(parts, 1, 1) == 18
+    assert makespan([Part(1, 10)] * 3, 1, 2) == 21  # the third one waits for who measures
+
+
+def test_a_cell_of_several_devices_waits_for_all_of_them():
+    assert makespan([Part(4, 0), Part(2, 1, 2), Part(1, 0)], 2) == 7  # one ends at 4, two begin; the third after 6
+    assert makespan([Part(3, 1, 4)], 2) == 4
+
+
+def test_never_shorter_than_the_work_divided_nor_than_the_longest_cell():
+    chance = random.Random(0)
+    for _ in range(200):
+        parts = sorted((Part(chance.uniform(1, 9), chance.uniform(0, 2)) for _ in range(12)), reverse=True)
+        slots = chance.randint(1, 5)
+        found, work = makespan(parts, slots), [part.train + part.evaluate for part in parts]
+        lower = max(sum(work) / slots, max(work))
+        assert lower - 1e-9 <= found <= sum(work) / slots + max(work)
