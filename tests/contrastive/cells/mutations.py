@@ -22,19 +22,24 @@ SAME = (THERE_AND_BACK[0], THERE_AND_BACK[0])
 LAST, LORA = {"encoder__tune": {"last_blocks": 1}}, {"encoder__tune": {"lora": {}}}
 LAYERS = {"objective__view": "layers", "objective__layers": [0]}
 TRANSLATED = {"objective__view": "backtranslation", "objective__translators": THERE_AND_BACK}
+# field → another value, where it matters under any settings
+PLAIN: dict[str, object] = {"data.text": "label", "data.label": "text", "data.positive": "text", "data.train": 20}
+PLAIN |= {"data.validation": 5, "data.test": 11, "data.max_length": 64}
+PLAIN |= {"encoder.model": "scratch:deberta-v2", "encoder.tune": {"last_blocks": 1}, "encoder.pooling": "mean"}
+PLAIN |= {"encoder.dropout": 0.2, "encoder.attention_dropout": 0.0, "encoder.scratch": {"layers": 1}}
+PLAIN |= {"objective.loss": "supcon", "objective.view": "one_stage", "objective.alpha": 0.5}
+PLAIN |= {"objective.temperature": 0.07, "objective.chunk": 64}
+PLAIN |= {"training.micro_batch": 4, "training.epochs": 4, "training.batch_size": 8, "training.accumulate": 2}
+PLAIN |= {"training.head_lr": 1e-3, "training.encoder_lr": 1e-3, "training.layer_decay": 0.9}
+PLAIN |= {"training.weight_decay": 0.1, "training.warmup": 0.2, "training.schedule": "cosine", "training.clip": 0}
+PLAIN |= {"training.precision": "bf16", "training.bucket": 1, "training.token_budget": 4096}
+PLAIN |= {"training.order_seed": 0, "training.threads": 2, "training.processes": 2, "training.sharding": "fsdp"}
+PLAIN |= {"seed": 1}
 # field → (settings under which it matters, another value)
 MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
-    "data.text": ({}, "label"),
-    "data.label": ({}, "text"),
-    "data.positive": ({}, "text"),
+    **{field: ({}, value) for field, value in PLAIN.items()},
     "data.negative": ({"data__positive": "text"}, "label"),
-    "data.train": ({}, 20),
-    "data.validation": ({}, 5),
-    "data.test": ({}, 11),
-    "data.max_length": ({}, 64),
     "data.resample": ({"data__train": 20}, True),
-    "encoder.model": ({}, "scratch:deberta-v2"),
-    "encoder.tune": ({}, {"last_blocks": 1}),
     "encoder.tune.last_blocks": (LAST, {"last_blocks": 2}),
     "encoder.tune.frozen_dropout": (LAST, {"last_blocks": 1, "frozen_dropout": False}),
     "encoder.tune.lora": (LAST, {"lora": {}}),
@@ -42,22 +47,13 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "encoder.tune.lora.alpha": (LORA, {"lora": {"alpha": 32}}),
     "encoder.tune.lora.dropout": (LORA, {"lora": {"dropout": 0.1}}),
     "encoder.tune.lora.targets": (LORA, {"lora": {"targets": ["query"]}}),
-    "encoder.pooling": ({}, "mean"),
-    "encoder.dropout": ({}, 0.2),
-    "encoder.attention_dropout": ({}, 0.0),
-    "encoder.scratch": ({}, {"layers": 1}),
     "encoder.scratch.layers": ({"encoder__scratch": {}}, {"layers": 1}),
     "encoder.scratch.hidden": ({"encoder__scratch": {}}, {"hidden": 32}),
     "encoder.scratch.heads": ({"encoder__scratch": {}}, {"heads": 4}),
     "encoder.scratch.vocabulary": ({"encoder__scratch": {}}, {"vocabulary": 500}),
-    "objective.loss": ({}, "supcon"),
-    "objective.view": ({}, "one_stage"),
-    "objective.alpha": ({}, 0.5),
     "objective.mlm_weight": ({"objective__loss": "ce+mlm"}, 1.0),
-    "objective.temperature": ({}, 0.07),
     "objective.beta": ({"objective__loss": "ce+dscl"}, 2.0),
     "objective.sigma": ({"objective__loss": "ce+dclw"}, 2.0),
-    "objective.chunk": ({}, 64),
     "objective.rate": ({"objective__loss": "clear"}, 0.4),
     "objective.change": ({"objective__loss": "simcse", "objective__view": "consert"}, "dropout"),
     "objective.queue": ({"objective__loss": "moco"}, 8),
@@ -65,31 +61,12 @@ MUTATIONS: dict[str, tuple[dict[str, object], object]] = {
     "objective.projection": ({"objective__loss": "byol"}, 8),
     "objective.prototypes": ({"objective__loss": "swav"}, 8),
     "objective.redundancy": ({"objective__loss": "barlow"}, 0.1),
-    "training.micro_batch": ({}, 4),
     "objective.k": ({"objective__view": "topk_tokens"}, 5),
     "objective.clusters": ({"objective__view": "cluster"}, 3),
     "objective.layers": (LAYERS, [1]),
     "objective.level": (LAYERS, "token"),
     "objective.middle": ({"objective__view": "multiview"}, 1),
     "objective.translators": (TRANSLATED, SAME),
-    "training.epochs": ({}, 4),
-    "training.batch_size": ({}, 8),
-    "training.accumulate": ({}, 2),
-    "training.head_lr": ({}, 1e-3),
-    "training.encoder_lr": ({}, 1e-3),
-    "training.layer_decay": ({}, 0.9),
-    "training.weight_decay": ({}, 0.1),
-    "training.warmup": ({}, 0.2),
-    "training.schedule": ({}, "cosine"),
-    "training.clip": ({}, 0),
-    "training.precision": ({}, "bf16"),
-    "training.bucket": ({}, 1),
-    "training.token_budget": ({}, 4096),
-    "training.order_seed": ({}, 0),  # also where it is the cell's own: another seed of the cell keeps it
-    "training.threads": ({}, 2),
-    "training.processes": ({}, 2),
-    "training.sharding": ({}, "fsdp"),
-    "seed": ({}, 1),
 }
 
 

@@ -7,17 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.cells.status import Status, statuses
-from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.objective import Objective
 from contrastive.planning import cost
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import evaluate_cell
 from contrastive.stages.failures import keep_failure
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
+from tests.contrastive.training import trained
+from tests.contrastive.training.trained import folder_of
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +24,7 @@ def finished(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(home))
-        train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-        evaluate_cell(folder_of(make(source)), Evaluation())
+        evaluate_cell(trained.run(make(source)), Evaluation())
     return home
 
 
@@ -40,17 +37,7 @@ def home(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def make(source: str, seed: int = 0, loss: str = "ce", **training: object) -> Cell:
-    return Cell(
-        data=Data(source=source, train=32, test=30, max_length=16),
-        encoder=Encoder(model="scratch:bert", scratch={"layers": 1, "hidden": 16, "heads": 2, "vocabulary": 200}),
-        objective=Objective(loss=loss),
-        training=Training(**{"epochs": 1} | training),
-        seed=seed,
-    ).canonical()
-
-
-def folder_of(cell: Cell) -> Path:
-    return store.run_folder(cell_id(identity(cell)))
+    return trained.make(source, seed, data={"train": 32, "test": 30, "validation": 0}, training=training, loss=loss)
 
 
 def only(cell: Cell, evaluation: Evaluation | None = None) -> Status:
@@ -91,10 +78,10 @@ def test_other_metrics_are_measured_again_and_nothing_is_trained(home: Path, sou
     few = Evaluation(metrics=("accuracy",))
     assert only(make(source), few).action == "evaluate"
     folder = folder_of(make(source))
-    trained = (folder / "TRAINED").read_bytes()
+    marker = (folder / "TRAINED").read_bytes()
     evaluate_cell(folder, few)
     assert only(make(source), few).action == "reuse"
-    assert (folder / "TRAINED").read_bytes() == trained
+    assert (folder / "TRAINED").read_bytes() == marker
     assert [s["name"] for s in store.read_json(folder / "scores.json")["scores"]] == ["test.accuracy"]
 
 
@@ -104,8 +91,7 @@ def test_a_damaged_folder_is_found_and_recomputed(home: Path, source: str):
     (folder / "embeddings.npz").write_bytes(before[:-100])
     status = only(make(source))
     assert status.action == "stale" and status.why.startswith("damaged: embeddings.npz has")
-    train_cell(folder_of(make(source)), Asked(make(source), "a cell", 100))
-    evaluate_cell(folder, Evaluation())
+    evaluate_cell(trained.run(make(source)), Evaluation())
     assert only(make(source)).action == "reuse"
     with np.load(folder / "embeddings.npz") as arrays:
         assert np.isfinite(arrays["test"]).all()

@@ -17,16 +17,15 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import train
-from tests.contrastive.training.trained import folder_of, make, numbers
+from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers
 
 SPEED = Speed()
-TUNE = {"tune": {"last_blocks": 1}}
 STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
 
 
 def sccl(source: str, **settings) -> Cell:
     data = {"train": 24, "validation": 0, "test": 16} | settings.pop("data", {})
-    return make(source, data=data, **{"encoder": TUNE, "loss": "sccl", **settings})
+    return make(source, data=data, **{"encoder": LAST_BLOCK, "loss": "sccl", **settings})
 
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
@@ -72,7 +71,7 @@ def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
 def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
     source: str, home: Path, shown: list[Tensor]
 ):
-    cell = sccl(source, encoder={"tune": {"last_blocks": 1}, "pooling": "mean"})
+    cell = sccl(source, encoder=LAST_BLOCK | {"pooling": "mean"})
     trained(cell)
     tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
@@ -96,8 +95,8 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
     assert place(sccl(source), Speed(together=4)) == usual
     others = [
         {"seed": 1},  # of an encoder that begins at random
-        {"encoder": TUNE | {"pooling": "mean"}},
-        {"encoder": TUNE | {"scratch": {"layers": 3}}},
+        {"encoder": LAST_BLOCK | {"pooling": "mean"}},
+        {"encoder": LAST_BLOCK | {"scratch": {"layers": 3}}},
         {"data": {"train": 16}},
         {"training": {"precision": "bf16"}},
         {"training": {"threads": 2}},

@@ -11,25 +11,24 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.objective import Objective
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
 from contrastive.reuse.passes import Passes
 from contrastive.stages.request import Asked
-from tests.contrastive.training.trained import folder_of
+from tests.contrastive.conftest import WORDS
+from tests.contrastive.training import trained
 
 MORE = Evaluation(splits=("test", "train"), metrics=("accuracy", "alignment"), vectors=("cls", "first_last"))
-WORDS = ["good", "bad", "fine", "poor", "sunny", "rainy", "happy", "sad", "quick", "slow", "bright", "dark"]
 
 
 def write_sources(folder: Path) -> tuple[str, str]:
     """Texts, and an encoder without any dropout, with which one process and two must agree."""
     random = np.random.default_rng(0)
     texts = [f"{' '.join(random.choice(WORDS[i % 2 :: 2], size=random.integers(2, 9)))} {i}" for i in range(160)]
-    rows = [f"{text},{'ab'[i % 2]},{text} too" for i, text in enumerate(texts)]
-    (folder / "texts.csv").write_text("\n".join(["text,label,same", *rows]) + "\n")
+    rows = [f"{text},{'ab'[i % 2]},{text} too,{text} not" for i, text in enumerate(texts)]
+    (folder / "texts.csv").write_text("\n".join(["text,label,same,other", *rows]) + "\n")
     torch.manual_seed(0)
     words = tokenizer.train_tokenizer(texts, 300)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
@@ -45,23 +44,20 @@ def make(
     sources: tuple[str, str], processes: int, training: dict | None = None, tune: dict | None = None, **objective
 ) -> Cell:
     source, encoder = sources
-    return Cell(
-        data=Data(source=source, train=60, validation=16, test=32, max_length=16, positive="same"),
-        encoder=Encoder(model=encoder, dropout=0.0, tune=tune or {}),
-        objective=Objective(**{"loss": "ce+simcse", "view": "pair"} | objective),
-        training=Training(
-            **{"epochs": 2, "batch_size": 8, "head_lr": 1e-2, "encoder_lr": 1e-3, "processes": processes}
-            | (training or {})
-        ),
-        seed=0,
-    ).canonical()
+    return trained.make(
+        source,
+        encoder={"model": encoder, "scratch": None, "dropout": 0.0, "tune": tune or {}},
+        data={"train": 60, "positive": "same"},
+        training={"epochs": 2, "processes": processes} | (training or {}),
+        **{"loss": "ce+simcse", "view": "pair"} | objective,
+    )
 
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
     from contrastive.stages.failures import try_stage
     from contrastive.stages.train_cell import train_cell
 
-    folder = folder_of(cell)
+    folder = trained.folder_of(cell)
     return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
 
 

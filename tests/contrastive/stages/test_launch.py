@@ -144,12 +144,9 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
     cell = make(sources, 2, training={"epochs": 200})
     (tmp_path / "cell.json").write_text(cell.model_dump_json())
     script = (
-        "import sys; from pathlib import Path\n"
-        "from contrastive.runs import store; from contrastive.stages.train_cell import train_cell\n"
-        "from contrastive.stages.request import Asked\n"
-        "from contrastive.config.cell import Cell; from contrastive.cells.identity import cell_id, identity\n"
-        "cell = Cell.model_validate_json(Path(sys.argv[1]).read_text())\n"
-        "train_cell(folder_of(cell), Asked(cell, 'a cell', 1000))\n"
+        "import sys; from pathlib import Path; from contrastive.config.cell import Cell\n"
+        "from tests.contrastive.stages.launched import run\n"
+        "run(Cell.model_validate_json(Path(sys.argv[1]).read_text()))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])
     wait(lambda: list(tmp_path.glob("runs/*/attempts/*/metrics.jsonl")), 60)

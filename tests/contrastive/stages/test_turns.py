@@ -1,91 +1,105 @@
-"""Cells that train in turns are those that train alone, bit for bit, whatever becomes of the others."""
+"""Cells in turns in one process are those trained alone, bit for bit, whatever becomes of the others."""
 
-from dataclasses import replace
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from contrastive.config.cell import Cell
-from contrastive.config.speed import Speed
 from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
 from contrastive.reuse.passes import Passes
-from contrastive.runs import store
+from contrastive.runs import claim, stopping, store
 from contrastive.stages import stopwatch, turns
-from tests.contrastive.stages.in_turns import SMALL, TUNE, alone, asked, folder_of, group_of, in_turns
-from tests.contrastive.training.trained import make, numbers
+from contrastive.stages.request import Asked
+from contrastive.training import train
+from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers, run
 from tests.tiers import rest_is_full
 
-OTHER = {  # a second cell of the same view, with another objective
-    "ce": {"loss": "supcon", "view": "cls"},
-    "rdrop": {"loss": "ce+simcse", "view": "two_stage", "temperature": 0.2},
-    "mlm": {"loss": "mlm+supcon", "view": "cls"},
-    "moco": {"loss": "byol", "projector": 8, "projection": 4},
-    "byol": {"loss": "moco", "queue": 16},
-    "simcse_sup": {"loss": "simcse_sup", "temperature": 0.5},
-    "bert_ct": {"loss": "ce+bert_ct"},
-    "declutr": {"loss": "ce+declutr", "alpha": 0.3},
-    "clear": {"loss": "ce+clear", "alpha": 0.3},
-    "sccl": {"loss": "sccl", "clusters": 3},
+Found = list[dict[str, object]]
+SMALL = {"encoder": LAST_BLOCK, "data": {"train": 24, "validation": 0, "test": 16}}
+TWO_STAGE, SIZED = {"view": "two_stage"}, {"projector": 8, "projection": 4}
+PAIRS = {  # two cells of one view with unlike objectives, one of each class of losses
+    "simcse": [{"loss": "ce+simcse"} | TWO_STAGE, {"loss": "ce+simcse", "alpha": 0.3} | TWO_STAGE],
+    "rdrop": [{"loss": "rdrop"}, {"loss": "ce+simcse", "temperature": 0.2} | TWO_STAGE],
+    "swav": [{"loss": "ce+swav", **TWO_STAGE, "projector": 16}, {"loss": "ce+swav", "alpha": 0.3} | TWO_STAGE],
+    "mlm": [{"loss": "mlm"}, {"loss": "mlm+supcon", "view": "cls"}],
+    "moco": [{"loss": "moco"}, {"loss": "byol"} | SIZED],
+    "simcse_sup": [{"loss": "simcse_sup"}, {"loss": "simcse_sup", "temperature": 0.5}],
+    "sccl": [{"loss": "sccl"}, {"loss": "sccl", "clusters": 3}],
+    "tokens": [{"loss": "ce+supcon", "view": "topk_tokens", "k": k} for k in (2, 4)],
+    "clear": [{"loss": "clear", "rate": rate} for rate in (0.1, 0.6)],
 }
 
 
-def pair_of(source: str, loss: str) -> list[Cell]:
-    """Two cells of one view with unlike objectives: of a loss, or of unlike numbers of tokens."""
-    usual = {"loss": loss} if loss in OTHER else {"loss": f"ce+{loss}", "view": "two_stage"}
-    usual |= {"projector": 16} if loss in ("barlow", "vicreg", "swav", "byol") else {}
-    both = [usual, OTHER.get(loss, usual | {"alpha": 0.3})]
-    if loss == "tokens":
-        both = [{"loss": "ce+supcon", "view": "topk_tokens", "k": k} for k in (2, 4)]
-    return [make(source, encoder=TUNE, data=SMALL, **objective) for objective in both]
+def alone(cells: list[Cell]) -> Found:
+    """What each gives by itself, in a home where the cells are then forgotten."""
+    found = [numbers(run(cell)) for cell in cells]
+    for cell in cells:
+        store.remove(folder_of(cell))
+    return found
+
+
+def in_turns(cells: list[Cell], every: int = 1000) -> list[dict | None]:
+    """The report of each."""
+    asked = {folder_of(cell): Asked(cell, "a cell", every, together=len(cells)) for cell in cells}
+    reports = turns.train_in_turns(asked)
+    assert reports.keys() == {folder.name for folder in asked}
+    return [reports[folder.name] for folder in asked]
+
+
+def group_of(source: str) -> list[Cell]:
+    """Three of one view, two passes a step."""
+    objectives = [{"loss": "rdrop"}, {"loss": "ce+ntxent", "alpha": 0.3}, {"loss": "simcse"}]
+    return [make(source, **SMALL, **TWO_STAGE, **objective) for objective in objectives]
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A number for each pass through the frozen blocks that is really computed in training mode."""
-    counted: list[int] = []
+def group(source: str, home: Path) -> list[Cell]:
+    return group_of(source)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What the cells of the group give where nothing happens to any of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ABLATE_HOME", str(tmp_path_factory.mktemp("undisturbed")))
+        return alone(group_of(source))
+
+
+def found_of(cells: list[Cell]) -> Found:
+    return [numbers(folder_of(cell)) for cell in cells]
+
+
+def provenance(cell: Cell) -> dict:
+    return store.read_json(folder_of(cell) / "provenance.json")
+
+
+@pytest.mark.parametrize("name", rest_is_full(PAIRS, ["simcse", "moco", "sccl", "tokens", "clear"]))
+def test_cells_in_turns_are_those_trained_alone_to_the_bit(
+    name: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    passes: list[int] = []  # through the frozen blocks, really computed in training mode
     real = frozen.outputs_below
 
     def count(backbone, batch, blocks):
-        counted.extend([blocks] if backbone.training else [])
+        passes.extend([blocks] if backbone.training else [])
         return real(backbone, batch, blocks)
 
     monkeypatch.setattr(frozen, "outputs_below", count)
-    return counted
-
-
-@pytest.mark.parametrize("loss", rest_is_full([*LOSSES, "tokens"], ["simcse", "moco", "sccl", "tokens"]))
-def test_cells_in_turns_are_those_trained_alone_to_the_bit(loss: str, source: str, home: Path, passes: list[int]):
-    cells = pair_of(source, loss)
+    cells = [make(source, **SMALL, **objective) for objective in PAIRS[name]]
     expected = alone(cells)
     by_one = len(passes)
     assert in_turns(cells) == [None, None]
-    assert [numbers(folder_of(cell)) for cell in cells] == expected
-    assert len(passes) - by_one == by_one / 2 > 0  # once for both, with dropout
+    assert found_of(cells) == expected
+    shared = 1 if name == "clear" else 2  # once for both, with dropout; texts that are changed unlike each by itself
+    assert len(passes) - by_one == by_one / shared > 0
 
 
-def test_texts_changed_unlike_are_encoded_apart(source: str, home: Path, passes: list[int]):
-    cells = [make(source, encoder=TUNE, data=SMALL, loss="clear", rate=rate) for rate in (0.1, 0.6)]
-    expected = alone(cells)
-    by_one = len(passes)
-    assert in_turns(cells) == [None, None]
-    assert [numbers(folder_of(cell)) for cell in cells] == expected
-    assert len(passes) - by_one == by_one
-
-
-@pytest.mark.full
-def test_cells_that_are_to_share_nothing_compute_each_pass_and_come_to_the_same(
-    source: str, home: Path, undisturbed: list[dict[str, object]], passes: list[int]
-):
-    cells = group_of(source)
-    each = {folder_of(cell): replace(asked(cell, 3), speed=Speed(reuse="none")) for cell in cells}
-    assert set(turns.train_in_turns(each).values()) == {None}
-    assert [numbers(folder_of(cell)) for cell in cells] == undisturbed
-    assert len(passes) == 3 * 3 * 2  # cells, steps, passes a step
-
-
-def test_no_pass_is_remembered_after_its_step(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_pass_is_remembered_after_its_step(group: list[Cell], monkeypatch: pytest.MonkeyPatch):
     known: list[int] = []
     real = Passes.forget
 
@@ -95,7 +109,7 @@ def test_no_pass_is_remembered_after_its_step(source: str, home: Path, monkeypat
         assert not self.remembered
 
     monkeypatch.setattr(Passes, "forget", note)
-    in_turns(group_of(source))
+    in_turns(group)
     assert max(known) == 2  # of two passes a step, whatever the number of cells
 
 
@@ -111,7 +125,7 @@ def test_what_they_share_is_paid_for_in_turns(
     source: str, home: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ):
     """Else the first of them would seem to cost several times what the others do."""
-    cells, real, computed = pair_of(source, "simcse"), frozen.outputs_below, []
+    cells, real, computed = [make(source, **SMALL, **one) for one in PAIRS["simcse"]], frozen.outputs_below, []
 
     def dawdle(backbone, batch, blocks):
         if backbone.training:
@@ -121,20 +135,158 @@ def test_what_they_share_is_paid_for_in_turns(
 
     monkeypatch.setattr(frozen, "outputs_below", dawdle)
     assert in_turns(cells) == [None, None]
-    seconds = [store.read_json(folder_of(cell) / "provenance.json")["wall_seconds"] for cell in cells]
+    seconds = [provenance(cell)["wall_seconds"] for cell in cells]
     assert len(computed) == 6 and sorted(seconds) == [2, 4]  # one of the three steps, and two; not three
 
 
 @pytest.mark.full
 def test_the_seconds_of_a_cell_are_those_of_its_own_turns(
-    source: str, home: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    group: list[Cell], clock: list[float], monkeypatch: pytest.MonkeyPatch
 ):
-    cells, real = group_of(source), model.Model.after_step
+    real = model.Model.after_step
 
     def dawdle(self, progress: float) -> None:
         clock[0] += 0 if self.head is not None else 1
         real(self, progress)
 
     monkeypatch.setattr(model.Model, "after_step", dawdle)
-    in_turns(cells)
-    assert [store.read_json(folder_of(cell) / "provenance.json")["wall_seconds"] for cell in cells] == [0, 0, 3]
+    in_turns(group)
+    assert [provenance(cell)["wall_seconds"] for cell in group] == [0, 0, 3]
+
+
+FAULTS = [  # the first: more than float32 holds
+    ("diverged", {"loss": "ce+supcon", "view": "two_stage", "alpha": 1e39}, "loss became inf at step 0"),
+    ("config", {"loss": "ce+supcon", "view": "multiview", "middle": 9}, "middle is 9"),
+    ("code", {"loss": "barlow"}, "ZeroDivisionError"),
+]
+
+
+@pytest.mark.parametrize(("fault", "planted", "said"), rest_is_full(FAULTS, FAULTS[:1]))
+def test_one_that_fails_tells_why_and_leaves_the_others_as_they_are(
+    fault: str, planted: dict, said: str, source: str, group: list, undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    if fault == "code":
+        monkeypatch.setattr(LOSSES["barlow"], "forward", lambda *_, **__: 1 / 0)
+    failing = make(source, **SMALL, **planted)
+    folder, reports = folder_of(failing), in_turns([group[0], failing, *group[1:]])
+    report = reports.pop(1)
+    assert reports == [None] * 3 and found_of(group) == undisturbed
+    assert report is not None and report["kind"] == fault and store.failure(folder) == report
+    assert said in report["error"] and not any((folder / name).exists() for name in ("TRAINED", "claim.json"))
+
+
+def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
+    """Do something where the group's step of this number, counted over all its cells, begins."""
+    begun: list[int] = []
+    real = train.draw_from
+
+    def draw_from(*given: int) -> None:
+        begun.append(1)
+        if len(begun) == number:
+            act()
+        real(*given)
+
+    monkeypatch.setattr(train, "draw_from", draw_from)
+
+
+@pytest.mark.full
+def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_numbers(
+    group: list[Cell], home: Path, undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
+    with stopping.granted(home) as leave, monkeypatch.context() as patched:
+        patched.setenv(stopping.VARIABLE, str(leave))
+        at_step(patched, 5, leave.unlink)  # the second step of the second cell
+        told = in_turns(group)
+    assert [report["kind"] for report in told if report] == ["stopped"] * 3
+    assert not any((folder_of(cell) / name).exists() for cell in group for name in ("FAILED.json", "TRAINED"))
+    assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
+    for cell in group:
+        first, second = claim.attempts(folder_of(cell))
+        assert first["outcome"].startswith("Stopped:") and second["outcome"] == "done"
+
+
+def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
+    group: list[Cell], undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as stopped:
+        at_step(patched, 8, die)
+        in_turns(group, every=1)
+    assert stopped.tb is not None  # whoever keeps the exception keeps no claim with it
+    assert not any((folder_of(cell) / "claim.json").exists() for cell in group)
+    steps: list[int] = []
+    real = train.draw_from
+    monkeypatch.setattr(train, "draw_from", lambda seed, step, process: steps.append(step) or real(seed, step, process))
+    assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
+    assert steps == [2, 2]  # nothing was done again: the first cell had ended
+
+
+def test_one_that_finds_no_room_beside_the_others_is_trained_alone_after_them(
+    group: list[Cell], undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    """Whole, since alone it fits: its batch is not encoded in parts."""
+    real = model.Model.forward
+
+    def crowded(self, batch):
+        if self.head is None and not all((folder_of(cell) / "TRAINED").exists() for cell in group[:2]):
+            raise torch.cuda.OutOfMemoryError("a planted one")
+        return real(self, batch)
+
+    monkeypatch.setattr(model.Model, "forward", crowded)
+    assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
+    told = [(provenance(cell)["speed"]["together"], provenance(cell)["micro_batch"]) for cell in group]
+    assert told == [(3, None), (3, None), (1, None)] and not store.failure(folder_of(group[2]))
+
+
+def test_one_that_is_too_large_even_alone_is_encoded_in_parts_or_fails(
+    group: list[Cell], undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    real, most = model.Model.forward, [4]
+
+    def small(self, batch):
+        if self.head is None and self.training and len(batch) > most[0]:
+            raise torch.cuda.OutOfMemoryError("a planted one")
+        return real(self, batch)
+
+    monkeypatch.setattr(model.Model, "forward", small)
+    assert in_turns(group) == [None] * 3 and found_of(group[:2]) == undisturbed[:2]
+    assert provenance(group[2])["micro_batch"] == 4
+    most[0] = 0
+    store.remove(folder_of(group[2]))
+    *others, report = in_turns(group)
+    assert others == [None, None] and report is not None and report["kind"] == "memory"
+    assert store.failure(folder_of(group[2])) == report
+
+
+def test_one_that_was_taken_over_is_left_to_who_took_it_and_the_others_go_on(
+    group: list[Cell], undisturbed: Found, monkeypatch: pytest.MonkeyPatch
+):
+    """Who took it is gone again, so in the end it is trained here, alone."""
+    folder, noticed, real = folder_of(group[1]), threading.Event(), claim.Attempt._beat
+    monkeypatch.setattr(claim, "LEASE", 0.06)
+
+    def beat(attempt: claim.Attempt) -> None:
+        real(attempt)
+        if attempt.lost:
+            noticed.set()
+
+    def take_over() -> None:
+        with store.locked(folder / ".claim"):  # else a beat at that moment writes over it
+            found = store.read_json(folder / "claim.json")
+            store.write_json(folder / "claim.json", found | {"number": 7, "born": "long ago"})
+        assert noticed.wait(60)
+
+    monkeypatch.setattr(claim.Attempt, "_beat", beat)
+    at_step(monkeypatch, 5, take_over)
+    assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
+    assert [known["outcome"] for known in claim.attempts(folder)] == ["superseded", "done"]
+    assert provenance(group[1])["speed"]["together"] == 1
+
+
+def test_a_member_that_is_finished_is_not_trained_again(group: list[Cell], undisturbed: Found):
+    run(group[1])
+    assert in_turns(group) == in_turns(group) == [None] * 3 and found_of(group) == undisturbed
+    assert [len(claim.attempts(folder_of(cell))) for cell in group] == [1, 1, 1]

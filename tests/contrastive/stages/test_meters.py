@@ -1,12 +1,14 @@
-"""Counters of a machine that is made up: a folder like the kernel's, and a library that answers like NVIDIA's."""
+"""Memory, and energy by counters that are made up: a folder like the kernel's, a library that answers like NVIDIA's."""
 
 import subprocess
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from contrastive.stages import energy
+from contrastive.stages import energy, memory
 
 LIBRARY = """
 static unsigned long long asked = 0;
@@ -92,3 +94,14 @@ def test_the_gpus_that_a_cell_sees_are_counted(zones: list[Path], tmp_path: Path
             pass
         # each answer has half a joule more: between two of one device, as many were asked as there are devices
         assert meter.joules.get("gpu") == (0.5 * devices * devices if devices else None), visible
+
+
+def test_a_peak_is_that_of_the_work_and_of_nothing_before(monkeypatch: pytest.MonkeyPatch):
+    """As on a machine without a GPU, which counts its own."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with memory.Peak() as large:
+        np.ones(300 * 2**17).sum()
+    with memory.Peak() as small:
+        np.ones(100 * 2**17).sum()
+    assert 150 * 2**20 < large.bytes - small.bytes < 250 * 2**20
+    assert small.bytes > memory.resident("VmRSS") / 2
