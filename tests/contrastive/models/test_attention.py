@@ -9,34 +9,19 @@ from contrastive.errors import UserError
 from contrastive.models import attention
 from contrastive.models.tuning import tune
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 3,
-    "intermediate_size": 48,
-    "max_position_embeddings": 64,
-    "pad_token_id": 1,
-}
-RELATIVE = {"relative_attention": True, "position_biased_input": False, "type_vocab_size": 0}
+SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3}
+SIZES |= {"intermediate_size": 48, "max_position_embeddings": 64, "pad_token_id": 1}
+RELATIVE = SIZES | {"relative_attention": True, "position_biased_input": False, "type_vocab_size": 0}
+SHARED = {"position_buckets": 8, "share_att_key": True}
 CONFIGS = {
     "bert": BertConfig(**SIZES),
     "roberta": RobertaConfig(**SIZES),
-    "deberta-v3": DebertaV2Config(
-        **SIZES, **RELATIVE, position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True,
-        pos_att_type=["p2c", "c2p"],
-    ),
-    "deberta-v2 with keys of its own for positions": DebertaV2Config(
-        **SIZES, **RELATIVE, position_buckets=-1, max_relative_positions=16, pos_att_type=["p2c", "c2p"]
-    ),
-    "deberta-v2, content to position": DebertaV2Config(
-        **SIZES, **RELATIVE, position_buckets=8, share_att_key=True, pos_att_type=["c2p"]
-    ),
-    "deberta-v2, position to content": DebertaV2Config(
-        **SIZES, **RELATIVE, position_buckets=8, share_att_key=True, pos_att_type=["p2c"]
-    ),
-    "deberta-v2 without relative attention": DebertaV2Config(**SIZES, relative_attention=False),
-}  # fmt: skip
+    "deberta-v3": DebertaV2Config(**RELATIVE, **SHARED, norm_rel_ebd="layer_norm", pos_att_type=["p2c", "c2p"]),
+    "own keys for positions": DebertaV2Config(**RELATIVE, max_relative_positions=16, pos_att_type=["p2c", "c2p"]),
+    "content to position": DebertaV2Config(**RELATIVE, **SHARED, pos_att_type=["c2p"]),
+    "position to content": DebertaV2Config(**RELATIVE, **SHARED, pos_att_type=["p2c"]),
+    "no relative attention": DebertaV2Config(**SIZES, relative_attention=False),
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)

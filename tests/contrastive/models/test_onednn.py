@@ -12,16 +12,13 @@ from torch import Tensor, nn
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
-from contrastive.evaluation import embed
 from contrastive.models import model as models
 from contrastive.models import onednn
 from contrastive.runs import store
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import speed_used, train_cell
-from contrastive.training import checkpoint
-from contrastive.views.batches import collate
-from tests.contrastive.training.trained import curve, folder_of, make, numbers
+from tests.contrastive.training.trained import curve, folder_of, make
 from tests.tiers import rest_is_full
 
 FAST = Speed(kernels="fast", reuse="none")
@@ -192,48 +189,6 @@ def test_a_cell_has_the_curve_of_plain_products_but_for_rounding(
     assert names[0] == names[1]
     told = [store.read_json(folder / "provenance.json")["speed"]["kernels"] for folder in (plain, fast)]
     assert told == ["plain", "fast"]
-
-
-@pytest.mark.full
-def test_the_same_twice_is_the_same_to_the_bit_and_read_by_the_other_way(source: str, home: Path):
-    cell = make(source, data={"train": 16}, loss="ce+simcse")
-    first, second = (train_with(cell, FAST, home / name) for name in ("first", "second"))
-    assert numbers(first) == numbers(second)
-    tokens = token_store.open(prepare_cell_tokens(cell))
-    texts = tokens.splits["test"]
-    batch = collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
-    with np.load(first / "embeddings.npz") as arrays:
-        stored = arrays["test"]
-    found = [embed.restore(cell, first, tokens, speed).predict(batch).embedding.numpy() for speed in (FAST, PLAIN)]
-    for vectors in found:
-        np.testing.assert_allclose(vectors, stored, atol=1e-5)
-
-
-@pytest.mark.full
-def test_a_checkpoint_of_one_way_is_gone_on_from_by_the_other(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
-    cell = make(source, data={"train": 32}, loss="ce+simcse")
-    undisturbed, steps, real = curve(train_with(cell, PLAIN, home), "loss"), [], checkpoint.save_checkpoint
-
-    def die(*arguments):
-        real(*arguments)
-        steps.append(arguments[1])
-        raise KeyboardInterrupt
-
-    folder = folder_of(cell)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(checkpoint, "save_checkpoint", die)
-        train_cell(folder, Asked(cell, "a cell", 2, speed=FAST))
-    train_cell(folder, Asked(cell, "a cell", 2, speed=PLAIN))
-    assert steps == [2]
-    np.testing.assert_allclose(curve(folder, "loss"), undisturbed, rtol=1e-6)
-
-
-@pytest.mark.full
-def test_under_bf16_nothing_differs(source: str, home: Path):
-    """Its products are half precision; what is left in float32 is no product."""
-    cell = make(source, data={"train": 16}, training={"precision": "bf16"}, loss="ce")
-    plain, fast = (train_with(cell, speed, home) for speed in (PLAIN, FAST))
-    assert np.array_equal(curve(plain, "loss"), curve(fast, "loss"))
 
 
 def test_cells_whose_weights_are_split_are_left_as_they_are(source: str, home: Path):

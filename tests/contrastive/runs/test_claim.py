@@ -149,14 +149,11 @@ def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
     assert (run / "checkpoint" / "new").read_text() == "new"
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        *((None, content) for content in ('{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}')),
-        ('"number": 1', '"number": "1"'),
-        ('"host"', '"hosu"'),
-    ],
-)
+HARMS = [(None, new) for new in ('{"number": 3}', "[1]", '"text"', "{", '{"number": "3", "hosu": "here"}')]
+HARMS += [('"number": 1', '"number": "1"'), ('"host"', '"hosu"')]
+
+
+@pytest.mark.parametrize(("old", "new"), HARMS)
 def test_a_harmed_claim_holds_nothing(old: str | None, new: str, run: Path):
     assert claim._take(run, lambda: False) is not None
     real = (run / "claim.json").read_text()

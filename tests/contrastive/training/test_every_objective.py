@@ -62,6 +62,7 @@ def one_of_each_class(found: list[dict]) -> list[dict]:
     return chosen
 
 
+CHANGES = ("token_cutoff", "span_cutoff", "dropout", "adversarial")
 # What the product of losses and views leaves out: sums of terms, changes, levels.
 OBJECTIVES = [
     *({"loss": loss} for loss in ("ce", "rdrop", "mlm", "ce+mlm", "simcse+mlm", "rdrop+mlm", "ce+supcon+mlm")),
@@ -70,10 +71,7 @@ OBJECTIVES = [
     {"loss": "declutr+mlm"},
     {"loss": "clear+mlm"},
     {"loss": "ce+simcse", "view": "pair"},
-    *(
-        {"loss": "ce+simcse", "view": "consert", "change": change}
-        for change in ("token_cutoff", "span_cutoff", "dropout", "adversarial")
-    ),
+    *({"loss": "ce+simcse", "view": "consert", "change": change} for change in CHANGES),
     {"loss": "ce+ntxent", "view": "multiview"},
     {"loss": "ce+dcl", "view": "topk_tokens", "k": 4},
     {"loss": "ce+supcon", "view": "topk_tokens", "k": 4},
@@ -115,10 +113,7 @@ def test_every_loss_on_every_view_trains_what_it_says(
 
 @pytest.mark.parametrize(
     ("architecture", "objective"),
-    rest_is_full(
-        product(("bert", "deberta-v2"), OBJECTIVES),
-        [*product(("bert",), OBJECTIVES), *product(("deberta-v2",), OF_DEBERTA)],
-    ),
+    [*product(["bert"], OBJECTIVES), *product(["deberta-v2"], OF_DEBERTA)],
     ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in o.values()),
 )
 def test_every_objective_trains_what_it_says(

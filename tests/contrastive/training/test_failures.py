@@ -1,17 +1,32 @@
-"""What goes wrong in a training is said: no number, too little memory, a change since the plan. What can, goes on."""
+"""What goes wrong in a training is said: no number, too little memory, a change since the plan, what trains nothing.
 
+What can, goes on; and a collapse of the embeddings is told with its step.
+"""
+
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from pytest import approx
 
 from contrastive.config.cell import Cell
+from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
+from contrastive.losses import LOSSES
+from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.runs import claim, store
 from contrastive.stages.failures import try_stage
+from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
+from contrastive.training import sharding, train
+from contrastive.training.collapse import collapsed_since, geometry
+from contrastive.training.gradient_audit import Audit, GradientPathError
+from contrastive.views import VIEWS
+from contrastive.views.cluster import cluster
+from contrastive.views.types import VectorGroup, View
 from tests.contrastive.training.trained import folder_of, make, numbers, run
 
 
@@ -47,10 +62,10 @@ def test_weights_that_the_last_step_spoilt_are_a_divergence_with_its_step(
 def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(
     source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    real = model.Model.forward
+    real, most = model.Model.forward, [3]
 
     def small(self, batch):
-        if len(batch) > 3:
+        if len(batch) > most[0]:
             raise torch.cuda.OutOfMemoryError("a planted one")
         return real(self, batch)
 
@@ -59,13 +74,7 @@ def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(
     folder = run(make(source, loss="ce+simcse"))  # 8 texts, then 4, then 2
     assert numbers(folder) == expected
     assert store.read_json(folder / "provenance.json")["micro_batch"] == claim.attempts(folder)[0]["micro_batch"] == 2
-
-
-def test_a_text_that_alone_is_too_much_is_a_failure(source: str, home: Path, monkeypatch: pytest.MonkeyPatch):
-    def never(self, batch):
-        raise torch.cuda.OutOfMemoryError("a planted one")
-
-    monkeypatch.setattr(model.Model, "forward", never)
+    most[0] = 0  # even a text alone is too much
     assert reported(make(source))["kind"] == "memory"
 
 
@@ -73,3 +82,68 @@ def test_a_change_since_the_plan_is_refused(source: str, home: Path):
     planned = folder_of(make(source))
     with pytest.raises(UserError, match="changed since this grid was planned"):
         train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))
+
+
+def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
+    cell = make(source)
+    tokens = token_store.open(prepare_cell_tokens(cell))
+    for fault in ("frozen", "forgotten"):
+        accelerator = train.start_accelerator(cell)
+        shared = sharding.Whole(model.build_model(cell, tokens), cell, accelerator)
+        head = shared.model.head
+        if fault == "frozen":
+            head.requires_grad_(False)
+        else:
+            shared.listed = [parameter for parameter in shared.listed if parameter.shape != head.weight.shape]
+        with pytest.raises(GradientPathError, match="head"):
+            Audit(shared, ["ce"], cell.objective.terms())
+
+
+def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clusters = {"loss": "ce+supcon", "view": "cluster", "k": 4, "clusters": 2}
+    for objective, name, detached in (
+        ({"loss": "ce+supcon"}, "supcon", (LOSSES, "supcon", detached_supcon)),
+        (clusters, "supcon", (VIEWS, "cluster", detached_cluster)),
+        ({"loss": "supcon", "view": "layers", "layers": (0,)}, "layer.1", (LOSSES, "supcon", supcon)),
+    ):
+        with monkeypatch.context() as patched, pytest.raises(GradientPathError, match=name):
+            patched.setitem(*detached)
+            run(make(source, **objective))
+
+
+def detached_supcon(views, *, labels, mask=None, temperature=0.1):
+    return supcon(views.detach(), labels=labels, mask=mask, temperature=temperature)
+
+
+def detached_cluster(encode, batch, *, k, clusters):
+    view = cluster(encode, batch, k=k, clusters=clusters)
+    return View([VectorGroup(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
+
+
+def test_the_shape_of_a_batch():
+    random = torch.Generator().manual_seed(0)
+    spread = torch.randn(2000, 32, generator=random) * (torch.rand(2000, 1, generator=random) * 9)
+    one_direction = torch.arange(1.0, 5)[:, None] * torch.ones(4, 8)
+    opposite = torch.tensor([[3.0, 0], [-1, 0], [2, 0], [-5, 0]])
+    for vectors, cosine, spread_of, rank in (
+        (spread, approx(0, abs=0.01), approx(1, abs=0.02), approx(32, rel=0.01)),
+        (one_direction, approx(1), approx(0, abs=1e-6), approx(1)),
+        (opposite, approx(-1 / 3), geometry(opposite)["spread"], approx(1)),  # two points
+    ):
+        assert geometry(vectors) == {"mean_cosine": cosine, "spread": spread_of, "effective_rank": rank}
+    few = torch.randn(5, 3, generator=random)
+    pairs = [torch.cosine_similarity(a, b, dim=0) for i, a in enumerate(few) for b in few[:i]]
+    assert geometry(few)["mean_cosine"] == approx(float(sum(pairs)) / 10, abs=1e-6)
+    assert geometry(torch.randn(1, 3)) == {}
+
+
+@pytest.mark.parametrize(
+    ("spreads", "since"),
+    [([0.5, 0.4], None), ([0.5, 0.05, 0.01], 20), ([0.01, 0.5], None), ([0.01, 0.5, 0.02], 40), ([0.02, 0.02], 0)],
+)
+def test_a_collapse_counts_when_it_lasts(spreads: list[float], since: int | None, tmp_path: Path):
+    rows = [{"step": 20 * i, "spread": spread} for i, spread in enumerate(spreads)] + [{"step": 99, "loss": 1.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert collapsed_since(tmp_path / "metrics.jsonl") == since

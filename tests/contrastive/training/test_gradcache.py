@@ -83,11 +83,8 @@ def test_without_dropout_it_is_the_gradient_of_the_whole_batch(view: str, at_a_t
 def test_with_dropout_it_is_that_of_the_parts_with_their_graph(view: str):
     model, batch = Tiny(view, dropout=0.3).train(), texts(*LENGTHS)
     torch.manual_seed(5)
-    expected = gradients(
-        model,
-        gradcache.Direct(gradcache.join_outputs([model(batch[0:3]), model(batch[3:6]), model(batch[6:7])])),
-        batch.labels,
-    )
+    joined = gradcache.join_outputs([model(batch[0:3]), model(batch[3:6]), model(batch[6:7])])
+    expected = gradients(model, gradcache.Direct(joined), batch.labels)
     after = torch.rand(1)
     torch.manual_seed(5)
     found = gradients(model, gradcache.encode_in_parts(model, batch, 3), batch.labels)

@@ -76,9 +76,8 @@ def detach_simcse() -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest):
     """Every recipe trained alone, and in two processes that share it; all of the latter in one pair of processes."""
     into = tmp_path_factory.mktemp("sharded")
-    equal, stopped, faults = (
-        (EQUAL, STOPPED, FAULTS) if request.config.getoption("--tier") == "all" else (USUAL, (), ())
-    )
+    whole = request.config.getoption("--tier") == "all"
+    equal, stopped, faults = (EQUAL, STOPPED, FAULTS) if whole else (USUAL, (), ())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ABLATE_HOME", str(into))
         (into / "sources").mkdir()
@@ -151,24 +150,24 @@ def test_each_shipped_file_says_only_how_the_state_is_shared():
 ZERO = {"zero_optimization": {"stage": 2}}
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "there is no file"),
-        ("{", "no JSON can be read"),
-        ("[]", "a JSON object was expected"),
-        ("{}", "zero_optimization.stage must be 1, 2 or 3"),
-        ({"zero_optimization": {"stage": 0}}, "without ZeRO, leave `sharding` out"),
-        (ZERO | {"optimizer": {"type": "AdamW"}}, "take `optimizer` out: say it in the experiment file, training.head"),
-        (ZERO | {"scheduler": {"type": "WarmupLR"}}, "take `scheduler` out: .* training.schedule"),
-        (ZERO | {"train_batch_size": 8}, "take `train_batch_size` out: .* training.batch_size"),
-        (ZERO | {"gradient_accumulation_steps": 2}, "take `gradient_accumulation_steps` out: .* training.accumulate"),
-        (ZERO | {"gradient_clipping": 1.0}, "take `gradient_clipping` out: .* training.clip"),
-        (ZERO | {"bf16": {"enabled": True}}, "take `bf16` out: .* training.precision"),
-        (ZERO | {"tensorboard": {"enabled": True}}, "take `tensorboard` out: only ZeRO is used here"),
-        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device must be cpu"),
-    ],
-)
+REFUSED = [
+    (None, "there is no file"),
+    ("{", "no JSON can be read"),
+    ("[]", "a JSON object was expected"),
+    ("{}", "zero_optimization.stage must be 1, 2 or 3"),
+    ({"zero_optimization": {"stage": 0}}, "without ZeRO, leave `sharding` out"),
+    (ZERO | {"optimizer": {"type": "AdamW"}}, "take `optimizer` out: say it in the experiment file, training.head"),
+    (ZERO | {"scheduler": {"type": "WarmupLR"}}, "take `scheduler` out: .* training.schedule"),
+    (ZERO | {"train_batch_size": 8}, "take `train_batch_size` out: .* training.batch_size"),
+    (ZERO | {"gradient_accumulation_steps": 2}, "take `gradient_accumulation_steps` out: .* training.accumulate"),
+    (ZERO | {"gradient_clipping": 1.0}, "take `gradient_clipping` out: .* training.clip"),
+    (ZERO | {"bf16": {"enabled": True}}, "take `bf16` out: .* training.precision"),
+    (ZERO | {"tensorboard": {"enabled": True}}, "take `tensorboard` out: only ZeRO is used here"),
+    ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device must be cpu"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), REFUSED)
 def test_a_file_that_cannot_be_used_is_refused_with_what_to_do(content, said: str, tmp_path: Path):
     path = tmp_path / "zero.json"
     if content is not None:

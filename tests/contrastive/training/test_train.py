@@ -106,12 +106,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(source: str, home: Path):
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
     checkpoint.save_checkpoint(home, 3, shared, schedule, accelerator)
     whole = (home / "resume" / "state.pt").read_bytes()
-    for state, log in (
-        (whole[:5000], whole_log),
-        (b"", whole_log),
-        (whole, None),
-        (whole, short_log),
-    ):
+    for state, log in ((whole[:5000], whole_log), (b"", whole_log), (whole, None), (whole, short_log)):
         (folder / "TRAINED").unlink()
         earlier = max(folder.glob("attempts/*"))
         (earlier / "resume").mkdir()
@@ -128,16 +123,14 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         tokens = token_store.open(prepare_cell_tokens(cell))
         restored = embed.restore(cell, folder, tokens)
         test = tokens.splits["test"]
-        batch = batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids)
-        found = restored.predict(batch)
-        vectors, logits = found.embedding, found.logits
+        found = restored.predict(batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids))
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
-            np.testing.assert_allclose(vectors.numpy(), arrays["test"], atol=1e-5)
-            np.testing.assert_allclose(logits.numpy(), guesses["test.logits"], atol=1e-5)
+            np.testing.assert_allclose(found.embedding.numpy(), arrays["test"], atol=1e-5)
+            np.testing.assert_allclose(found.logits.numpy(), guesses["test.logits"], atol=1e-5)
 
 
 def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
-    cell = make(source, loss="ce")
+    cell = make(source)
     folder, said = folder_of(cell), {"seconds": 2.5, "memory_bytes": 10}
     train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")

@@ -18,16 +18,12 @@ from contrastive.stages.train_cell import train_cell
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 
+Given = dict | None
 LAST_BLOCK = {"tune": {"last_blocks": 1}}
 
 
 def make(
-    source: str,
-    seed: int = 0,
-    encoder: dict | None = None,
-    training: dict | None = None,
-    data: dict | None = None,
-    **objective,
+    source: str, seed: int = 0, encoder: Given = None, training: Given = None, data: Given = None, **objective
 ) -> Cell:
     paired = "pair" in objective.values() or "simcse_sup" in objective.get("loss", "")
     sizes = {"train": 64, "validation": 16, "test": 32, "max_length": 16} | (data or {})
