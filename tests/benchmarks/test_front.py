@@ -1,5 +1,8 @@
 """`make bench`: what it writes, and that its sizes of seconds run."""
 
+import os
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as front
-from benchmarks import results
+from benchmarks import results, synthetic
 from benchmarks.results import Section
 
 ROOT = Path(__file__).parents[2]
@@ -25,9 +28,6 @@ def test_a_section_takes_the_place_of_its_older_self_and_none_stands_beside_anot
     assert "| 1 |" not in text and text.endswith("| 2 |\n")
     results.write([NEW], file, top="# Another machine\n")
     assert "## Old" not in file.read_text(encoding="utf-8")
-
-
-def test_the_top_says_what_was_measured_on():
     assert f"torch {torch.__version__}" in results.header() and " cores, " in results.header()
 
 
@@ -54,7 +54,15 @@ def test_one_that_is_misspelt_or_has_no_gpu_is_told_so(
         front.main()
 
 
-def test_make_bench_is_the_front():
-    command = ["make", "--dry-run", "--assume-old=.venv/installed", "bench"]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-    assert "bin/python -m benchmarks" in done.stdout, done.stderr
+@pytest.mark.full
+def test_500_runs_take_seconds_and_little_memory(home: Path):
+    uri = synthetic.write(home, synthetic.experiment(500))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    step = [sys.executable, "-m", "benchmarks.report", "load, guards, export", uri]
+    done = subprocess.run(step, cwd=ROOT, env=os.environ | {"ABLATE_HOME": str(home)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime < 15  # of a processor, whoever else is on the machine; alone it is 3
+    peak = re.search(r"peak (\d+) MiB", done.stdout)
+    assert peak is not None and int(peak[1]) < 600
+    assert (home / "results.csv").read_text().count("\n") == (505 + 30) * 19 + 1

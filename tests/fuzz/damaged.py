@@ -70,7 +70,6 @@ def written(folder: Path) -> Path:
 
 
 def save_encoder(folder: Path, prepared: tokens.Tokens) -> None:
-    """Pretrained, as far as anyone can tell."""
     shape = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     torch.manual_seed(0)
     BertModel(BertConfig(vocab_size=prepared.vocab_size, **shape), add_pooling_layer=False).save_pretrained(folder)
@@ -123,57 +122,37 @@ def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
     return said.getvalue(), ""
 
 
-def flip(path: Path, chance: random.Random) -> None:
-    """One byte; half of the time size and time stay, as where a disk forgets."""
-    if content := bytearray(path.read_bytes()):
-        status = path.stat()
+HARMS = ("flip", "flip", "truncate", "truncate", "garbage", "JSON", "delete", "folder", "link", "swap")
+JSON = ("{}", "[]", "null", "1", '{"files": []}', '{"files": {"a": 1}}', '[{"name": 1}]')
+
+
+def spoil(path: Path, way: str, chance: random.Random) -> None:
+    content, status = bytearray(path.read_bytes()), path.stat()
+    others = [other for other in files_of(path.parent) if other != path]
+    if way == "flip" and content:  # one bit; half of the time size and time stay, as where a disk forgets
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         path.write_bytes(content)
         if chance.random() < 0.5:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def truncate(path: Path, chance: random.Random) -> None:
-    os.truncate(path, chance.choice((0, chance.randrange(max(1, path.stat().st_size)))))
-
-
-def garbage(path: Path, chance: random.Random) -> None:
-    """A piece in the middle."""
-    size = path.stat().st_size
-    with open(path, "r+b") as file:
-        file.seek(chance.randrange(max(1, size)))
-        file.write(chance.randbytes(chance.choice((16, 4096))))
-
-
-def other_json(path: Path, chance: random.Random) -> None:
-    path.write_text(chance.choice(("{}", "[]", "null", "1", '{"files": []}', '{"files": {"a": 1}}', '[{"name": 1}]')))
-
-
-def delete(path: Path, chance: random.Random) -> None:
-    path.unlink()
-
-
-def folder(path: Path, chance: random.Random) -> None:
-    path.unlink()
-    path.mkdir()
-    (path / "something").write_text("of somebody")
-
-
-def link(path: Path, chance: random.Random) -> None:
-    path.unlink()
-    path.symlink_to(chance.choice((path, path.parent / "nowhere")))
-
-
-def swap(path: Path, chance: random.Random) -> None:
-    others = [other for other in files_of(path.parent) if other != path]
-    if others:
+    elif way == "truncate":
+        os.truncate(path, chance.choice((0, chance.randrange(max(1, len(content))))))
+    elif way == "garbage":  # a piece in the middle
+        place, piece = chance.randrange(max(1, len(content))), chance.randbytes(chance.choice((16, 4096)))
+        content[place : place + len(piece)] = piece
+        path.write_bytes(content)
+    elif way == "JSON":
+        path.write_text(chance.choice(JSON))
+    elif way == "swap" and others:
         aside, other = path.with_name("aside"), chance.choice(others)
-        os.replace(path, aside)
-        os.replace(other, path)
-        os.replace(aside, other)
-
-
-HARMS = (flip, flip, truncate, truncate, garbage, other_json, delete, folder, link, swap)
+        for place, moved in ((path, aside), (other, path), (aside, other)):
+            os.replace(place, moved)
+    elif way in ("delete", "folder", "link"):
+        path.unlink()
+        if way == "folder":
+            path.mkdir()
+            (path / "something").write_text("of somebody")
+        elif way == "link":
+            path.symlink_to(chance.choice((path, path.parent / "nowhere")))
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -187,8 +166,8 @@ def harm(home: Path, chance: random.Random) -> list[str]:
         place = home / chance.choice(PLACES)
         if found := files_of(place) if place.is_dir() else [place] if place.is_file() else []:
             path, way = chance.choice(found), chance.choice(HARMS)
-            way(path, chance)
-            done.append(f"{way.__name__} {path.relative_to(home)}")
+            spoil(path, way, chance)
+            done.append(f"{way} {path.relative_to(home)}")
     return done
 
 
@@ -205,23 +184,27 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
     chance = random.Random(number)
     done, faults = harm(home, chance), []
     before = chance.sample(("plan", "audit", "sync", "report", "run"), k=chance.randint(1, 4))
-    mending = [("audit", "--mend"), ("run",)] * TRIES
-    said = ""
-    for step, (name, *options) in enumerate([*((name,) for name in before), *mending, ("report",), ("audit",)]):
-        if len(before) + 2 <= step < len(before) + len(mending) and mended(path, truth):
-            continue
+
+    def command(name: str, *options: str) -> str:
         said, crash = outcome(name, path, *options)
         obey(said)
-        faults += [f"{name}: {crash}"] if crash else []
+        faults.extend([f"{name}: {crash}"] if crash else [])
+        return said
+
+    for name in before:
+        command(name)
+    for _ in range(TRIES):
+        command("audit", "--mend")
+        command("run")
+        if grid.results(home) == truth and "agrees with them" in outcome("audit", path)[0]:
+            break
+    command("report")
+    said = command("audit")
     if grid.results(home) != truth:
         faults.append(f"the numbers are not those of before: {sorted(grid.results(home))}")
     if "run folders are whole, MLflow agrees with them, and the report" not in said:
         faults.append(f"after all, an audit says: {said}")
     return {"done": done, "before": before, "faults": faults}
-
-
-def mended(path: Path, truth: dict[str, Any]) -> bool:
-    return grid.results(store.home()) == truth and "agrees with them" in outcome("audit", path)[0]
 
 
 def fork(work: Callable[[], Any]) -> Any:

@@ -28,14 +28,9 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
     kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
     with open(folder / "said.txt", "wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.damaged", str(folder)],
-            env=kept | {"OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
+            [sys.executable, "-m", "tests.fuzz.damaged", str(folder)], env=kept | {"OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
     made = answer(process)
     assert len(made.get("truth", {})) == 3, f"{made} {(folder / 'said.txt').read_text()[-3000:]}"
 

@@ -52,65 +52,46 @@ def test_a_sound_report_makes_no_false_claim(folder: Path, language: str):
         assert said in text.split("## ")[1]
 
 
+BELOW = r"\n\*Differences to"
 OWN = "| Model | score |\n| :-- | --: |\n| good | **0.9999** |\n"
 TAMPERED = {
-    "a mean in the table": (r"\| good \| \*\*0\.8002\*\*", "| good | **0.8103**"),
     "a half-width": (r"(\| same \| 0\.\d{4}) ± 0\.\d{4}", r"\1 ± 0.0001"),
+    "the texts of the standard error": (r"On \d+ test texts", "On 25000 test texts"),
+    "a comparison left out": (r"\n\| bad \| accuracy .*", ""),
+    "a section left out": (r"\n## A section", "\n"),
     "bold for what is not tied": (r"\| bad \| (0\.\d{4})", r"| bad | **\1**"),
     "no bold for what is": (r"\| good \| \*\*(0\.\d{4})\*\*", r"| good | \1"),
     "the wrong way round": ("good is better than ce", "good is worse than ce"),
-    "two names exchanged": ("good is better than ce", "ce is better than good"),
     "a number of a sentence": (r"(good is better than ce in accuracy \(test\)): 0\.\d{4}", r"\1: 0.9999"),
-    "a difference": (r"a difference of \+0\.\d{4}", "a difference of +0.1999"),
     "an interval": (r"(a difference of \+0\.\d{4}) ± 0\.\d{4}", r"\1 ± 0.0001"),
     "what an equivalence is held against": (r"lies within ± 0\.01", "lies within ± 0.001"),
     "an equivalence left out": (r"\n- A section: same and ce are equivalent in accuracy.*", ""),
     "ties": (r"tied with the best are \d of", "tied with the best are 4 of"),
-    "a sentence of one's own": (r"\n- A section: good", "\n- Our method wins clearly.\n- A section: good"),
-    "praise below a table": (r"\n\*Differences to", "\nThis improves on all earlier work.\n\n*Differences to"),
-    "a configuration that there is not": (r"- A section: good is", "- A section: great is"),
+    "praise below a table": (BELOW, "\nThis improves on all earlier work.\n\n*Differences to"),
     "what a section would have found": (r"(Found with probability 0\.80: )0\.\d{4}", r"\g<1>0.0001"),
     "the count below a table": (r"hold for all \d+ comparisons", "hold for all 60 comparisons"),
     "a margin": (r"(\| same \| acc.*?\| )0\.01 ", r"\g<1>0.05 "),
-    "a p": (r"(\| same \| acc.*? 0\.01 \| )1\.0000", r"\g<1>0.0400"),
     "a line of how it was tested left out": (r"\n\*Differences to.*", ""),
     "the standard error": (r"a standard error of 0\.\d{4}", "a standard error of 0.0011"),
-    "the texts of the standard error": (r"On \d+ test texts", "On 25000 test texts"),
-    "a second standard error": (r"(\nOn \d+ test texts.*)", r"\1\1"),
     "the number of seeds": (r"\d seeds a configuration", "2 seeds a configuration"),
     "how to read it left out": (r"\nBold is every.*", ""),
     "the probability of improvement": (r"(?m)^(\| same \|.*?\| )0\.\d\d", r"\g<1>0.99"),
     "counts of texts of nobody": (r"(?m)^(\| bad \| accuracy .*)–", r"\g<1>90 : 1"),
-    "a number in prose": (r"\n\*Differences to", "\nF1 of good is **0.9999** ± 0.0001.\n\n*Differences to"),
     "a number in the description": ("with a lower priority", "and F1 of good is 0.9999"),
-    "a percentage in the description": ("with a lower priority", "with an accuracy of 93 %"),
     "bold in the description": ("with a lower priority", "with **good**"),
-    "praise in the description": ("with a lower priority", "which good helps"),
-    "a comparison left out": (r"\n\| bad \| accuracy .*", ""),
     "a bad end left out": (r"\n- A section: bad is worse.*", ""),
     "a conclusion told twice": (r"(\n- A section: bad is worse.*)", r"\1\1"),
     "a configuration left out of the table": (r"\n\| bad \| 0\..*", ""),
-    "a configuration twice in the table": (r"(\n\| bad \| 0\..*)", r"\1\1"),
     "a reference that praises itself": (r"\n\| \*k-means of words\*.*", "\n| *ours, the best* | 0.9999 | 0.9999 |"),
     "a reference in bold": (r"(\n\| \*k-means of words\* \| )0\.\d{4}", r"\1**0.9999**"),
     "a section of one's own": (r"\n## A section", f"\n## Summary\n\n{OWN}\n## A section"),
-    "a section left out": (r"\n## A section", "\n"),
-    "a table of one's own": (r"\n\*Differences to", f"\n{OWN}\n*Differences to"),
-    "a table among the conclusions": (r"\n- A section: good", f"\n{OWN}\n- A section: good"),
-    "a table as HTML": (r"\n\*Differences to", "\n<table><tr><td>0.99</td></tr></table>\n\n*Differences to"),
+    "a table of one's own": (BELOW, f"\n{OWN}\n*Differences to"),
+    "a table as HTML": (BELOW, "\n<table><tr><td>0.99</td></tr></table>\n\n*Differences to"),
     "bold as HTML": (r"with a lower priority", "with <b>good</b>"),
-    "a stray row": (r"\n\*Differences to", "\n| x\n\n*Differences to"),
-    "an unknown line": (r"\n\*Differences to", "\nSee below.\n\n*Differences to"),
-    "an unknown heading": (r"\n\*Differences to", "\n### Good\n\n*Differences to"),
-    "a caption of a picture": (r"!\[", "![good dominates: "),
-    "a guard that compares": (r"\n\*Differences to", "\n> **Note** good is ahead of ce.\n\n*Differences to"),
-    "a guard that ranks": (
-        r"\n\*Differences to",
-        "\n> **Note** A: The runs do not agree whether more is better: x\n\n*Differences to",
-    ),
-    "a note in bold": (r"\n\*Differences to", "\n*Note: see **good***\n\n*Differences to"),
+    "an unknown line": (BELOW, "\nSee below.\n\n*Differences to"),
+    "a guard that ranks": (BELOW, "\n> **Note** A: The runs do not agree whether more is better: x\n\n*Differences to"),
+    "a note in bold": (BELOW, "\n*Note: see **good***\n\n*Differences to"),
     "a footer that compares": (r"\n\*Commit: ", "\n*Commit: good has an advantage, "),
-    "the cells of a configuration": (r"- good: good-0, ", "- good: "),
     "counts of classes": (r"(?m)^(\| test \| )\d+", r"\g<1>900"),
 }  # fmt: skip
 
@@ -120,20 +101,20 @@ def test_what_the_numbers_do_not_say_is_found(folder: Path, change: tuple[str, s
     assert problems(folder, "en", change)
 
 
-CHINESE = {
-    "the wrong way round": ("good 在 (.+?) 上优于", r"good 在 \1 上劣于"),
-    "a difference": (r"差异为 \+0\.\d{4}", "差异为 +0.1999"),
-    "a margin": (r"± 0\.01 之内", "± 0.05 之内"),
-    "what would have been found": (r"(能发现的差异：.*?) 为 0\.\d{4}", r"\1 为 0.0001"),
-    "the standard error": (r"标准误为 0\.\d{4}", "标准误为 0.0001"),
-    "a bad end left out": (r"\n- A section：bad .*劣于.*", ""),
-    "praise": (r"\n- A section：good", "\n- 我们的方法显著优于其他方法。\n- A section：good"),
-}  # fmt: skip
+CHINESE = (
+    ("good 在 (.+?) 上优于", r"good 在 \1 上劣于"),
+    (r"差异为 \+0\.\d{4}", "差异为 +0.1999"),
+    (r"± 0\.01 之内", "± 0.05 之内"),
+    (r"(能发现的差异：.*?) 为 0\.\d{4}", r"\1 为 0.0001"),
+    (r"标准误为 0\.\d{4}", "标准误为 0.0001"),
+    (r"\n- A section：bad .*劣于.*", ""),
+    (r"\n- A section：good", "\n- 我们的方法显著优于其他方法。\n- A section：good"),
+)
 
 
-@pytest.mark.parametrize("change", CHINESE.values(), ids=CHINESE)
-def test_so_it_is_in_chinese(folder: Path, change: tuple[str, str]):
-    assert problems(folder, "zh", change)
+def test_so_it_is_in_chinese(folder: Path):
+    for change in CHINESE:
+        assert problems(folder, "zh", change), change
 
 
 def test_frames_that_contradict_each_other_are_found(folder: Path):
@@ -156,10 +137,10 @@ WORDS = (
 
 
 PLACES = {
-    "note": (r"\n\*Differences to", "\n*Note: good {} ce*\n\n*Differences to"),
+    "note": (BELOW, "\n*Note: good {} ce*\n\n*Differences to"),
     "description": ("with a lower priority", "where good {} ce"),
     "caption": (r"!\[", "![good {} ce "),
-    "guard": (r"\n\*Differences to", "\n> **Note** good {} ce\n\n*Differences to"),
+    "guard": (BELOW, "\n> **Note** good {} ce\n\n*Differences to"),
     "heading": ("# small", "# small, good {} ce"),
 }
 
@@ -170,54 +151,27 @@ def test_words_that_compare_are_found_in_a_note_and_one_of_them_wherever_it_stan
         assert any(word in problem for problem in problems(folder, "en", (pattern, said.format(word)))), (word, place)
 
 
-def reported(
-    tmp_path: Path,
-    values: dict[str, list[float]],
-    title: str = "A section",
-    table: dict[str, str] | None = None,
-    **more: Any,
-) -> list[str]:
-    """What is found in a sound report of these values, in both languages."""
-    part, results = made({label: {"test.accuracy": found} for label, found in values.items()}, **more)
-    put(part, title=title)
-    put(part.show.table, **table or {})
-    (tmp_path / "report").mkdir()
-    write_report(results, tmp_path / "report")
-    return contradictions(tmp_path / "report")
-
-
 GOOD, BAD = VALUES["good"], VALUES["bad"]
+ON_DATA: dict[str, Any] = {
+    "data": {label: label[-1] for label in ("ce a", "ce b", "x a", "x b", "y b")},
+    "axes": {label: {"loss": label[:-2], "source": label[-1]} for label in ("ce a", "ce b", "x a", "x b", "y b")},
+}
 SOUND: dict[str, dict[str, Any]] = {
     "labels that compare": {"values": {"ce": CE, "better": GOOD, "worse": BAD, "the best": VALUES["same"]}},
     "a label like a baseline's": {"values": {"ce": CE, "ce (baseline)": GOOD, "good": BAD}},
-    "an empty label": {"values": {"ce": CE, "": GOOD}},
-    "an empty baseline": {"values": {"": CE, "good": GOOD}},
-    "labels like nothing": {"values": {"NA": CE, "nan": GOOD, "1.0": BAD}},
+    "labels like nothing": {"values": {"": CE, "nan": GOOD, "1.0": BAD}},
     "labels of markup": {"values": {"a*b*": CE, "a|b": GOOD, "<b>": BAD, "- x": VALUES["same"]}},
-    "a title that compares": {"values": {"ce": CE, "good": GOOD}, "title": "better"},
     "a title of conclusions": {"values": {"ce": CE, "good": GOOD}, "title": "What can be concluded"},
     "a title of the overview": {"values": {"ce": CE, "good": GOOD}, "title": "The whole grid"},
     "one seed": {"values": {"ce": CE[:1], "good": GOOD[:1]}},
     "no spread": {"values": {"ce": [0.5, 0.5], "good": [0.7, 0.7]}},
-    "two seeds": {"values": {"ce": CE[:2], "good": GOOD[:2]}},
     "no results": {"values": {"ce": CE, "good": [math.nan] * 5}},
     "no seed in common": {"values": {"ce": [0.7, 0.71, math.nan, math.nan], "good": [math.nan, math.nan, 0.8, 0.81]}},
     "less is better": {"values": {"ce": CE, "good": GOOD}, "worse_is_more": ("test.accuracy",)},
-    "two data sets": {
-        "values": {"ce": CE, "x": GOOD, "y": BAD},
-        "data": {"ce": "a", "x": "a", "y": "b"},
-        "axes": {"ce": {"source": "a"}, "x": {"source": "a"}, "y": {"source": "b"}},
-    },
-    "data sets, and one seed": {
-        "values": {"ce tweets": CE[:1], "ce reviews": GOOD[:1], "new tweets": BAD[:1], "new reviews": GOOD[1:2]},
-        "data": {label: label.split()[1] for label in ("ce tweets", "ce reviews", "new tweets", "new reviews")},
-        "axes": {
-            label: dict(zip(("loss", "source"), label.split(), strict=True))
-            for label in ("ce tweets", "ce reviews", "new tweets", "new reviews")
-        },
-    },
+    "two data sets": {"values": {"ce a": CE, "x a": GOOD, "y b": BAD}, **ON_DATA},
+    "of one seed": {"values": {"ce a": CE[:1], "ce b": GOOD[:1], "x a": BAD[:1], "x b": GOOD[1:2]}, **ON_DATA},
     "a pivot": {
-        "values": {"ce": CE, "good": GOOD, "bad": BAD, "same": VALUES["same"]},
+        "values": VALUES,
         "axes": {
             label: {"loss": loss, "k": k}
             for label, loss, k in (("ce", "ce", 1), ("good", "x", 1), ("bad", "ce", 2), ("same", "x", 2))
@@ -230,7 +184,13 @@ SOUND: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", rest_is_full(SOUND, ("a pivot", "labels of markup", "two data sets", "no results")))
 def test_sound_reports_pass(tmp_path: Path, case: str):
-    assert reported(tmp_path, **SOUND[case]) == []
+    given = {"title": "A section"} | SOUND[case]
+    values = {label: {"test.accuracy": found} for label, found in given.pop("values").items()}
+    title, table = given.pop("title"), given.pop("table", {})
+    part, results = made(values, **given, **table)
+    put(part, title=title)
+    write_report(results, tmp_path)
+    assert contradictions(tmp_path) == []
 
 
 def test_the_guards_own_words_pass(folder: Path):
@@ -239,7 +199,7 @@ def test_the_guards_own_words_pass(folder: Path):
         "Nothing says whether more is better, and nothing is ranked by it: x.",
         "test.accuracy is not above the share of the largest class, which needs no training: good.",
     ):
-        assert problems(folder, "en", (r"\n\*Differences to", f"\n> **Note** {said}\n\n*Differences to")) == []
+        assert problems(folder, "en", (BELOW, f"\n> **Note** {said}\n\n*Differences to")) == []
 
 
 FRAMES: dict[str, tuple[str, str, Any]] = {

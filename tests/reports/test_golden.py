@@ -1,10 +1,12 @@
 """Small reports, byte for byte: whoever changes a word or a number of one sees what changes for readers.
+The committed ones say only what the numbers beside them say, and nothing of the machine they came from.
 
 One has five seeds; the other one seed, with which nothing is called better, nothing is bold and the text says why.
 
 After a change that is meant: `python -m tests.reports.test_golden` writes the texts again.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,9 +15,12 @@ import pytest
 
 from reports.bilingual import FILES
 from reports.build import write_report
+from reports.claims import contradictions
 from tests.reports.made import made
 
 GOLDEN = Path(__file__).parent / "golden"
+OUTPUT = Path(__file__).parents[2] / "reports" / "output"
+ABSOLUTE = re.compile(r"(?<![\w./:])/(?:home|root|Users|tmp|work|mnt|data|var|opt|usr|srv)/|\b[A-Z]:\\\\")
 REPORTS = {"": 5, "one_seed": 1}  # folder below golden, and the number of seeds
 
 
@@ -42,6 +47,17 @@ def test_a_small_report_is_as_it_was(place: str, seeds: int, tmp_path: Path):
     build(tmp_path, seeds)
     for name in FILES.values():
         assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / place / name).read_text(encoding="utf-8")
+
+
+def test_a_committed_report_makes_no_false_claim_and_names_no_absolute_path():
+    folders = sorted(path.parent for path in OUTPUT.glob("*/comparisons.csv"))
+    assert "quickstart" in [folder.name for folder in folders]
+    for folder in folders:
+        assert contradictions(folder) == []
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".md", ".csv", ".html", ".svg"):
+                found = ABSOLUTE.search(path.read_text(encoding="utf-8"))
+                assert found is None, f"{path} names {found and found[0]}"
 
 
 if __name__ == "__main__":

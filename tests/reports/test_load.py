@@ -70,11 +70,7 @@ def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
     assert list(results.measured["cell"]) == ["c0s0", "c0s1", "c1s0"]
     assert list(results.measured["value"]) == [0.7, 0.7, 0.7 + 0.1] and set(results.measured["count"]) == {40}
     assert "loss" in results.scores.columns and math.isnan(results.scores.loc["c1s1", "test.accuracy"])
-
-
-def test_of_two_runs_of_one_cell_the_newest_counts(home: Path):
-    uri = recorded(home)
-    client = tracking.open_tracker(home)
-    identifier = tracking.experiment_id(client, "small")
-    later = client.create_run(identifier, start_time=10**14, tags={"ablate.cell": "c0s0", "ablate.status": "failed"})
+    # of two runs of one cell the newest counts
+    tags = {"ablate.cell": "c0s0", "ablate.status": "failed"}
+    later = client.create_run(results.experiment_id, start_time=10**14, tags=tags)
     assert load("small", uri).cells["c0s0"].run_id == later.info.run_id

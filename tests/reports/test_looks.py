@@ -58,12 +58,16 @@ def test_a_study_that_is_interrupted_wants_what_the_whole_one_had():
         assert len(set(said[first:])) <= 1
 
 
-def test_a_cell_without_a_result_ends_its_row_and_no_other():
+def test_a_cell_without_a_result_ends_its_row_and_no_other_and_without_baselines_nothing_is_decided():
     section, results = study()
     lose(results, "near-1")
     followed = follow(section, results, 8)
     assert followed.looks[0].verdicts[f"near, {NAME}"] == "not comparable"
     assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
+    for seed in range(8):
+        lose(results, f"ce-{seed}")
+    followed = follow(section, results, 8)
+    assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
 
 
 def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
@@ -75,14 +79,6 @@ def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
     assert followed.looks[:2] == sound.looks[:2]
     assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
     assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
-
-
-def test_what_cannot_be_compared_is_not_called_decided():
-    section, results = study()
-    for seed in range(8):
-        lose(results, f"ce-{seed}")
-    followed = follow(section, results, 8)
-    assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
 
 
 def test_the_record_is_held_against_the_results_of_which_some_may_have_come_after_an_interruption():

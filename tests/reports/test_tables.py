@@ -1,12 +1,13 @@
 """Tables by hand: pivots, the best in bold, one seed, what is missing, and text that would break Markdown."""
 
 import re
+from typing import Any
 
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from contrastive.config.experiment import Experiment, Show
+from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, RecordedRow, RecordedSection, Reference
 from reports import tables
 from reports.compare import compare
@@ -14,14 +15,10 @@ from reports.load import Kind, Results
 from reports.markdown import code, plain
 from tests.recorded import SETTINGS
 from tests.reports.made import put
+from tests.reports.made import section as section_of
 
-SCORES = {
-    "a0": {"test.accuracy": 0.7, "test.loss": 0.5},
-    "a1": {"test.accuracy": 0.9, "test.loss": 0.3},
-    "b0": {"test.accuracy": 0.8, "test.loss": 0.6},
-    "b1": {"test.accuracy": 0.80004, "test.loss": 0.6},
-    "c0": {"test.accuracy": 0.6, "test.loss": 0.2},
-}
+MEASURED = {"a0": (0.7, 0.5), "a1": (0.9, 0.3), "b0": (0.8, 0.6), "b1": (0.80004, 0.6), "c0": (0.6, 0.2)}
+SCORES = {cell: {"test.accuracy": accuracy, "test.loss": loss} for cell, (accuracy, loss) in MEASURED.items()}
 
 
 def results(evaluation: dict | None = None, **scores: dict[str, float]) -> Results:
@@ -37,8 +34,8 @@ def row(label: str, *cells: str, baseline: bool = False, **axes: object) -> Reco
     return RecordedRow(label, axes, baseline, "", list(cells), list(range(len(cells))))
 
 
-def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **table: str | None) -> RecordedSection:
-    return RecordedSection("A section", "", Show.model_validate({"table": {"values": values} | table}), list(rows))
+def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **table: Any) -> RecordedSection:
+    return section_of(list(rows), values, **table)
 
 
 def made(part: RecordedSection, known: Results) -> list[list[str]]:
@@ -74,14 +71,9 @@ def test_what_is_tied_with_the_best_is_bold():
 
 
 def test_a_pivot_with_its_baseline_and_reference_below():
-    part = section(
-        row("ce", "c0", baseline=True),
-        row("k=4 · α=0.2", "a0", k=4, alpha=0.2),
-        row("k=4 · α=0.5", "a1", k=4, alpha=0.5),
-        row("k=16 · α=0.2", "b0", k=16, alpha=0.2),
-        rows="k",
-        columns="alpha",
-    )
+    places = (("a0", 4, 0.2), ("a1", 4, 0.5), ("b0", 16, 0.2))
+    rows = [row(f"k={k} · α={alpha}", cell, k=k, alpha=alpha) for cell, k, alpha in places]
+    part = section(row("ce", "c0", baseline=True), *rows, rows="k", columns="alpha")
     assert lines(part) == [
         "accuracy (test)",
         "| K \\ α | 0.2 | 0.5 |",
@@ -143,16 +135,10 @@ OF_ROWS = {
 
 def test_each_post_processing_of_a_cell_is_its_own_row():
     part = section(row("a", "a0", baseline=True), row("b", "b0"), values=("test.ari",))
-    assert made(part, results(FURTHER, **OF_ROWS))[0][2:] == [
-        "| a (baseline) | 0.1000 |",
-        "| a · whiten:2 | 0.3000 |",
-        "| a · mean | 0.2000 |",
-        "| a · mean/whiten:2 | 0.4000 |",
-        "| b | 0.5000 |",
-        "| b · whiten:2 | 0.7000 |",
-        "| b · mean | 0.6000 |",
-        "| b · mean/whiten:2 | 0.8000 |",
-    ]
+    kinds = ("", " · whiten:2", " · mean", " · mean/whiten:2")
+    expected = zip([f"{label}{kind}" for label in "ab" for kind in kinds], (1, 3, 2, 4, 5, 7, 6, 8), strict=True)
+    lines_of = [f"| {name} | 0.{tenth}000 |".replace("| a |", "| a (baseline) |") for name, tenth in expected]
+    assert made(part, results(FURTHER, **OF_ROWS))[0][2:] == lines_of
     # what the head says has one row a cell
     part = section(row("a", "a0"), row("b", "b0"))
     of_head = results(FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})

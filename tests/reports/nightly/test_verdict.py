@@ -147,12 +147,9 @@ def test_the_test_of_timings_is_students_paired_one_where_nights_are_alike():
     assert evidence.p == pytest.approx(oracle) and evidence.spread.freedom == 2
 
 
-def test_timings_wait_for_their_window():
+def test_timings_wait_for_their_window_and_a_longer_time_is_called_by_the_night_after():
     said = judged(WINDOW, [SECONDS])
     assert [night[0].why.en for night in said] == [f"night {number} of the window of 3" for number in (1, 2, 3)]
-
-
-def test_a_longer_time_is_called_by_the_night_after():
     assert verdicts(*WINDOW, seconds(0), metric=SECONDS)[3:] == ["unchanged"]
     assert verdicts(*WINDOW, seconds(0.5), metric=SECONDS)[3:] == ["inconclusive"]
     assert verdicts(*WINDOW, seconds(0.5), seconds(0.5), metric=SECONDS)[3:] == ["inconclusive", "regressed"]
@@ -212,11 +209,6 @@ def test_a_difference_without_any_spread_is_inconclusive_where_no_step_is_known(
     assert said.verdict == "inconclusive" and "nothing varies" in said.why.en
     assert np.isnan(said.p) and np.isnan(said.half_width)
     assert last(night(row), night(row - 0.3, texts={"test.accuracy": 100})).verdict == "regressed"
-
-
-def test_a_score_that_is_the_same_at_all_seeds_every_night_measured_nothing():
-    said = last(*[night([0.5] * 5)] * 5)
-    assert said.verdict == "measured nothing" and "all seeds have the same value" in said.why.en
 
 
 @pytest.mark.parametrize("then", [True, False])

@@ -27,12 +27,8 @@ def test_what_texts_make_of_the_variance_is_what_loops_say_and_right_on_average(
     random = np.random.default_rng(0)
     each = 2 * random.normal(size=(500, 2, 3, 40)) + random.normal(size=(500, 2, 1, 40))
     assert np.mean([text_parts(study)[0] for study in each]) == pytest.approx(2 / 40, rel=0.06)
-
-
-def test_one_text_and_texts_that_make_no_difference_have_no_part():
-    assert text_parts(texts(2, 3, 1))[0] == 0
-    each = texts(1, 3, 40).repeat(2, axis=0)
-    assert text_parts(each)[0] == 0
+    # one text, and texts that make no difference
+    assert text_parts(texts(2, 3, 1))[0] == text_parts(texts(1, 3, 40).repeat(2, axis=0))[0] == 0
 
 
 def test_mcnemar_is_that_of_statsmodels():
@@ -69,13 +65,10 @@ def test_the_expected_best_is_that_of_all_draws_with_replacement():
         assert (mean[tries - 1], deviation[tries - 1]) == pytest.approx((np.mean(greatest), np.std(greatest)))
 
 
-def test_the_half_width_is_students():
+def test_the_half_width_is_students_one_seed_has_none_and_no_value_no_summary():
     found = summarise([0.1, 0.2, 0.3])  # t(0.975, 2) = 4.302653, standard deviation 0.1
     assert found.mean == pytest.approx(0.2) and found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3))
     assert found.seeds == 3
-
-
-def test_one_seed_has_no_half_width_and_no_value_no_summary():
     assert summarise([0.5]) == Summary(0.5, None, 1)
     assert summarise([0.5, math.nan]) == Summary(0.5, None, 1)
     assert summarise([]) is None and summarise([math.nan]) is None
