@@ -31,24 +31,19 @@ def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
     assert message in str(caught.value)
 
 
-def test_paths_that_are_no_file(tmp_path):
+def test_paths_that_are_no_file_are_told_and_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "quickstart.yaml").write_text(GOOD)
-    with pytest.raises(ExperimentError, match=r"there is no such file; did you mean `quickstart.yaml`\?"):
-        load_experiment(tmp_path / "quikstart.yaml")
-    with pytest.raises(ExperimentError, match="is a folder; name a file in it; there are quickstart.yaml"):
-        load_experiment(tmp_path)
-    with pytest.raises(ExperimentError, match="there is no such file$"):
-        load_experiment(tmp_path / "nowhere" / "x.yaml")
-
-
-def test_a_pipe_is_not_waited_for_and_links_are_told(tmp_path):
-    os.mkfifo(tmp_path / "pipe.yaml")
-    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
-    (tmp_path / "gone.yaml").symlink_to("nowhere.yaml")
+    (tmp_path / "odd").mkdir()
+    os.mkfifo(tmp_path / "odd" / "pipe.yaml")
+    (tmp_path / "odd" / "loop.yaml").symlink_to("loop.yaml")
+    (tmp_path / "odd" / "gone.yaml").symlink_to("nowhere.yaml")
     for name, message in (
-        ("pipe.yaml", "pipe.yaml: is a pipe; write what it gives into a file, and name that"),
-        ("loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
-        ("gone.yaml", "gone.yaml: is a link to nowhere.yaml, which is not there; name the file itself"),
+        ("quikstart.yaml", r"there is no such file; did you mean `quickstart.yaml`\?"),
+        ("", "is a folder; name a file in it; there are quickstart.yaml"),
+        ("nowhere/x.yaml", "there is no such file$"),
+        ("odd/pipe.yaml", "pipe.yaml: is a pipe; write what it gives into a file, and name that"),
+        ("odd/loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
+        ("odd/gone.yaml", "gone.yaml: is a link to nowhere.yaml, which is not there; name the file itself"),
         ("x" * 300, "cannot be read: File name too long"),
     ):
         with pytest.raises(ExperimentError, match=message):

@@ -33,32 +33,20 @@ VIEWS = ({"view": "two_stage"}, {"view": "topk_tokens"}, {"view": "layers", "lay
 
 
 @cache
-def cell(tune: int, view: int, alpha: float, seed: int, processes: int, sharding: str | None, batch_size: int) -> Cell:
+def cell(alpha: float = 0.1, tune: int = 1, view: int = 0, seed: int = 0, **training: object) -> Cell:
     return Cell(
         data=Data(source="file:nowhere.csv", test=4),
         encoder=Encoder(model="scratch:bert", tune=TUNES[tune], scratch={"layers": 3}),
         objective=Objective(loss="ce+supcon", alpha=alpha, **VIEWS[view]),
-        training=Training(batch_size=batch_size, processes=processes, sharding=sharding),
+        training=Training(**training),
         seed=seed,
     ).canonical()
 
 
-# Tune, view, seed, processes, sharding, batch size: of each, eight cells that differ in α alone.
-SETTINGS = (
-    (1, 0, 0, 1, None, 8),
-    (1, 1, 0, 1, None, 8),
-    (1, 2, 0, 1, None, 8),
-    (1, 0, 1, 1, None, 8),
-    (1, 0, 0, 1, None, 16),
-    (2, 0, 0, 1, None, 8),
-    (4, 0, 0, 1, None, 8),
-    (0, 0, 0, 1, None, 8),
-    (3, 0, 0, 1, None, 8),
-    (5, 0, 0, 1, None, 8),
-    (1, 0, 0, 2, None, 8),
-    (1, 0, 0, 2, "fsdp", 8),
-)
-POOL = [cell(tune, view, number / 10, *more) for tune, view, *more in SETTINGS for number in range(1, 9)]
+# Of each, eight cells that differ in α alone.
+SETTINGS = [*({"tune": number} for number in range(6)), {"view": 1}, {"view": 2}, {"seed": 1}, {"batch_size": 8}]
+SETTINGS += [{"processes": 2}, {"processes": 2, "sharding": "fsdp"}]
+POOL = [cell(number / 10, **settings) for settings in SETTINGS for number in range(1, 9)]
 CELLS = st.lists(st.sampled_from(POOL), max_size=40, unique=True)
 SPEEDS = st.builds(Speed, together=st.none() | st.integers(1, 9), reuse=st.sampled_from(["full", "half"]))
 SPEEDS |= st.sampled_from([Speed(reuse="none"), Speed(reuse="none", together=1)])
@@ -109,7 +97,7 @@ def test_every_cell_is_in_one_group_with_those_it_shares_a_pass_with(
 
 
 def alike(count: int) -> list[Cell]:
-    return [cell(1, 0, 1 + number / 100, 0, 1, None, 8) for number in range(count)]
+    return [cell(1 + number / 100) for number in range(count)]
 
 
 @given(st.integers(1, 30), st.integers(1, 9))
@@ -121,13 +109,10 @@ def test_parts_of_one_group_are_as_few_as_can_be_and_nearly_equal(count: int, mo
 
 def test_what_cells_must_have_in_common():
     """Everything but the objective; and of that, what decides how many blocks are apart."""
-    one = cell(1, 0, 0.1, 0, 1, None, 8)
-    others = {"view": cell(1, 2, 0.1, 0, 1, None, 8), "seed": cell(1, 0, 0.1, 1, 1, None, 8)}
-    others |= {"training": cell(1, 0, 0.1, 0, 1, None, 16), "tune": cell(2, 0, 0.1, 0, 1, None, 8)}
-    for other in others.values():
-        assert len(groups([one, other], Known(), 1, None)) == 2
-    for other in (cell(1, 0, 0.2, 0, 1, None, 8), cell(1, 1, 0.1, 0, 1, None, 8)):  # another α, a view cut alike
-        assert groups([one, other], Known(), 1, None) == [[one, other]]
+    for apart in ({"view": 2}, {"seed": 1}, {"batch_size": 8}, {"tune": 2}):
+        assert len(groups([cell(), cell(**apart)], Known(), 1, None)) == 2, apart
+    for other in (cell(0.2), cell(view=1)):  # another α, a view cut alike
+        assert groups([cell(), other], Known(), 1, None) == [[cell(), other]]
 
 
 def test_groups_leave_a_part_for_each_slot_and_have_room_in_it():
@@ -139,8 +124,7 @@ def test_groups_leave_a_part_for_each_slot_and_have_room_in_it():
 
 
 def test_cells_that_read_a_store_or_are_to_share_nothing_stay_alone():
-    still = [cell(3, 0, alpha, 0, 1, None, 8) for alpha in (0.1, 0.2)]
-    dropping = [cell(1, 0, alpha, 0, 1, None, 8) for alpha in (0.1, 0.2)]
+    still, dropping = ([cell(alpha, tune) for alpha in (0.1, 0.2)] for tune in (3, 1))
     for reuse, cells, count in (("full", still, 2), ("half", still, 2), ("full", dropping, 1), ("none", dropping, 2)):
         assert len(groups(cells, Known(reuse=reuse), 1, None)) == count, reuse
 

@@ -33,9 +33,8 @@ def write_sources(folder: Path) -> tuple[str, str]:
     words = tokenizer.train_tokenizer(texts, 300)
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    BertForMaskedLM(BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)).save_pretrained(
-        folder / "bert"
-    )
+    config = BertConfig(vocab_size=len(words), pad_token_id=0, **sizes, **still)
+    BertForMaskedLM(config).save_pretrained(folder / "bert")
     words.save_pretrained(folder / "bert")
     return f"file:{folder / 'texts.csv'}", f"file:{folder / 'bert'}"
 

@@ -61,7 +61,11 @@ def has_ended(jobs: list[int]) -> bool:
     return not any(psutil.pid_exists(pid) for pid in jobs)
 
 
-OTHERS = ({"loss": "ce+supcon"}, {"loss": "sccl", "projection": 16, "clusters": 3}, {"loss": "moco", "queue": 16})
+OTHERS = (
+    {"loss": "ce+supcon"},
+    {"loss": "sccl", "projection": 16, "clusters": 3},
+    {"loss": "moco", "view": "momentum", "queue": 16},
+)
 
 
 @pytest.mark.parametrize("objective", rest_is_full([{}, *OTHERS], [{}]), ids=lambda o: o.get("loss", "ce+simcse"))
