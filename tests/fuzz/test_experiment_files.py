@@ -100,7 +100,7 @@ def damaged_values(text: str, chance: random.Random) -> str:
 
 def plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return list(map(plain, value))
     return {name: plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 

@@ -93,9 +93,8 @@ def texts_of(known: Provenance | None) -> int:
 
 def odd_counts(provenance: Provenance, chance: random.Random) -> None:
     classes = list(provenance.class_counts["train"])
-    counts = chance.choice(
-        ({}, {"train": dict.fromkeys(classes, 1)}, {split: dict.fromkeys(classes, 0) for split in ("train", "test")})
-    )
+    nothing = {split: dict.fromkeys(classes, 0) for split in ("train", "test")}
+    counts = chance.choice(({}, {"train": dict.fromkeys(classes, 1)}, nothing))
     put(provenance, class_counts=counts, wall_seconds=chance.choice((0.0, 1e9)))
 
 
@@ -103,12 +102,10 @@ def spoil_picture(pictures: dict[str, Picture], cell: str, chance: random.Random
     if chance.random() < 0.8:
         return
     known = pictures[cell]
-    changed = chance.choice(
-        (None, {"x": known.x * 0}, {"x": known.x * np.nan}, {"x": known.x * [1, 0]},
-         {"labels": known.labels[:3]},
-         {name: getattr(known, name)[:1] for name in ("x", "labels", "ids")}, {"ids": known.ids * 0},
-         {"reason": "none", **{name: getattr(known, name)[:0] for name in ("x", "labels", "ids")}})
-    )  # fmt: skip
+    one, none = ({name: getattr(known, name)[:count] for name in ("x", "labels", "ids")} for count in (1, 0))
+    flat = [{"x": known.x * factor} for factor in (0, np.nan, [1, 0])]
+    others = ({"labels": known.labels[:3]}, one, {"ids": known.ids * 0}, {"reason": "none"} | none)
+    changed = chance.choice((None, *flat, *others))
     if changed is None:
         del pictures[cell]
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,7 @@ def put(thing: Any, **changes: Any) -> None:
     """Change what a test is to spoil: a copy of its own, although its type is frozen."""
     for name, value in changes.items():
         object.__setattr__(thing, name, value)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -16,6 +16,7 @@ from reports.figures.left_out import drawn_or_left_out
 from tasks import tracking
 from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
+from tests.reports.made import content
 
 SPLITS = ("train", "test")
 
@@ -27,10 +28,6 @@ def record(home: Path, document: dict, order: list[str]) -> str:
         record_cell(client, "small", home / "runs" / cell, [])
     record_grid(client, "small", document)
     return tracking.tracking_uri(home)
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def cells() -> list[str]:
@@ -52,11 +49,11 @@ def change(cell: str, file: str, **changed: Any) -> None:
     store.mark_finished(store.run_folder(cell), "DONE")
 
 
-def rescore(cell: str, *more: dict[str, Any]) -> None:
-    """Give a cell further scores."""
+def rescore(cell: str, *more: dict[str, Any], **changed: Any) -> None:
+    """Change a cell's scores, and give it more."""
     usual = {"higher_is_better": True, "count": 40, "unit": "", "standard_error": None}
     known = store.read_json(store.run_folder(cell) / "scores.json")["scores"]
-    change(cell, "scores.json", scores=[*known, *(usual | score for score in more)])
+    change(cell, "scores.json", scores=[one | changed for one in (*known, *(usual | score for score in more))])
 
 
 def few_pictures(document: dict, **table: Any) -> dict:
@@ -144,8 +141,7 @@ def test_several_data_sets_keep_their_own_reference_counts_and_error(home: Path)
     ]
     for name in ("c1s0", "c1s1"):
         change(name, "provenance.json", class_counts={split: {"bad": 400, "good": 500} for split in SPLITS})
-        (score,) = store.read_json(store.run_folder(name) / "scores.json")["scores"]
-        change(name, "scores.json", scores=[score | {"count": 900}])
+        rescore(name, count=900)
     text = build("small", record(home, document, names), home / "out").read_text()
     assert "| *TF-IDF, tweets* | 0.6000 |\n| *TF-IDF, reviews* | 0.9000 |" in text and "others" not in text
     assert "On 40 test texts of tweets" in text and "On 900 test texts of reviews" in text

@@ -36,17 +36,12 @@ def test_seeds_texts_sections_and_scores_are_told():
     assert said(replace(FIRST, families={"A": names}), replace(FIRST, families={"A": names[::-1]})) == []
 
 
-def test_further_embeddings_are_rows_that_were_added():
+def test_further_embeddings_are_rows_that_were_added_and_labels_tell_rows_where_settings_were_not_noted():
     plain, whitened = replace(FIRST, embeddings=[]), replace(FIRST, embeddings=["whiten:64"])
-    assert said(whitened, plain) == [
-        "the embeddings that are compared from those that trained to those that trained / whiten:64"
-    ]
-    assert said(whitened) == []  # the first versions noted none
-
-
-def test_where_settings_were_not_noted_labels_tell_the_rows():
+    told = "the embeddings that are compared from those that trained to those that trained / whiten:64"
+    assert said(whitened, plain) == [told] and said(whitened) == []  # the first versions noted none
     first = replace(FIRST, configurations={}, baselines={})
-    after = replace(FIRST, rows={"A": ["ce", "new", "simcse"]})
+    after = replace(first, rows={"A": ["ce", "new", "simcse"]})
     assert said(after, first) == ["rows added to A: simcse", "rows removed from A: old"]
 
 

@@ -91,14 +91,12 @@ def experiment(titles: list[str], seeds: tuple[int, ...] = SEEDS) -> Experiment:
 def noted(cell: str, classes: tuple[str, ...]) -> Provenance:
     seconds = 40 + 7.0 * (number_of(cell) % 11)
     counts = {split: dict.fromkeys(classes, 20) for split in ("train", "test")}
-    return Provenance(
-        seconds, 0.0, Hardware("cpu", "a CPU", 2, 4), "abc", {"python": "3"}, 9, threads=1, processes=1,
-        class_counts=counts,
-    )  # fmt: skip
+    known = (seconds, 0.0, Hardware("cpu", "a CPU", 2, 4), "abc", {"python": "3"}, 9)
+    return Provenance(*known, threads=1, processes=1, class_counts=counts)
 
 
 def scores(cell: str) -> dict[str, float]:
-    number, noise = number_of(cell), np.random.default_rng(abs(hash_of(cell)))
+    number, noise = number_of(cell), np.random.default_rng(hash_of(cell))
     return {"test.accuracy": 0.70 + 0.012 * (number % 7) + 0.004 * noise.normal(),
             "test.macro_f1": 0.66 - 0.02 * (number % 5) + 0.01 * noise.normal()}  # fmt: skip
 

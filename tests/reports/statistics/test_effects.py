@@ -77,12 +77,6 @@ def test_where_no_axis_matters_one_grid_of_twenty_shows_one(grids: int):
     assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 / grids)
 
 
-def test_what_texts_add_makes_effects_smaller():
-    frame = grid()
-    without, with_it = (effects(frame, ["k", "view"], "value", from_texts=part) for part in (0.0, 1.0))
-    assert (with_it["F"] < without["F"]).all() and (with_it["p"] >= without["p"]).all()
-
-
 def scores_of_texts(rows: int, seeds: int, texts: int, start: int = 0) -> np.ndarray:
     random = np.random.default_rng(start)
     return random.normal(size=(rows, seeds, texts)) + random.normal(size=(rows, 1, texts))
@@ -97,6 +91,9 @@ def test_what_texts_add_is_the_mean_square_of_rows_by_texts():
     squares = table["sum_sq"] / table["df"]
     exact = max(0.0, squares["C(row):C(text)"] - squares["Residual"]) / 8
     assert interaction_of_texts(each) == pytest.approx(exact) and exact > 0
+    # it makes effects smaller
+    without, with_it = (effects(grid(), ["k", "view"], "value", from_texts=part) for part in (0.0, 1.0))
+    assert (with_it["F"] < without["F"]).all() and (with_it["p"] >= without["p"]).all()
 
 
 def test_what_a_seed_does_to_a_text_of_all_rows_is_no_part_of_it_and_one_text_or_row_adds_nothing():

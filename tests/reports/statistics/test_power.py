@@ -61,9 +61,7 @@ def test_of_texts_alone_it_is_the_normal_tests_and_of_rows_that_vary_by_themselv
     size = detectable([line(0.0, 0.5, 0.0, 4, unequal=True)] * 3, star(4), 4)
     critical = stats.t.isf(ALPHA / 2 / 3, 3)  # of three comparisons by Bonferroni
     assert stats.nct.sf(critical, 3, size / math.sqrt(0.5)) == pytest.approx(POWER, abs=0.01)
-
-
-def test_without_a_test_or_without_any_spread_there_is_nothing_to_find():
+    # without a test or without any spread there is nothing to find
     untested = Decided(0.0, math.nan, math.nan, 1, math.nan, math.nan, 0)
     assert detectable([untested], star(2), 2) is None
     assert detectable([line(0.0, 0.0, 0.0, 3), untested], star(2), 2) == 0.0
@@ -104,12 +102,6 @@ def test_where_neither_seeds_nor_texts_suffice_both_together_do():
     assert needed(few, star(3), 3, None, 0, 1.0) == needed(line(1e-9, 3e-3, 1e-3, 2), star(3), 3, None, 1000, 1.0)
 
 
-def test_a_study_that_cannot_decide_with_its_seeds_is_told_what_a_larger_one_needs():
-    undecided = line(0.02, 1e-4, 0.0, 4)
-    few, many = (needed(undecided, star(3), 3, None, 0, 1.0, most).seeds for most in (4, 64))
-    assert few == many and 4 < many <= MOST_SEEDS
-
-
 def test_a_pair_of_its_own_variance_needs_what_the_larger_of_both_and_students_t_say():
     """By its own variance alone 300 texts were advised, then 400, which did not decide; by the pool 5 seeds were."""
     alone = Decided(0.03, 1.0, 1.0, 4, 1e-2, 1e-4, 4.0, True, 1e-6)
@@ -135,3 +127,6 @@ def test_a_study_that_stops_needs_the_seeds_at_which_its_look_decides():
     halves = [reach * math.sqrt(0.9 / count) for count, reach in reaches.items()]
     assert [half < 1.45 for half in halves] == [False, True]
     assert needed(line(0.1, 0.3, 0.0, 3), star(3), 3, None, 0, 1.0, 4).seeds is None
+    # one that cannot decide with its seeds is told what a larger one needs
+    few, many = (needed(line(0.02, 1e-4, 0.0, 4), star(3), 3, None, 0, 1.0, most).seeds for most in (4, 64))
+    assert few == many and 4 < many <= MOST_SEEDS
