@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
@@ -317,3 +319,15 @@ def test_missing_cells_of_three_rows_are_named_and_further_rows_counted(results:
     without(results, [at(results, row, seed) for row in range(rows) for seed in range(1 + row % 2)])
     (found,) = [guard for guard in guards(results.grid.sections[1], results) if guard.kind == "missing"]
     assert found.words.en.count("seed") == min(rows, 3) and ("more row" in found.words.en) == (rows > 3)
+
+
+CELLS = st.tuples(st.integers(0, 6), st.integers(0, SEEDS - 1))
+
+
+@pytest.mark.full
+@settings(max_examples=30, deadline=None)
+@given(CELLS, CELLS)
+def test_any_two_cells_that_changed_places_are_found(sound: Results, first: tuple[int, int], second: tuple[int, int]):
+    results = copied(sound)
+    swap(first, second)(results)
+    assert ("identity" in fired(results)) == (first != second)
