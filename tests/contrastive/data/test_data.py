@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from contrastive import data
 from contrastive.config.cell import Data
+from contrastive.data import hub
 from contrastive.errors import UserError
+from tests.contrastive.data.written import COLUMNS, table
 
 CSV = "text,title,label\n" + "".join(f"text {i},title {i},{'ab'[i % 2]}\n" for i in range(20))
 
@@ -145,8 +149,8 @@ def test_files_of_their_own_for_test_and_validation(csv, tmp_path):
 
 def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):
     pool, own = tmp_path / "pairs.csv", tmp_path / "test.csv"
-    pool.write_text("text,label,same,other\n" + "".join(f"t {i},{'ab'[i % 2]},s {i},o {i}\n" for i in range(20)))
-    own.write_text("text,label\nnew,a\ns 3,b\n")
+    table(pool, "text,label,same,other", [(f"t {i}", "ab"[i % 2], f"s {i}", f"o {i}") for i in range(20)])
+    table(own, "text,label", [("new", "a"), ("s 3", "b")])
     plain = digest(pool)
     both = digest(pool, positive="same", negative="other")
     assert len({plain, digest(pool, positive="same"), both, digest(pool, positive="other")}) == 4
@@ -156,11 +160,93 @@ def test_pairs_are_content_and_a_split_of_its_own_needs_none(tmp_path):
 
 def test_labels_that_are_one_class_are_told(tmp_path):
     for name, labels in (("pool", ("1", "1.0", "2", "true")), ("test", ("01", "2", "2", "True"))):
-        rows = [f"{name} {number},{labels[number % 4]}" for number in range(20)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]))
+        table(tmp_path / f"{name}.csv", "text,label", [(f"{name} {i}", labels[i % 4]) for i in range(20)])
     splits = data.load_splits(Data(source=f"file:{tmp_path}/pool.csv", test=f"{tmp_path}/test.csv"))
     assert splits.labels == ("1", "2", "true")
     ways = "`1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
     assert splits.notes[-1] == f"classes that are written in several ways: {ways}"
     splits = data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5))
     assert not [note for note in splits.notes if "several ways" in note]
+
+
+# The files of a split in a hub repository. Downloads are tested in tests/contrastive/sources/test_locate.py.
+COMMIT = "0123456789" * 4
+SOURCE = f"hf:owner/books@{COMMIT}"
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """The snapshot folder of a repository that was downloaded earlier, on a machine without a network."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub" / "datasets--owner--books" / "snapshots" / COMMIT
+
+
+def put(folder: Path, name: str, count: int) -> None:
+    table(folder / name, "text,label", [(f"{name} {i}", i % 2) for i in range(count)])
+
+
+def test_splits_are_found_by_the_names_of_the_files(cached):
+    put(cached, "books/train-00000-of-00002.csv", 10)
+    put(cached, "books/train-00001-of-00002.csv", 10)
+    put(cached, "books/test-00000-of-00001.csv", 6)
+    put(cached, "books/unsupervised-00000-of-00001.csv", 7)
+    splits = data.load_splits(Data(source=SOURCE, test="test", validation=4))
+    assert {name: len(split) for name, split in splits.named().items()} == {"train": 16, "validation": 4, "test": 6}
+
+
+def test_a_folder_of_the_repository(cached):
+    put(cached, "small/train.csv", 4)
+    put(cached, "large/train.csv", 8)
+    assert len(hub.read_split(f"hf:owner/books/large@{COMMIT}", "train", COLUMNS).texts) == 8
+    with pytest.raises(UserError, match="lies in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
+        hub.read_split(SOURCE, "train", COLUMNS)
+
+
+def test_a_split_whose_name_begins_another(cached):
+    """As GLUE's MNLI has them: `validation_matched` is no `validation`, and is found by its whole name."""
+    for name, count in {"train": 8, "validation_matched": 4, "validation_mismatched": 6}.items():
+        put(cached, f"mnli/{name}-00000-of-00001.csv", count)
+    for name, count in {"train": 8, "validation": 5, "validation_matched": 7}.items():
+        put(cached, f"both/{name}.csv", count)
+    for split, count in {"validation_matched": 4, "validation_mismatched": 6}.items():
+        assert len(hub.read_split(f"hf:owner/books/mnli@{COMMIT}", split, COLUMNS).texts) == count
+    said = "has no split `validation`; its files are train-00000.*validation_matched-00000"
+    with pytest.raises(UserError, match=said):
+        hub.read_split(f"hf:owner/books/mnli@{COMMIT}", "validation", COLUMNS)
+    assert len(hub.read_split(f"hf:owner/books/both@{COMMIT}", "validation", COLUMNS).texts) == 5
+    for name in ("validation_matched", "validation_mismatched"):
+        put(cached, f"plain/{name}.csv", 4)
+    with pytest.raises(UserError, match="`validation` could be validation_matched or validation_mismatched; name one"):
+        hub.read_split(f"hf:owner/books/plain@{COMMIT}", "validation", COLUMNS)
+
+
+PARTS = "default/train/0000.csv default/train/0001.csv default/partial-test/0000.csv"
+
+
+@pytest.mark.parametrize(
+    "names", ["imdb-train.csv", "train_1.csv train_2.csv test_data.csv", PARTS, "data-train/a.csv"]
+)
+def test_a_split_whose_name_is_a_word_of_the_names_of_files(cached, names):
+    for name in names.split():
+        put(cached, name, 3)
+    assert len(hub.read_split(SOURCE, "train", COLUMNS).texts) == 3 * sum("train" in name for name in names.split())
+
+
+@pytest.mark.parametrize(
+    "name, split, message",
+    [
+        ("train-00000-of-00003.csv", "train", "1 of 3 files of the split `train` are there"),
+        ("train.csv", "dev", "has no split `dev`; its files are train.csv"),
+        ("books.py", "train", "no .csv, .tsv, .jsonl, .parquet file at that revision.*refs/convert/parquet"),
+    ],
+)
+def test_a_split_that_is_not_there_or_only_in_part(cached, name, split, message):
+    put(cached, name, 4)
+    with pytest.raises(UserError, match=message):
+        hub.read_split(SOURCE, split, COLUMNS)
+
+
+def test_no_network_and_nothing_cached(cached):
+    with pytest.raises(UserError, match=f"{SOURCE} is not in the local cache and could not be downloaded"):
+        hub.read_split(SOURCE, "train", COLUMNS)

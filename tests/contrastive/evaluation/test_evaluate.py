@@ -25,7 +25,7 @@ def in_place(folder: Path, evaluation: Evaluation) -> None:
     evaluate_folder(folder, evaluation, into=folder)
 
 
-def filled(folder, texts: int = TEXTS, size: int = 5, *, head: bool = True, splits=("validation", "test")):
+def filled(folder, texts: int = TEXTS, size: int = 5, splits=("validation", "test")):
     """A run folder as training leaves it: three clouds; the head is wrong about the first five texts."""
     generator = np.random.default_rng(0)
     embeddings, predictions = {}, {}
@@ -35,7 +35,7 @@ def filled(folder, texts: int = TEXTS, size: int = 5, *, head: bool = True, spli
         vectors = 9 * np.eye(3, size)[labels] + generator.normal(size=(texts, size))
         logits = np.eye(3)[np.where(np.arange(texts) < 5, (labels + 1) % 3, labels)]
         embeddings |= {split: vectors.astype(np.float32)} | own
-        predictions |= {f"{split}.logits": logits.astype(np.float32)} | own if head else {}
+        predictions |= {f"{split}.logits": logits.astype(np.float32)} | own
     folder.mkdir(exist_ok=True)
     np.savez(folder / "embeddings.npz", **embeddings)
     np.savez(folder / "predictions.npz", **predictions)
@@ -65,11 +65,6 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     assert set(first) == {"name", "value", "higher_is_better", "count", "unit", "standard_error"}
     assert (first["count"], first["higher_is_better"]) == (60, True)
     assert first["standard_error"] == pytest.approx((55 / 60 * 5 / 60 / 60) ** 0.5)
-
-
-def test_a_cell_without_a_head_has_no_accuracy(tmp_path):
-    in_place(filled(tmp_path, head=False), Evaluation(metrics=("accuracy", "knn")))
-    assert list(scores(tmp_path)) == ["test.knn_accuracy", "test.knn_cosine_accuracy"]
 
 
 def test_two_evaluations_are_equal_to_the_byte(tmp_path):

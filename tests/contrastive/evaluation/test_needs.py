@@ -131,14 +131,6 @@ def test_a_block_that_there_is_not_stops_the_cell_before_it_trains(source, home)
     assert not list(home.rglob("weights.safetensors"))
 
 
-def test_too_few_texts_for_the_folds_stop_no_cell(source, home):
-    evaluation = Evaluation(splits=("validation",), folds=9)
-    folder = measured(make(source), evaluation)
-    found = store.read_json(folder / "scores.json")
-    assert "validation.accuracy" in {score["name"] for score in found["scores"]}
-    assert list(found["notes"]) == ["validation.svm", "validation.knn"]
-
-
 @pytest.mark.parametrize("tune", [{}, {"last_blocks": 1, "frozen_dropout": False}])
 def test_a_finished_cell_is_measured_on_more_as_if_it_had_had_them_from_the_start(source, home, tune):
     sizes = ({"test": test, "validation": 0} for test in (32, 60))

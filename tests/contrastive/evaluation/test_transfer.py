@@ -1,4 +1,4 @@
-"""Scores of transfer data, labelled or of pairs, against scikit-learn, scipy and sentence-transformers."""
+"""Scores of transfer data, labelled or of pairs, against scikit-learn and scipy."""
 
 import math
 import re
@@ -262,29 +262,6 @@ def test_the_mean_over_subsets_does_not_weigh_them():
         assert mean.value == pytest.approx(sum(values[f"{kind}_all"] for values in by_year) / 2)
         assert (mean.count, mean.unit) == (90, "")
         assert found[f"transfer.sts.{kind}_all"].value == pytest.approx(values(scored(), vectors)[f"{kind}_all"])
-
-
-def test_sentence_transformers_finds_the_same():
-    """Its evaluator, on a real model without a download: a random vector a word, the mean of them a text."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    words = [f"word{i}" for i in range(50)]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="word0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    weights = torch.randn(50, 16, generator=torch.Generator().manual_seed(0)).numpy()
-    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
-    generator = np.random.default_rng(0)
-    first, second = ([" ".join(generator.choice(words[:25], 4)) for _ in range(80)] for _ in range(2))
-    shared = [len(set(a.split()) & set(b.split())) for a, b in zip(first, second, strict=True)]
-    expected = EmbeddingSimilarityEvaluator(first, second, shared, name="", write_csv=False)(model)
-    vectors = {"test": model.encode(first), "test.other": model.encode(second), "test.scores": np.array(shared) / 1.0}
-    found = values(scored(), vectors)
-    assert found["spearman_all"] == pytest.approx(expected["spearman_cosine"], abs=1e-6)
-    assert found["pearson_all"] == pytest.approx(expected["pearson_cosine"], abs=1e-6)
 
 
 def test_collapsed_embeddings_of_pairs_have_no_correlation():

@@ -18,14 +18,11 @@ LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
 
 # mlm is given no vectors: tests/contrastive/views/tools/test_hidden_words.py.
 every_loss = pytest.mark.parametrize("name", [n for n in LOSSES if n != "mlm"])
-# Finite differences see a weight, a code or a target move that rightly has no gradient.
-STOPPED = {"byol", "dclw", "moco", "sccl", "swav"}
 # In half precision of both kinds: a loss of cosines, one of logits, and those with a queue, a projector, prototypes.
 BOTH_HALVES = ("supcon", "ce", "moco", "vicreg", "swav")
 any_number = pytest.mark.parametrize(
     "name", [n for n, line in registry.loss_entries().items() if line.first == "views" and line.facts.vectors is None]
 )
-chunked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "chunk" in signature(loss)[1]])
 masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in signature(loss)[1]])
 
 
@@ -82,27 +79,13 @@ def gradient(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 @every_loss
-def test_value_and_gradient_are_finite_and_not_zero(name):
-    tensor = values(name)
-    value = compute(name, tensor, LABELS)
-    assert value.shape == () and value.isfinite() and value != 0
-    slope = gradient(value, tensor)
-    assert slope.isfinite().all() and slope.abs().max() > 1e-4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(LOSSES.keys() - STOPPED - {"mlm"}))
-def test_the_gradient_is_that_of_finite_differences(name):
-    tensor = values(name, samples=3, dtype=torch.float64, norm=1.0)
-    assert torch.autograd.gradcheck(lambda t: compute(name, t, torch.tensor([0, 1, 0]), projector=4), tensor)
-
-
-@every_loss
 def test_the_order_of_samples_does_not_matter(name):
     tensor, order = values(name, dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
     value, other = compute(name, tensor, LABELS), compute(name, tensor[order], LABELS[order])
     torch.testing.assert_close(value, other, atol=1e-12, rtol=0)
-    torch.testing.assert_close(gradient(value, tensor), gradient(other, tensor), atol=1e-12, rtol=0)
+    slope = gradient(value, tensor)
+    torch.testing.assert_close(slope, gradient(other, tensor), atol=1e-12, rtol=0)
+    assert value.shape == () and value != 0 and slope.abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -132,14 +115,6 @@ def test_odd_batches_stay_finite(name):
     ):
         value = compute(name, tensor, labels)
         assert value.isfinite() and gradient(value, tensor).isfinite().all()
-
-
-@chunked
-def test_chunks_change_neither_value_nor_gradient(name):
-    tensor, mask = values(name, dtype=torch.float64), most_kept(name)
-    whole, parts = compute(name, tensor, LABELS, mask), compute(name, tensor, LABELS, mask, chunk=5)
-    torch.testing.assert_close(parts, whole, atol=1e-12, rtol=0)
-    torch.testing.assert_close(gradient(parts, tensor), gradient(whole, tensor), atol=1e-12, rtol=0)
 
 
 def most_kept(name: str) -> torch.Tensor:

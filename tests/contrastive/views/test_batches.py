@@ -252,32 +252,20 @@ def test_collate_pads_to_the_longest_and_marks_what_is_no_word():
     assert other.special.tolist() == [[True, False, False, True], [True] * 4]
 
 
-def test_to_moves_every_tensor():
-    batch = batches.collate(with_positives([[1, 5, 2]], [[1, 6, 2]]), np.array([0]), 0, (1, 2))
-    for device in ("cpu", "meta"):
-        moved = batch.to(device)
-        assert {tensor.device.type for part in (moved, *moved.partners) for tensor in tensors(part)} == {device}
-
-
 def tensors(batch: batches.Batch) -> list[torch.Tensor]:
     found = [getattr(batch, name) for name in batch.__dataclass_fields__]
     return [value for value in found if isinstance(value, torch.Tensor)]
 
 
-def test_partners_follow_their_texts():
-    split = with_positives([[1, 5, 2], [1, 6, 6, 2], [1, 2]], [[1, 7, 7, 7, 2], [1, 8, 2], [1, 9, 2]])
+def test_partners_follow_their_texts_to_a_device_and_into_a_doubled_batch():
+    positives = split_of([[1, 7, 7, 7, 2], [1, 8, 2], [1, 9, 2]])
+    split = replace(split_of([[1, 5, 2], [1, 6, 6, 2], [1, 2]]), partners=(positives,))
     batch = batches.collate(split, np.array([2, 0]), 0, (1, 2))
     assert batch.partners[0].input_ids.tolist() == [[1, 9, 2, 0, 0], [1, 7, 7, 7, 2]]
     assert batch[1:].partners[0].input_ids.tolist() == [[1, 7, 7, 7, 2]] and len(batch[1:]) == 1
-
-
-def with_positives(texts: list[list[int]], positives: list[list[int]]) -> TokenSplit:
-    return replace(split_of(texts), partners=(split_of(positives),))
-
-
-def test_a_doubled_batch_is_the_batch_and_again():
-    split = with_positives([[1, 5, 2], [1, 6, 6, 2]], [[1, 7, 7, 7, 2], [1, 8, 2]])
-    batch = batches.collate(split, np.array([1, 0]), 0, (1, 2))
+    for device in ("cpu", "meta"):
+        moved = batch.to(device)
+        assert {tensor.device.type for part in (moved, *moved.partners) for tensor in tensors(part)} == {device}
     twice = batch.twice()
     for part, doubled in ((batch, twice), (batch.partners[0], twice.partners[0])):
         for one, two in zip(tensors(part), tensors(doubled), strict=True):

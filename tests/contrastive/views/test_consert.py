@@ -73,15 +73,10 @@ def test_the_two_versions_differ_from_each_other_and_the_head_reads_the_text(cha
     assert not torch.equal(view.groups[0].vectors[:, 0], view.groups[0].vectors[:, 1])
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_on_a_real_encoder(change: str, encode: Encode, request: pytest.FixtureRequest):
-    torch.manual_seed(0)
-    if change == "position_shuffle" and "deberta" in request.node.name:
-        with pytest.raises(UserError, match="deberta-v2 only knows how far tokens are apart"):
-            consert(encode, batch_of(9, 4), change=change, judge=noisy)
-        return
-    vectors = consert(encode, batch_of(9, 4), change=change, judge=noisy).groups[0].vectors
-    assert vectors.requires_grad and not torch.equal(vectors[:, 0], vectors[:, 1])
+@pytest.mark.parametrize("encode", ["deberta-v2"], indirect=True)
+def test_an_encoder_without_positions_is_refused(encode: Encode):
+    with pytest.raises(UserError, match="deberta-v2 only knows how far tokens are apart"):
+        consert(encode, batch_of(9, 4), change="position_shuffle", judge=noisy)
 
 
 def noisy(encoded: Encoded) -> torch.Tensor:

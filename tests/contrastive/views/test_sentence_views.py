@@ -17,37 +17,28 @@ from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.pair import pair
 from contrastive.views.two_stage import two_stage
-from tests.contrastive.views.conftest import CLS, PAD, SEP, batch_of
+from tests.contrastive.views.conftest import PAD, batch_of
 
 BATCH = batch_of(3, 2)
 HIDDEN = [torch.full((2, 5, 4), float(block + 1)) for block in range(4)]
 SENTENCE = [hidden[:, 0] for hidden in HIDDEN]
 
 
-def test_cls_is_the_sentence_vector_and_the_head_reads_it_through_dropout(known):
-    view = cls(lambda _: known(BATCH, HIDDEN), BATCH)
-    assert torch.equal(view.groups[0].vectors, SENTENCE[3][:, None])
-    assert torch.equal(view.sentences, -SENTENCE[3][:, None])
+def test_which_blocks_cls_multiview_and_layers_are_and_their_dropouts(known):
+    def made(view, **settings):
+        return view(lambda _: known(BATCH, HIDDEN), BATCH, **settings)
 
-
-def test_multiview_is_the_last_block_the_middle_one_and_a_dropout_of_the_last(known):
-    view = multiview(lambda _: known(BATCH, HIDDEN), BATCH, middle=None)
-    assert torch.equal(view.groups[0].vectors, torch.stack([SENTENCE[3], SENTENCE[1], -SENTENCE[3]], 1))
-    other = multiview(lambda _: known(BATCH, HIDDEN), BATCH, middle=0)
-    assert torch.equal(other.groups[0].vectors[:, 1], SENTENCE[0])
-
-
-def test_layers_at_sentence_level_are_each_block_and_a_dropout_of_it(known):
-    view = layers(lambda _: known(BATCH, HIDDEN), BATCH, layers=(0, 3), level="sentence", k=1)
-    assert len(view.groups) == 2
-    for group, block in zip(view.groups, (0, 3), strict=True):
+    assert torch.equal(made(cls).groups[0].vectors, SENTENCE[3][:, None])
+    assert torch.equal(made(cls).sentences, -SENTENCE[3][:, None])  # the head reads it through dropout
+    three = made(multiview, middle=None).groups[0].vectors
+    assert torch.equal(three, torch.stack([SENTENCE[3], SENTENCE[1], -SENTENCE[3]], 1))
+    assert torch.equal(made(multiview, middle=0).groups[0].vectors[:, 1], SENTENCE[0])
+    groups = made(layers, layers=(0, 3), level="sentence", k=1).groups
+    for group, block in zip(groups, (0, 3), strict=True):
         assert torch.equal(group.vectors, torch.stack([SENTENCE[block], -SENTENCE[block]], 1))
-
-
-def test_a_block_that_the_encoder_has_not(known):
     for view, settings in ((multiview, {"middle": 4}), (layers, {"layers": (1, 4), "level": "sentence", "k": 1})):
         with pytest.raises(UserError, match="blocks 0 to 3"):
-            view(lambda _: known(BATCH, HIDDEN), BATCH, **settings)
+            made(view, **settings)
 
 
 def test_pair_is_the_text_and_its_partners(known):
@@ -75,19 +66,6 @@ def test_backtranslation_is_the_text_and_its_back_translation(known):
     assert len(asked) == 1 and asked[0][0] is batch and asked[0][1] == ("there", "back")
     assert torch.equal(group.vectors, torch.stack([sentence, encode(other).pooled()], dim=1)) and group.mask.all()
     assert torch.equal(view.sentences, -sentence[:, None])
-
-
-@pytest.mark.slow
-def test_the_models_rephrase_what_the_encoder_reads(talkative, rephrase):
-    """Two real translators that understand nothing: other words, of as many texts, between CLS and SEP."""
-    batch = batch_of(6, 2, 5, 0)
-    other = rephrase(batch, talkative)
-    assert len(other) == 4 and torch.equal(other.labels, batch.labels)
-    assert not torch.equal(other.input_ids[:, :8], batch.input_ids)
-    for row, mask, special in zip(other.input_ids, other.attention_mask, other.special, strict=True):
-        read = row[mask].tolist()
-        assert (read[0], read[-1]) == (CLS, SEP) and special.sum() == 2 + (~mask).sum() and len(read) <= 16
-    assert other.input_ids[3].tolist()[:3] == [CLS, SEP, 0]  # nothing to translate
 
 
 def dropping(share: float) -> nn.Module:

@@ -17,23 +17,17 @@ REWRITING = ("word_delete", "span_delete", "reorder")
 lengths = st.lists(st.integers(0, 40), min_size=1, max_size=5)
 
 
-class Caught:
-    """Stands where the encoder stands, and keeps the batches that it is asked to read."""
-
-    def __init__(self, known):
-        self.known, self.batches = known, []
-
-    def __call__(self, batch):
-        self.batches.append(batch)
-        return self.known(batch, [torch.zeros(*batch.input_ids.shape, 4, requires_grad=True)])
-
-
 def versions(name: str, known, *count: int, seed: int = 0, **settings) -> tuple[list, list]:
     """The tokens of each text, and those of its two versions."""
+    read, batch = [], batch_of(*count)
+
+    def encode(given):
+        read.append(given)
+        return known(given, [torch.zeros(*given.input_ids.shape, 4, requires_grad=True)])
+
     torch.manual_seed(seed)
-    encode, batch = Caught(known), batch_of(*count)
     VIEWS[name](encode, batch, **settings)
-    return words_of(batch), words_of(encode.batches[0])
+    return words_of(batch), words_of(read[0])
 
 
 @pytest.mark.parametrize("name", REWRITING)
@@ -50,26 +44,16 @@ def test_versions_have_only_tokens_of_their_text_and_are_never_empty(name, count
         assert len(version) == len(text) - gone and (len(version) > 0) == (len(text) > 0)
 
 
-def test_words_are_deleted_in_order_and_apart_in_the_two_versions(known):
-    (text,), (first, second) = versions("word_delete", known, 30, rate=0.3)
-    for version in (first, second):
-        places = [text.tolist().index(token) for token in version.tolist()]
-        assert places == sorted(places) and len(places) == 21
-    assert first.tolist() != second.tolist()
-
-
-def test_a_span_is_one_run(known):
-    (text,), made = versions("span_delete", known, 30, rate=0.3)
-    for version in made:
-        kept = [token in version for token in text]
-        assert sum(a != b for a, b in itertools.pairwise(kept)) <= 2 and sum(kept) == 21
-
-
-def test_two_runs_change_places(known):
+def test_words_go_in_order_and_apart_in_the_two_versions_a_span_as_one_run_and_two_runs_change_places(known):
+    for name in ("word_delete", "span_delete"):
+        (text,), (first, second) = versions(name, known, 30, rate=0.3)
+        for version in (first, second):
+            kept = [token in version for token in text]
+            assert version.tolist() == text[kept].tolist() and sum(kept) == 21
+            assert name == "word_delete" or sum(a != b for a, b in itertools.pairwise(kept)) <= 2
+        assert first.tolist() != second.tolist()
     (text,), made = versions("reorder", known, 30, rate=0.4)
-    for version in made:
-        moved = [i for i, (a, b) in enumerate(zip(text.tolist(), version.tolist(), strict=True)) if a != b]
-        assert sorted(version.tolist()) == sorted(text.tolist()) and 0 < len(moved) <= 30
+    assert all(not torch.equal(version, text) and torch.equal(version.sort()[0], text.sort()[0]) for version in made)
 
 
 def test_a_version_stands_between_the_tokens_that_the_tokenizer_adds():

@@ -1,4 +1,4 @@
-"""Token views by hand: attention and token vectors are given, the choice is counted out; and centres of tokens."""
+"""Token views: attention and token vectors are given, the choice is counted out; and centres of tokens."""
 
 import torch
 import torch.nn.functional as F
@@ -10,16 +10,7 @@ from contrastive.views.layers import layers
 from contrastive.views.topk_tokens import topk_tokens
 from tests.contrastive.views.conftest import batch_of
 
-BATCH = batch_of(3, 1)  # CLS a b c SEP | CLS a SEP pad pad
 TOKENS = torch.arange(2 * 5 * 2.0).view(2, 5, 2)
-ATTENTION = torch.tensor([[0.5, 0.1, 0.05, 0.2, 0.15], [0.6, 0.1, 0.3, 0.0, 0.0]])
-
-
-def test_the_most_attended_words_in_order_never_special_tokens_or_padding(known):
-    group = topk_tokens(lambda _: known(BATCH, [TOKENS], [ATTENTION]), BATCH, k=2).groups[0]
-    assert torch.equal(group.vectors[0], TOKENS[0, [3, 1]])
-    assert torch.equal(group.vectors[1, 0], TOKENS[1, 1])
-    assert group.mask.tolist() == [[True, True], [True, False]]
 
 
 def test_a_layer_means_its_output_with_its_own_attention(known):

@@ -16,12 +16,6 @@ def scores(vectors, labels) -> dict[str, float]:
     return {score.name: score.value for score in found}
 
 
-def test_separated_clouds_are_found():
-    labels = np.arange(60) % 3
-    vectors = 10 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3))
-    assert scores(vectors, labels) == pytest.approx({"ari": 1.0, "nmi": 1.0, "kmeans_accuracy": 1.0})
-
-
 def test_one_text_in_the_wrong_cloud_by_hand():
     """Clouds of three; classes aab | bbb. Pairs: 6 together in clusters, 1 + 6 in classes, 1 + 3 in both."""
     vectors = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]
@@ -43,16 +37,6 @@ def test_the_matching_is_the_best_of_all():
     clusters = KMeans(4, n_init=10, random_state=0).fit_predict(vectors)
     best = max(np.mean(np.array(names)[clusters] == labels) for names in itertools.permutations(range(4)))
     assert scores(vectors, labels)["kmeans_accuracy"] == best
-
-
-def test_balanced_binary_labels_say_one_thing_three_times():
-    labels = np.repeat([0, 1], 2000)
-    vectors = np.random.default_rng(0).normal(size=(4000, 1)) + 2.4 * labels[:, None]
-    found = scores(vectors, labels)
-    a = found["kmeans_accuracy"]
-    assert 0.85 < a < 0.92
-    assert found["ari"] == pytest.approx((2 * a - 1) ** 2, abs=0.005)
-    assert found["nmi"] == pytest.approx(1 + a * math.log2(a) + (1 - a) * math.log2(1 - a), abs=0.005)
 
 
 def test_collapsed_embeddings_are_one_cluster():

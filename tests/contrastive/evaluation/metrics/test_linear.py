@@ -6,8 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -67,28 +65,6 @@ def test_the_scaler_is_that_of_the_rows_of_a_problem_by_hand():
     vectors, members = np.array([[3.0], [7.0], [1000.0]], np.float32), np.array([[True, True, False]])
     found = fit_classifiers(vectors, np.array([0, 1, 0]), members, np.ones(1), loss="hinge", scaled=True)
     assert found.decide(np.array([[9.0]], np.float32), 0) == pytest.approx([0.8 * (9 - 5) / 2], rel=1e-3)
-
-
-@both_losses
-def test_three_classes_in_the_plane_are_those_of_scipy(loss):
-    generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(30, 2)).astype(np.float32), np.arange(30) % 3
-    one_hot = np.eye(3)[y]
-
-    def objective(flat):
-        w, b = flat.reshape(3, 3)[:, :2], flat.reshape(3, 3)[:, 2]
-        scores = x @ w.T + b
-        if loss == "logistic":
-            return (w**2).sum() / 2 - 2 * (one_hot * log_softmax(scores, 1)).sum()
-        gaps = np.maximum(0, 1 - (2 * one_hot - 1) * scores)
-        return (w**2).sum() / 2 + (b**2).sum() / 2 + 2 * (gaps**2).sum()
-
-    least = minimize(objective, np.zeros(9), tol=1e-12).x.reshape(3, 3)
-    expected = x @ least[:, :2].T + least[:, 2]
-    found = one(x, y, 2.0, loss=loss).decide(x, 0)
-    if loss == "logistic":
-        expected -= expected.mean(1, keepdims=True)
-    assert found == pytest.approx(expected, abs=1e-3)
 
 
 CASES = {

@@ -88,12 +88,6 @@ def test_a_line_by_hand(name):
     assert value([[0, 0], [0, 1], [1, 0], [1, 1]] * 10, [0, 1, 1, 0] * 10) <= 0.75
 
 
-def test_the_scale_of_a_dimension_does_not_matter_to_the_svm():
-    given = overlapping()
-    scaled = Inputs(given.embeddings * np.float32(2.0) ** np.arange(-5, 5, dtype=np.float32), given.labels, None, 5)
-    assert measure(["svm"], scaled)[0].value == measure(["svm"], given)[0].value
-
-
 def test_the_scaler_is_fitted_on_the_training_folds_only():
     """Were it fitted on all texts, the few huge ones of a fold would shrink the others of that fold too."""
     vectors, labels = overlapping(texts=300).embeddings.copy(), overlapping(texts=300).labels
@@ -119,17 +113,6 @@ def by_a_loop(vectors: np.ndarray, given: Inputs) -> np.ndarray:
         for text in test:
             found[text] = train[np.square(vectors[train] - vectors[text]).sum(1).argmin()]
     return found
-
-
-def test_neighbours_by_hand():
-    """Folds {1, 2} and {0, 3}. 0 at (1, 0) is nearest to 2 at (1, 1), and in direction to 1 at (4, ½); and so on."""
-    vectors = np.array([[1, 0], [4, 0.5], [1, 1], [5, 6]], np.float32)
-    given = Inputs(vectors, np.array([0, 0, 1, 1]), None, folds=2)
-    assert [test.tolist() for _, test in folds(given)] == [[1, 2], [0, 3]]
-    euclidean, cosine = neighbours(given)
-    assert (euclidean.tolist(), cosine.tolist()) == ([2, 0, 0, 1], [1, 0, 3, 2])
-    found = {score.name: score.value for score in measure(["knn"], given)}
-    assert found == {"knn_accuracy": 1 / 4, "knn_cosine_accuracy": 1.0}
 
 
 @pytest.mark.parametrize("name", EMBEDDINGS)

