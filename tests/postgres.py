@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg2
 import pytest
 
 from flows.serve.ports import any_free_port
@@ -56,3 +57,13 @@ def server() -> Iterator[str]:
             call("pg_ctl", "-w", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+def databases(address: str, *names: str) -> list[str]:
+    """New ones of a server; their addresses."""
+    connection = psycopg2.connect(f"postgresql://{address}/postgres")
+    connection.autocommit = True
+    for name in names:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+    connection.close()
+    return [f"postgresql://{address}/{name}" for name in names]

@@ -1,6 +1,5 @@
 """`ablate run` on a cluster of Ray: real nodes on this machine's loopback, with GPUs that are in its books alone."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,8 @@ import psutil
 from ray.cluster_utils import Cluster
 
 from tests.chaos import processes
-from tests.chaos.ways import Command, wait
+from tests.chaos.ways import Command
+from tests.waiting import alive, left_after, soon
 
 LOOPBACK = "127.0.0.2"  # for 127.0.0.1 a driver puts another address of the machine, where Ray then does not listen
 HEAD = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
@@ -44,7 +44,7 @@ class OnRay(Command):
     def replace(self, kind: str) -> None:
         """A node that died, by a new one. Dead for Ray's workers is a raylet that is buried, too."""
         if kind == "node":
-            wait(self._dead, "a raylet that was killed lives")
+            soon(self._dead, otherwise="a raylet that was killed lives")
             for node in self._dead():
                 self.cluster.remove_node(node, allow_graceful=False)
                 self.cluster.add_node(**NODE, **self.common)
@@ -54,13 +54,11 @@ class OnRay(Command):
 
     def end(self) -> list[str]:
         """First what worked for the flow must be gone, its devices given back, then the cluster with all its own."""
-        deadline = time.monotonic() + 10
-        while (left := self._at_work() + self._leases()) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        left = left_after(10, lambda: self._at_work() + self._leases())
         began = [one for node in self._nodes(head=True) for one in processes.with_descendants(node)]
         self.cluster.shutdown()
         psutil.wait_procs(began, timeout=10)
-        left += [f"left over: {one.pid} of the cluster" for one in processes.alive(began)]
+        left += [f"left over: {one.pid} of the cluster" for one in alive(began)]
         return left + super().end()
 
     def _at_work(self) -> list[str]:

@@ -1,11 +1,12 @@
 """The processes of one home by what they are to it; found by their environment, so that no other home's are met."""
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+from tests.waiting import left_after
 
 KINDS = {
     "fork server": ("multiprocessing.forkserver",),
@@ -58,21 +59,6 @@ def with_descendants(process: psutil.Process) -> list[psutil.Process]:
         return [process]
 
 
-def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are still the same processes, and no zombies."""
-    return [one for one in processes if one.is_running() and _status(one) != psutil.STATUS_ZOMBIE]
-
-
-def _status(process: psutil.Process) -> str:
-    try:
-        return process.status()
-    except psutil.Error:
-        return psutil.STATUS_ZOMBIE
-
-
 def gone_within(seconds: float, home: Path) -> list[psutil.Process]:
     """What is left of a home after so long; returns at once when there is nothing."""
-    deadline = time.monotonic() + seconds
-    while (left := of(home)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left
+    return list(left_after(seconds, lambda: of(home)))

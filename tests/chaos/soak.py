@@ -15,7 +15,8 @@ import psutil
 
 from contrastive.runs import claim, store
 from tests.chaos import grid, processes
-from tests.chaos.ways import PATIENCE, Command, Way, wait
+from tests.chaos.ways import PATIENCE, Command, Way
+from tests.waiting import alive, left_after, soon
 
 GRACE = 15.0  # seconds after which what a killed process had begun must be gone too
 AT_ONCE, AT_WORK = 6.0, 2.0  # seconds that one lives at most, since it was there, or since a cell trained
@@ -53,9 +54,7 @@ class Soak:
         self._note(kind, {one.pid for one in family} | set(above))
         target.send_signal(signal.SIGKILL)
         self.way.replace(kind)
-        deadline = time.monotonic() + GRACE
-        while (orphans := processes.alive(family[1:])) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        orphans = left_after(GRACE, lambda: alive(family[1:]))
         self.row(kind).orphaned += len(orphans)
         self.faults += [f"{one.pid} outlived the {kind} by {GRACE:.0f} s: {processes.command(one)}" for one in orphans]
         self.row(kind).kills += 1
@@ -200,6 +199,6 @@ def undisturbed(home: Path, experiment: Path, environment: dict[str, str]) -> di
     """The truth: what the grid holds when nobody is killed."""
     way = Command(home, experiment, environment)
     way.begin()
-    wait(lambda: not way.running(), "a grid that nobody disturbed did not end")
+    soon(lambda: not way.running(), otherwise="a grid that nobody disturbed did not end")
     assert way.succeeded(), (home / "said.txt").read_text()[-3000:]
     return json.loads(json.dumps(grid.results(home)))

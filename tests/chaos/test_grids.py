@@ -16,6 +16,7 @@ from contrastive.cells import plan as plans
 from contrastive.experiment import load
 from contrastive.runs import claim, store
 from tests.chaos import grid, processes, soak, ways
+from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e
 
@@ -103,7 +104,7 @@ def test_an_edited_grid_reuses_what_stands_and_bad_cells_stop_no_other(
         stopper.start()
         way = ways.Command(home, edited, environment)
         way.begin()
-        ways.wait(lambda way=way: not way.running(), "a grid with bad cells did not end")
+        soon(lambda way=way: not way.running(), otherwise="a grid with bad cells did not end")
         said = (home / "said.txt").read_text()
         assert way.process is not None and way.process.returncode == 1 and "Traceback" not in said, said[-3000:]
         assert "1 of them finished before" in said

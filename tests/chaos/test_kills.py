@@ -1,7 +1,7 @@
 """SIGKILL at random moments, at everything in turn; the same command again until it is done.
 
-In short with every `make test`, under `ablate run`, here and on nodes of Ray; in long by `make chaos`, under `ablate
-up` and its services, and one kill in four on nodes of Ray.
+In short with `make test-all`, under `ablate run`, here and on nodes of Ray; in long by `make chaos`, under `ablate up`
+and its services, and one kill in four on nodes of Ray.
 """
 
 import itertools

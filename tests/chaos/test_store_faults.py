@@ -91,18 +91,10 @@ def do(cell: Cell) -> dict[str, Any] | None:
     return report or worker_calls.evaluate(name, boundary.EVALUATION)
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
 def test_what_is_told_of_attempts_survives_a_harmed_file(cell: Cell, home: Path):
     (run,) = home.glob("runs/*")
-    empty(next((run / "attempts").glob("*/attempt.json")))
-    remove(run / "TRAINED")
+    next((run / "attempts").glob("*/attempt.json")).write_bytes(b"")
+    (run / "TRAINED").unlink()
     assert do(cell) is None
     assert [known["outcome"] for known in claim.attempts(run)] == ["done", "done", "done"]
 

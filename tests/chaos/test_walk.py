@@ -1,7 +1,8 @@
-"""A real walk: server, process worker, a deployment of its own; its run is cancelled (test_readme.py ends one)."""
+"""A real walk: server, process worker, a deployment of its own, whose run is cancelled."""
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +10,16 @@ import pytest
 
 from flows.serve.supervise import default_signals
 from tests.chaos import grid, processes, soak, ways
-from tests.chaos.conftest import prefect
+from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e
 
 CHECKOUT = Path(__file__).parents[2]
 NAME = "ablation-grid/walk"
+
+
+def prefect(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).parent / "prefect"), *arguments]
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +70,10 @@ def state(environment: dict[str, str], flow_run: str) -> str:
 def test_a_cancelled_run_leaves_no_process_no_claim_and_nothing_running(home: Path, environment: dict[str, str]):
     longer = grid.write(home / "longer", name="longer", training={"epochs": 4000, "batch_size": 8})
     flow_run = run(environment, f"experiment_file={longer}")
-    ways.wait(lambda: list(home.glob("runs/*/attempts/*/resume/state.pt")), "no cell began")
+    soon(lambda: list(home.glob("runs/*/attempts/*/resume/state.pt")), otherwise="no cell began")
     services = processes.of_kind(home, "Prefect worker")
     command = prefect("flow-run", "cancel", flow_run)
     subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
-    ways.wait(lambda: state(environment, flow_run) == "Cancelled", "the run was not cancelled", 60)
-    ways.wait(lambda: processes.of(home) == services, "processes are left of a cancelled run", 30)
+    soon(lambda: state(environment, flow_run) == "Cancelled", "the run was not cancelled", 60)
+    soon(lambda: processes.of(home) == services, "processes are left of a cancelled run", 30)
     assert soak.left_in_the_store(home) == []

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from flows.serve import ports
 from tests.asked import ask
 from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
+from tests.waiting import left_after, soon
 
 PATIENCE = 180.0  # seconds until the next process to kill must be there, or a run be over
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -99,7 +99,7 @@ class Deployment(Way):
             self.home.mkdir(parents=True, exist_ok=True)
             with open(self.home / "said.txt", "ab") as said:
                 self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
-            wait(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"), "`ablate up` hangs")
+            soon(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"))
         try:
             deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
             asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
@@ -115,9 +115,7 @@ class Deployment(Way):
 
     def end(self) -> list[str]:
         """Also a flow run that says Running although nobody runs it."""
-        deadline = time.monotonic() + PATIENCE
-        while (cut_off := self._unfinished()) and time.monotonic() < deadline:
-            time.sleep(0.5)
+        cut_off = left_after(PATIENCE, self._unfinished)
         assert self.up is not None
         self.up.send_signal(signal.SIGTERM)
         self.up.wait(60)
@@ -136,13 +134,6 @@ class Deployment(Way):
             return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
         except OSError:  # the server was killed, or is busy: asked again
             return ""
-
-
-def wait(condition: Any, otherwise: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
 
 
 def get(url: str) -> Any:

@@ -4,8 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from flows.serve import ports
 from tests.e2e.preloaded import ABLATE, Preloaded, preloaded
+from tests.waiting import soon
 
 SMOKE = Path(__file__).parent / "smoke.yaml"
 Ablate = Callable[..., subprocess.CompletedProcess[str]]
@@ -28,29 +29,30 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory, empty_prefect: Path) 
 @pytest.fixture(scope="session")
 def server(prefect_home: Path) -> Iterator[str]:
     """A Prefect server for the tests that do not ask how a flow runs without one; that costs each of them seconds."""
+    with serving(prefect_home) as api:
+        yield api
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[str]:
+    """A Prefect server; gives the address of its API."""
     port = ports.any_free_port()
     command = [str(Path(sys.executable).parent / "prefect"), "server", "start", "--host", "127.0.0.1", "--port", port]
-    environment = os.environ | {"PREFECT_HOME": str(prefect_home), "DO_NOT_TRACK": "1"}
-    with open(prefect_home / "server.log", "w") as log:
+    environment = os.environ | {"PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    with open(home / "server.log", "w") as log:
         process = subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log)
-    deadline = time.monotonic() + 120
-    while not ports.answers(f"http://127.0.0.1:{port}/api/health"):
-        assert process.poll() is None and time.monotonic() < deadline, (prefect_home / "server.log").read_text()
-        time.sleep(0.2)
-    yield f"http://127.0.0.1:{port}/api"
-    process.terminate()
-    process.wait(30)
-
-
-@pytest.fixture(scope="session")
-def alone(prefect_home: Path) -> Ablate:
-    """Runs `ablate` with a home, without any server; whatever happens, nobody sees a traceback."""
-    return caller({"PREFECT_HOME": str(prefect_home)})
+    try:
+        api = f"http://127.0.0.1:{port}/api"
+        soon(lambda: ports.answers(f"{api}/health"), 180, (home / "server.log").read_text, process)
+        yield api
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 @pytest.fixture(scope="session")
 def ablate_in(prefect_home: Path, server: str, empty_store: Path) -> Iterator[Ablate]:
-    """The same against a server that is there already, in processes that have imported everything. A new home has its
+    """`ablate` against a server that is there already, in processes that have imported everything. A new home has its
     empty store of MLflow already, and cells train in the process of the command unless a test names an engine."""
     settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
     with preloaded(kept(settings)) as line:
@@ -72,22 +74,19 @@ def kept(settings: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped} | settings
 
 
-def caller(settings: dict[str, str], line: Preloaded | None = None) -> Ablate:
+def caller(settings: dict[str, str], line: Preloaded) -> Ablate:
+    """Runs `ablate` with a home; whatever happens, nobody sees a traceback."""
     everywhere = kept(settings)
 
     def call(
-        home: Path,
-        *arguments: object,
-        code: Path | None = None,
-        cwd: Path | None = None,
-        largest_file: int | None = None,
+        home: Path, *arguments: object, code: Path | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """`code`: a folder with a copy of the project to run instead of this one. `largest_file`: in bytes."""
+        """`code`: a folder with a copy of the project to run instead of this one."""
         words, environment = [str(word) for word in arguments], everywhere | {"ABLATE_HOME": str(home)}
-        if line is not None and code is None:
-            done = line.run(words, environment, cwd or Path.cwd(), largest_file)
+        if code is None:
+            done = line.run(words, environment, cwd or Path.cwd())
         else:
-            other = {} if code is None else {"PYTHONPATH": str(code)}
+            other = {"PYTHONPATH": str(code)}
             done = subprocess.run(
                 [ABLATE, *words], env=environment | other, cwd=cwd, capture_output=True, text=True, timeout=300
             )

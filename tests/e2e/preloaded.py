@@ -9,7 +9,6 @@ import atexit
 import gc
 import json
 import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -45,12 +44,9 @@ class Preloaded:
             text=True,
         )
 
-    def run(
-        self, arguments: list[str], environment: dict[str, str], cwd: Path, largest_file: int | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, arguments: list[str], environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
         with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
             asked = {"arguments": arguments, "environment": environment, "cwd": str(cwd), "files": [out.name, err.name]}
-            asked |= {"largest_file": largest_file}
             print(json.dumps(asked), file=self.process.stdin, flush=True)
             code = int(self.process.stdout.readline())
             return subprocess.CompletedProcess([ABLATE, *arguments], code, out.read(), err.read())
@@ -103,8 +99,6 @@ def become(asked: dict[str, Any]) -> None:
         file = os.open(path, os.O_RDWR)
         os.dup2(file, number)
         os.close(file)
-    if asked["largest_file"]:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest_file"], asked["largest_file"]))
     os.environ.update(asked["environment"])
     os.chdir(asked["cwd"])
     sys.argv = [ABLATE, *asked["arguments"]]

@@ -1,11 +1,11 @@
 """What the server does by itself: it notices flows that nobody works on, and acts when a grid has ended."""
 
+import json
 import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from flows.serve import prefect_setup
 from tests.asked import ask
+from tests.waiting import soon
 
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
 CHECKOUT = Path(__file__).parents[2]
@@ -35,14 +36,6 @@ grid(0)
 print("done", flush=True)
 grid(1000)
 """
-
-
-def soon(found: Callable[[], Any], seconds: float = 240) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.2)
-    return value
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +101,6 @@ def test_a_flow_that_was_killed_is_crashed_and_no_other(server: str, killed: dic
 
 @pytest.mark.parametrize("kind", ["process", "kubernetes"])
 def test_a_server_takes_the_template_of_a_work_pool(kind: str, server: str):
-    import json
-
     template = json.loads((CHECKOUT / "configs" / "work-pools" / f"{kind}.json").read_text())
     made = ask(f"{server}/work_pools/", {"name": f"a-{kind}", "type": kind, "base_job_template": template})
     assert made["type"] == kind and made["base_job_template"] == template

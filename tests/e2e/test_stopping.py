@@ -13,7 +13,9 @@ import pytest
 
 from contrastive.runs import store
 from tasks.tracking import open_tracker
-from tests.e2e.conftest import ABLATE
+from tests.chaos.processes import gone_within
+from tests.e2e.conftest import ABLATE, kept
+from tests.waiting import soon
 
 pytestmark = pytest.mark.full
 LONG = """
@@ -32,23 +34,18 @@ def running(tmp_path: Path, prefect_home: Path, server: str, request: pytest.Fix
     """A grid in the middle of its first two cells; unless it is to be alone, with a Prefect server there already."""
     file, home = tmp_path / "long.yaml", tmp_path / "home"
     file.write_text(LONG)
-    dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     given = {} if getattr(request, "param", "") == "alone" else {"PREFECT_API_URL": server}
     process = subprocess.Popen(
         [ABLATE, "run", str(file)],
-        env=kept | given | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)},
+        env=kept(given | {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home)}),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while sum(path.stat().st_size > 5000 for path in home.glob("runs/*/attempts/*/metrics.jsonl")) < 2:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-    while runs_recorded(home) < 2:  # a new database takes seconds, in which nothing can stop
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    logs = "runs/*/attempts/*/metrics.jsonl"
+    soon(lambda: sum(path.stat().st_size > 5000 for path in home.glob(logs)) >= 2, while_runs=process)
+    # a new database takes seconds, in which nothing can stop
+    soon(lambda: runs_recorded(home) >= 2, while_runs=process)
     yield process, home
     process.kill()
     process.wait()
@@ -60,25 +57,6 @@ def runs_recorded(home: Path) -> int:
             return int(database.execute("select count(*) from runs").fetchone()[0])
     except sqlite3.Error:
         return 0
-
-
-def left_running(home: Path) -> list[str]:
-    """Processes that know this home, after a while for those that are just ending."""
-    deadline = time.monotonic() + 60
-    while (found := with_home(home)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return found
-
-
-def with_home(home: Path) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if str(home).encode() in path.read_bytes():
-                found.append((path.parent / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
 
 
 def mlflow_states(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -106,7 +84,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
     assert time.monotonic() - began < 120 and process.returncode == code and "Traceback" not in said
     assert "stopping: cells at work write a checkpoint" in said
     assert number == signal.SIGTERM or said.endswith("ablate: stopped; the same command goes on from here\n")
-    assert left_running(home) == []
+    assert gone_within(60, home) == []
     begun = [path.parent for path in home.glob("runs/*/attempts/*/attempt.json")]
     assert len(begun) == 2 and not list(home.glob("runs/*/FAILED.json")) and not list(home.glob("runs/*/claim.json"))
     for attempt in begun:
@@ -125,18 +103,7 @@ def test_asked_twice_it_stops_at_once(running: tuple[subprocess.Popen[str], Path
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=300)
     assert time.monotonic() - began < 20 and process.returncode == 130  # cells have 25 s
-    assert left_running(home) == [] and mlflow_states(home, monkeypatch) == {"KILLED"}
-
-
-@pytest.mark.parametrize("running", ["alone"], indirect=True)
-def test_killed_it_leaves_no_process_and_no_run_that_says_running(
-    running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
-):
-    process, home = running
-    process.kill()
-    process.wait()
-    assert left_running(home) == []
-    assert mlflow_states(home, monkeypatch) == {"KILLED"}
+    assert gone_within(60, home) == [] and mlflow_states(home, monkeypatch) == {"KILLED"}
 
 
 def workers(flow: int) -> list[psutil.Process]:

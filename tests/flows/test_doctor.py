@@ -34,11 +34,6 @@ def test_what_is_wrong_comes_with_advice(found, monkeypatch):
     assert all(check.advice for check in checks.values() if check.ok is not True and check.name != "MLflow store")
 
 
-def test_old_python_is_refused():
-    assert doctor.python_version((3, 10)).ok is False
-    assert doctor.python_version((3, 11)).ok is True
-
-
 def test_a_home_that_cannot_be_written(found, tmp_path, monkeypatch):
     def refuse(dir):
         raise PermissionError(13, "Permission denied", str(dir))
@@ -46,9 +41,6 @@ def test_a_home_that_cannot_be_written(found, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     check = found()["home"]
     assert check.ok is False and "Permission denied" in check.detail and "ABLATE_HOME" in check.advice
-
-
-def test_a_home_below_a_file(tmp_path):
     (tmp_path / "file").write_text("")
     assert doctor.writable(tmp_path / "file" / "home").ok is False
 
@@ -87,7 +79,6 @@ def test_ports(monkeypatch):
         assert doctor.service("mlflow", "/health").ok is True
 
 
-def test_more_threads_than_cores():
-    assert doctor.thread_setting("").ok is True
-    assert doctor.thread_setting("1").ok is True
-    assert doctor.thread_setting("100000").ok is None
+def test_old_python_and_more_threads_than_cores():
+    assert [doctor.python_version(version).ok for version in ((3, 10), (3, 11))] == [False, True]
+    assert [doctor.thread_setting(threads).ok for threads in ("", "1", "100000")] == [True, True, None]

@@ -8,11 +8,11 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg2
@@ -21,7 +21,8 @@ import pytest
 from flows.serve import ports
 from tests.asked import ask
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
-from tests.postgres import PASSWORD
+from tests.postgres import PASSWORD, databases
+from tests.waiting import soon
 
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
 SECRETS = {
@@ -57,15 +58,6 @@ def hostile(folder: Path) -> Path:
     path = folder / "tiny.yaml"
     path.write_text(json.dumps(experiment))
     return path
-
-
-def databases(address: str, *names: str) -> list[str]:
-    connection = psycopg2.connect(f"postgresql://{address}/postgres")
-    connection.autocommit = True
-    for name in names:
-        connection.cursor().execute(f"CREATE DATABASE {name}")
-    connection.close()
-    return [f"postgresql://{address}/{name}" for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +136,12 @@ def finished(up, settings, printed, tmp_path_factory, postgres) -> str:
     done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
-    deadline, state = time.monotonic() + 180, None
-    while state not in ("COMPLETED", "FAILED", "CRASHED") and time.monotonic() < deadline:
-        time.sleep(1)
-        with psycopg2.connect(f"postgresql://{postgres}/prefect") as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT state_type FROM flow_run WHERE id = %s", (run,))
-            (state,) = cursor.fetchone()
-        connection.close()
+    query = f"SELECT state_type FROM flow_run WHERE id = '{run}' AND state_type = ANY(%s::text[])"
+    ended = soon(lambda: rows_of(f"postgresql://{postgres}/prefect", query, [["COMPLETED", "FAILED", "CRASHED"]]))
     for arguments in (["sync", str(path)], ["audit", str(path)]):
         done = ablate(settings, *arguments)
         printed += [done.stdout, done.stderr]
-    return str(state)
+    return str(ended[0][0])
 
 
 def cell(settings: dict[str, str]) -> str:
@@ -164,10 +151,8 @@ def cell(settings: dict[str, str]) -> str:
 def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, printed):
     assert finished == "COMPLETED"
     assert "run folders are whole, MLflow agrees with them, and the report with its numbers\n" in printed, printed
-    with psycopg2.connect(f"postgresql://{postgres}/mlflow") as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT t.value, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'ablate.cell'")
-        assert cursor.fetchall() == [(cell(settings), "FINISHED")]
-    connection.close()
+    query = "SELECT t.value, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'ablate.cell'"
+    assert rows_of(f"postgresql://{postgres}/mlflow", query) == [(cell(settings), "FINISHED")]
     assert not list(Path(settings["ABLATE_HOME"]).glob("mlflow.db*"))
 
 
@@ -211,14 +196,17 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
 
 def content(uri: str) -> bytes:
     """Every value of every table, as text."""
-    with psycopg2.connect(uri) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
-        rows = []
-        for (table,) in cursor.fetchall():
-            cursor.execute(f'SELECT t::text FROM "{table}" t')
-            rows += [row for (row,) in cursor.fetchall()]
-    connection.close()
+    tables = rows_of(uri, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+    rows = [row for (table,) in tables for (row,) in rows_of(uri, f'SELECT t::text FROM "{table}" t')]
     return "\n".join(rows).encode()
+
+
+def rows_of(uri: str, query: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    with psycopg2.connect(uri) as connection, connection.cursor() as cursor:
+        cursor.execute(query, values)
+        found = cursor.fetchall()
+    connection.close()
+    return found
 
 
 def test_two_machines_with_homes_of_their_own_record_on_one_server(finished, settings, tmp_path, monkeypatch):

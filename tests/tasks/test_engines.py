@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,6 +17,7 @@ from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from tasks import engines
 from tasks.engines import Engine, EngineName, Stopped, Watch, WorkerLost, local
+from tests.waiting import soon
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +72,11 @@ def test_workers_are_warm_and_have_their_threads():
         os.kill(first, 0)
 
 
+def test_inline_works_in_this_process():
+    with started("inline", None, threads=1) as engine:
+        assert engine.run("train", pid) == os.getpid()
+
+
 def test_workers_see_what_their_flow_sees_now(monkeypatch: pytest.MonkeyPatch):
     """Not what it saw when the process began that all of them are forked from."""
     for said in ("once", "again"):
@@ -109,8 +115,11 @@ def test_a_container_has_the_cores_whose_time_it_is_given(tmp_path: Path):
         assert local.count_cores(limit) == cores
 
 
-def test_a_dead_worker_is_named_and_replaced(engine: Engine):
+def test_a_worker_outlives_an_error_of_its_work_and_a_dead_one_is_named_and_replaced(engine: Engine):
     first = engine.run("train", pid)
+    with pytest.raises(ZeroDivisionError):
+        engine.run("train", divmod, 1, 0)
+    assert engine.run("train", pid) == first
     with pytest.raises(WorkerLost, match="died"):
         engine.run("train", die)
     assert engine.run("train", pid) != first
@@ -144,7 +153,7 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
     with started("local", 1, threads=1) as engine, ThreadPoolExecutor(3) as threads:
         engine.run("train", pid)
         asked = [threads.submit(engine.run, "train", slow, 60.0) for _ in range(3)]
-        until(lambda: not engine.train.slots)
+        soon(lambda: not engine.train.slots)
         began = time.monotonic()
         engine.stop()
         for one in asked:
@@ -152,13 +161,6 @@ def test_what_runs_or_waits_when_the_engine_stops_is_stopped_and_nothing_is_star
                 one.result(timeout=300)
         assert time.monotonic() - began < 45  # the work alone would take 60
     assert set(multiprocessing.active_children()) <= set(before)
-
-
-def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def told(*arguments: str, devices: str) -> tuple[str, ...]:
@@ -175,9 +177,9 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
             ran.append(name)
 
         long = threads.submit(run, "long", 1, 3.0)
-        until(lambda: len(engine.train.slots) == 1)
+        soon(lambda: len(engine.train.slots) == 1)
         both = threads.submit(run, "both", 2, 0.0)
-        until(lambda: engine.train.changed._waiters or both.done())
+        soon(lambda: engine.train.changed._waiters or both.done())
         later = threads.submit(run, "later", 1, 0.1)  # a slot is free, and it waits: nobody starves who needs two
         for future in (long, both, later):
             future.result(timeout=300)
@@ -191,46 +193,11 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
             engine.room_for(3)
 
 
-def test_inline_works_in_this_process():
-    with started("inline", None, threads=1) as engine:
-        assert engine.run("train", pid) == os.getpid()
-
-
-def test_an_error_of_the_work_reaches_the_caller_and_the_worker_lives(engine: Engine):
-    first = engine.run("train", pid)
-    with pytest.raises(ZeroDivisionError):
-        engine.run("train", divmod, 1, 0)
-    assert engine.run("train", pid) == first
-
-
 def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     assert local.gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert local.gpus() == []
-
-
-@pytest.mark.full
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
-    script = tmp_path / "parent.py"
-    script.write_text(
-        "import os, time\n"
-        "from contrastive.config.experiment import Resources\n"
-        "from tasks import engines\n"
-        "if __name__ == '__main__':\n"
-        "    with engines.start('local', Resources(slots=1), 1) as engine:\n"
-        "        print(engine.run('train', os.getpid), flush=True)\n"
-        "        time.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and Path(f"/proc/{worker}").exists():
-        time.sleep(0.1)
-    assert not Path(f"/proc/{worker}").exists()
 
 
 ENDED_EARLY = """

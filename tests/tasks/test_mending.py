@@ -67,18 +67,6 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def header(path: Path) -> None:
-    with open(path, "r+b") as file:
-        file.write(os.urandom(100))
-
-
-def middle(path: Path) -> None:
-    with open(path, "r+b") as file:
-        for page in range(4, 40, 3):
-            file.seek(page * 4096)
-            file.write(os.urandom(4096))
-
-
 def text(path: Path) -> None:
     path.write_text("of somebody\n" * 100)
 
@@ -102,7 +90,7 @@ def without_a_table(path: Path) -> None:
 DATABASES = (truncated, text, half_made, without_a_table)
 
 
-@pytest.mark.parametrize("harm", rest_is_full([*DATABASES, header, middle, folder], DATABASES))
+@pytest.mark.parametrize("harm", rest_is_full([*DATABASES, folder], DATABASES))
 def test_a_damaged_database_is_set_aside_and_made_again(
     harm: Callable[[Path], None], plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

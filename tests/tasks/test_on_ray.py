@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, shares_of_nodes
 from tests.contrastive.stages.launched import MORE, make, run, write_sources
+from tests.tasks.test_engines import die, slow
+from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e  # to begin early: it takes minutes
 GPUS = "CUDA_VISIBLE_DEVICES"
@@ -62,7 +64,7 @@ def warm(home: Path) -> Iterator[Engine]:
 @pytest.fixture
 def engine(warm: Engine) -> Engine:
     """The same, once Ray knows of the nodes that tests took away again."""
-    wait_for(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
+    soon(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
     return warm
 
 
@@ -75,31 +77,15 @@ def where() -> tuple[str, str, int, int]:
 def where_together(folder: Path, count: int) -> tuple[str, str, int, int]:
     """The same, once so many pieces of work have begun: they are at work at the same time, however busy the machine."""
     (folder / f"begun-{os.getpid()}").touch()
-    wait_for(lambda: len(list(folder.glob("begun-*"))) >= count)
+    soon(lambda: len(list(folder.glob("begun-*"))) >= count)
     return where()
 
 
 def until_told(folder: Path, name: str) -> str:
     """Begins, and ends when a file says so."""
     (folder / name).touch()
-    wait_for((folder / "go").exists)
+    soon((folder / "go").exists)
     return "done"
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
-def slow(seconds: float) -> str:
-    time.sleep(seconds)
-    return "done"
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_around() -> None:
@@ -153,25 +139,24 @@ def test_evaluation_sees_no_device_and_stays_off_the_node_that_has_some(engine: 
     assert engine.run("evaluate", where)[:2] == ("", "")
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(engine.run, "evaluate", until_told, tmp_path, "begun")
-        wait_for((tmp_path / "begun").exists)
+        soon((tmp_path / "begun").exists)
         try:  # of 5, and those 4 are of the node with GPUs
-            wait_for(lambda: ray.available_resources()["CPU"] == 4.0)
+            soon(lambda: ray.available_resources()["CPU"] == 4.0)
         finally:
             (tmp_path / "go").touch()
         assert asked.result(timeout=PATIENCE) == "done"
 
 
-def test_what_dies_is_named_and_the_next_work_runs(engine: Engine):
+def test_an_error_of_the_work_arrives_and_what_dies_is_named_and_the_next_work_runs(engine: Engine):
+    with pytest.raises(ZeroDivisionError):
+        engine.run("train", divmod, 1, 0)
     with pytest.raises(WorkerLost, match="died"):
         engine.run("train", die)
     child = engine.run("train", where)[2]
     with pytest.raises(WorkerLost, match="died"):
         engine.run("train", kill_around)
     assert engine.run("train", slow, 0.0) == "done"
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{child}").exists()
+    soon(lambda: not Path(f"/proc/{child}").exists(), 10)
 
 
 @pytest.mark.full
@@ -179,11 +164,6 @@ def test_work_that_hangs_is_killed(engine: Engine):
     with pytest.raises(WorkerLost, match="no step ended for [3-9] s"):
         engine.run("train", slow, 60.0, watch=Watch(lambda: "nothing new", patience=3.0))
     assert engine.run("train", slow, 0.0) == "done"
-
-
-def test_an_error_of_the_work_arrives_as_it_was(engine: Engine):
-    with pytest.raises(ZeroDivisionError):
-        engine.run("train", divmod, 1, 0)
 
 
 @pytest.mark.full
@@ -195,9 +175,9 @@ def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(
     with ThreadPoolExecutor(3) as threads:
         names = ["first", "second", "third"]  # on all three devices
         asked = [threads.submit(engine.run, "train", until_told, tmp_path, name) for name in names]
-        wait_for(lambda: all((tmp_path / name).exists() for name in names))
+        soon(lambda: all((tmp_path / name).exists() for name in names))
         cluster.remove_node(extra, allow_graceful=False)
-        wait_for(lambda: any(future.done() for future in asked))
+        soon(lambda: any(future.done() for future in asked))
         (tmp_path / "go").touch()
         ended = [future.exception(timeout=PATIENCE) for future in asked]
     assert sorted(type(error).__name__ for error in ended) == ["NoneType", "NoneType", "WorkerLost"]
@@ -222,14 +202,12 @@ def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors
 def lead(folder: Path, machines: Machines) -> str:
     """As `launch` does on the first machine: says where the others meet it."""
     (folder / "meeting").write_text(f"{machines.host} {machines.shares}")
-    while not (folder / "heard").exists():
-        time.sleep(0.1)
+    soon((folder / "heard").exists)
     return (folder / "heard").read_text() + " by " + os.environ[GPUS]
 
 
 def help_out(folder: Path, index: int) -> str:
-    while not (folder / "meeting").exists():
-        time.sleep(0.1)
+    soon((folder / "meeting").exists)
     (folder / "heard").write_text(f"{(folder / 'meeting').read_text()} and {index} with {os.environ[GPUS]}")
     return ""
 
@@ -262,11 +240,8 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
 
 
 def test_shares_are_such_as_the_nodes_have_room_for():
-    assert (
-        shares_of_nodes(4, [1, 2, 1]) == [2, 1, 1]
-        and shares_of_nodes(9, [8, 0, 8]) == [8, 1]
-        and shares_of_nodes(16, [8, 8, 8]) == [8, 8]
-    )
+    assert shares_of_nodes(4, [1, 2, 1]) == [2, 1, 1] and shares_of_nodes(9, [8, 0, 8]) == [8, 1]
+    assert shares_of_nodes(16, [8, 8, 8]) == [8, 8]
 
 
 @pytest.mark.full

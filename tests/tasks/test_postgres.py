@@ -4,11 +4,11 @@ import multiprocessing
 import os
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from reports.load import load
 from tasks import record, sync, tracking
+from tests.postgres import databases
 from tests.recorded import cell_folder, grid
 
 pytestmark = pytest.mark.full
@@ -17,11 +17,7 @@ WRITERS = 8
 
 @pytest.fixture(scope="module")
 def database(postgres: str) -> str:
-    connection = psycopg2.connect(f"postgresql://{postgres}/postgres")
-    connection.autocommit = True
-    connection.cursor().execute("CREATE DATABASE tracking")
-    connection.close()
-    return f"postgresql://{postgres}/tracking"
+    return databases(postgres, "tracking")[0]
 
 
 @pytest.fixture

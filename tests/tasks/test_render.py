@@ -91,11 +91,6 @@ def test_a_description_may_begin_like_markup(description: str, home: Path):
     assert audit_report("small") == []
 
 
-def test_a_sound_report_and_none_pass_an_audit(folder: Path, tmp_path: Path):
-    assert audit_report("small") == []
-    assert audit_report("other") == []
-
-
 EDITS = {
     "a mean": ("| ce (baseline) | **0.7000**", "| ce (baseline) | **0.7900**"),
     "a conclusion": ("tied with the best are", "far ahead are"),
@@ -136,7 +131,8 @@ def test_what_was_edited_elsewhere_is_found_by_building_the_report_again(edit: t
     assert problems and all("README.md, line " in problem for problem in problems)
 
 
-def test_a_figure_that_is_gone_is_named(folder: Path):
+def test_a_sound_report_and_none_pass_an_audit_and_a_figure_that_is_gone_is_named(folder: Path):
+    assert audit_report("small") == audit_report("other") == []
     (figure, *_) = sorted(folder.glob("figures/*"))
     figure.unlink()
     assert audit_report("small") == [f"{folder}/figures/{figure.name}: is not there any more"]

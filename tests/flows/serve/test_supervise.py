@@ -1,5 +1,6 @@
-"""Programs that are started again when they die, and of which nothing is left at the end."""
+"""Services: one `ablate up` a home; programs that die are started again, and none is left at the end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,10 +12,10 @@ import psutil
 import pytest
 
 from contrastive.errors import UserError
-from flows.serve import ports, supervise, watcher
-from tests.flows.conftest import ablate, alive, gone_within
+from flows.serve import lock, ports, supervise, watcher
+from tests.flows.conftest import CHECKOUT, ablate
+from tests.waiting import alive, gone_within, soon
 
-CHECKOUT = Path(__file__).parents[3]
 SLEEPS = "import time; time.sleep(100)"
 # as a Prefect worker does with a flow run: a child in a session of its own
 SLEEPS_IN_TWO_SESSIONS = f"""
@@ -42,10 +43,8 @@ def handlers():
 
 def child_of(home: Path) -> psutil.Process:
     """The process in a session of its own, whose number stands in the log."""
-    log, deadline = home / "logs" / "prefect-worker.log", time.monotonic() + 20
-    while not (log.exists() and log.read_text().endswith("\n")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    log = home / "logs" / "prefect-worker.log"
+    soon(lambda: log.exists() and log.read_text().endswith("\n"))
     return psutil.Process(int(log.read_text().split()[-1]))
 
 
@@ -126,3 +125,53 @@ def test_a_service_that_cannot_start_is_named_with_its_log(tmp_path, handlers):
         with pytest.raises(UserError, match=r"mlflow ended with code 1 before it answered; its log is .*mlflow\.log"):
             supervise.wait_for_service(f"http://127.0.0.1:{ports.any_free_port()}/", service)
     assert (tmp_path / "logs" / "mlflow.log").read_text() == "no luck\n"
+
+
+HOLDS = """
+import pathlib, sys, time
+from flows.serve.lock import only_one
+with only_one(pathlib.Path(sys.argv[1])) as note:
+    note("Prefect at here")
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    command = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_one_is_told_who_runs(holder, tmp_path):
+    expected = rf"runs already for .*: process {holder.pid} on .*, Prefect at here; `ablate down` stops it"
+    with pytest.raises(UserError, match=expected), lock.only_one(tmp_path):
+        pass
+
+
+def test_down_stops_the_holder_and_then_finds_nobody(holder, tmp_path):
+    assert lock.stop_up(tmp_path) is True
+    assert holder.wait(10) == -signal.SIGTERM
+    assert lock.stop_up(tmp_path) is False
+
+
+def test_what_a_killed_one_has_noted_is_nothing_to_anybody(holder, tmp_path):
+    holder.kill()
+    holder.wait()
+    noted = json.loads((tmp_path / "locks" / "up").read_text())
+    (tmp_path / "locks" / "up").write_text(json.dumps(noted | {"pid": os.getpid()}))  # the number has a new owner
+    assert lock.stop_up(tmp_path) is False
+    with lock.only_one(tmp_path):
+        pass
+
+
+def test_one_of_another_machine_is_left_alone(tmp_path):
+    with lock.only_one(tmp_path):
+        path = tmp_path / "locks" / "up"
+        path.write_text(json.dumps({"pid": os.getpid(), "host": "elsewhere", "where": "Prefect at there"}))
+        with pytest.raises(UserError, match="runs elsewhere: .* on elsewhere, Prefect at there; stop it there"):
+            lock.stop_up(tmp_path)

@@ -1,6 +1,7 @@
-"""A Prefect server for one command: where it writes, and that it ends with the command however that ends."""
+"""A Prefect server for one command: it ends with the command however that ends, and gets the events that wait."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.flows.conftest import gone_within
+from tests.waiting import gone_within
+
+pytestmark = pytest.mark.full
 
 PROGRAM = """
 import sys
@@ -20,7 +23,6 @@ with orphans.none(), temporary_server.server():
 """
 
 
-@pytest.mark.full
 def test_it_ends_with_its_command_also_when_the_watcher_is_killed_too(tmp_path: Path):
     user, home = tmp_path / "user", tmp_path / "home"
     user.mkdir()
@@ -40,3 +42,37 @@ def test_it_ends_with_its_command_also_when_the_watcher_is_killed_too(tmp_path: 
     assert gone_within(60, started)
     assert (home / ".prefect" / "run" / "prefect.db").exists()
     assert not (user / ".prefect").exists()
+
+
+EMITS = """
+import sys
+import psutil
+from prefect.events import emit_event
+from flows.serve import event_queue, temporary_server
+
+with temporary_server.server():
+    worker = event_queue.EventsWorker.instance()
+    emit_event("test.first", {"prefect.resource.id": "test"})
+    event_queue.PATIENCE = 60  # a busy machine may take long to connect
+    assert event_queue.catch_up(0)
+    if "kill" in sys.argv:
+        event_queue.PATIENCE = 2
+        (server,) = (child for child in psutil.Process().children() if "flows.serve.prefect_server" in child.cmdline())
+        server.kill()
+        psutil.wait_procs([server])  # until it is gone, the system takes for it what nobody will read
+    for number in range(600):
+        emit_event(f"test.{number}", {"prefect.resource.id": "test"})
+    print("caught up" if event_queue.catch_up(100) else "gave up", worker._queue.qsize() <= 100)
+print("left", worker._queue.qsize())
+"""
+
+
+@pytest.mark.parametrize("how, said", [("serve", "caught up True"), ("kill", "gave up False")])
+def test_events_reach_a_temporary_server_and_do_not_wait_for_one_that_is_dead(
+    how: str, said: str, tmp_path: Path, empty_prefect: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(empty_prefect, tmp_path)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", EMITS, how], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [said, "left 0"]

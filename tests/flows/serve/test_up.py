@@ -8,9 +8,8 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -23,7 +22,8 @@ from flows.serve import ports
 from flows.serve import up as services
 from tests.asked import ask
 from tests.browser import opened
-from tests.flows.conftest import ABLATE, CHECKOUT, ablate, alive, as_user
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate, as_user
+from tests.waiting import alive, soon
 
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
 SERVICES = ("prefect-server", "mlflow", "prefect-worker")
@@ -72,20 +72,12 @@ def started(up: subprocess.Popen[str]) -> dict[str, psutil.Process]:
     return {name: found[name] for name in SERVICES if name in found}
 
 
-def soon(holds: Callable[[], object], seconds: float = 240) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.2)
-    return True
-
-
 def working(api: str) -> bool:
     return any(one["status"] == "ONLINE" for one in ask(f"{api}/work_pools/ablate/workers/filter", {}))
 
 
 def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
+    """It tells nobody else what it does, and ends a run of MLflow on which nobody works."""
     assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
     declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     deployed = ask(f"{api}/deployments/filter", {})
@@ -93,20 +85,14 @@ def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
     assert {one["work_pool_name"] for one in deployed} == {"ablate"}
     (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
     assert nightly["schedule"]["cron"] == "0 2 * * *" and not nightly["active"]
-    assert soon(lambda: working(api)), (Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text()
+    soon(lambda: working(api), otherwise=(Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text)
     children = psutil.Process(up.pid).children(recursive=True)
     listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}
-
-
-def test_a_run_of_mlflow_on_which_nobody_works_is_ended(up, settings):
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}")
     (run,) = client.search_runs(["0"], "tags.`ablate.cell` = 'of-nobody'")
     assert run.info.status == "KILLED"
-
-
-def test_no_process_of_it_tells_anybody_what_it_does(up, api):
-    for child in psutil.Process(up.pid).children(recursive=True):
+    for child in children:
         told = child.environ()
         assert {name: told.get(name) for name in tasks.QUIET} == tasks.QUIET, child.cmdline()
 
@@ -170,7 +156,7 @@ def test_their_own_pages_work_without_a_password(name, up, settings):
     assert not refused
 
 
-def test_curl_with_a_foreign_host_or_origin_gets_403(up, settings):
+def test_curl_with_a_foreign_host_or_origin_gets_403_and_no_page_can_frame_theirs(up, settings):
     for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
         address = f"http://127.0.0.1:{settings[variable]}{path}"
         for header, code in ((), "200"), (("Host: evil.com",), "403"), (("Origin: http://evil.com",), "403"):
@@ -194,9 +180,6 @@ def test_nobody_else_can_serve_at_the_other_localhost(up, settings):
     for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
         with socket.socket(socket.AF_INET6) as another, pytest.raises(OSError):
             another.bind(("::1", int(settings[variable])))
-
-
-def test_no_other_page_can_frame_theirs(up, settings):
     for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
         with urllib.request.urlopen(f"http://127.0.0.1:{settings[variable]}/") as answer:
             assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
@@ -241,10 +224,10 @@ def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
         now = started(up)
         return set(now) == set(SERVICES) and not {now[name].pid for name in now} & {one.pid for one in before.values()}
 
-    assert soon(are_back), started(up)
-    assert soon(lambda: ports.answers(f"{api}/health"))
-    assert soon(lambda: ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health"))
-    assert soon(lambda: working(api))
+    soon(are_back, otherwise=lambda: started(up))
+    for url in (api, f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"):
+        soon(lambda url=url: ports.answers(f"{url}/health"))
+    soon(lambda: working(api))
     children += psutil.Process(up.pid).children(recursive=True)
     assert ablate(settings, "down").stdout == "stopped\n"
     assert up.wait(60) == 0 and not alive(children)

@@ -86,7 +86,7 @@ def test_held_out_vectors_become_likelier_the_longer_it_fits():
     assert likely[-1] > exact + 0.5  # bent, which no normal distribution is
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_latents_are_nearly_standard_normal():
     made = fit_post("flow", 40 * crescents(3000, 0) + 7)(40 * crescents(2000, 1) + 7)
     assert made.mean(0) == pytest.approx(np.zeros(8), abs=0.2)

@@ -118,6 +118,7 @@ def test_a_text_longer_than_the_translator_can_read_is_cut(tmp_path: Path):
     assert translated(short, [" ".join(WORDS[:15])]) == [found]  # 16 tokens with the end
 
 
+@pytest.mark.full
 def test_what_is_empty_or_comes_back_empty_is_the_text_itself(translators, forgotten, tmp_path: Path, babbler: str):
     assert translated(load_translator(babbler, "", CPU), ["", "  ", "w3"])[:2] == ["", ""]
     assert back_and_forth(["", "  ", "good"], translators, CPU) == ["", "  ", "fine"]
