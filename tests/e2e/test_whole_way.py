@@ -73,7 +73,12 @@ def environment(checkout: Path) -> dict[str, str]:
     # what an outer `make test` hands on would win over the PYTEST_ARGS below, and run all tests within the tests
     outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
     own = {"ABLATE_HOME": str(checkout), "PREFECT_HOME": str(checkout / ".prefect")}
-    own |= {"ABLATE_PREFECT_PORT": prefect, "ABLATE_MLFLOW_PORT": mlflow, "TESTS_AT_ONCE": "0"}
+    own |= {
+        "ABLATE_PREFECT_PORT": prefect,
+        "ABLATE_MLFLOW_PORT": mlflow,
+        "TESTS_AT_ONCE": "0",
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+    }
     own |= {"PYTEST_ARGS": "tests/test_house.py"}
     return {name: value for name, value in os.environ.items() if name not in outer} | own
 
@@ -165,25 +170,38 @@ def test_a_command_of_the_readme(
         assert sorted(deployed.glob("runs/*/DONE")) == cells and report.read_text() == before
 
 
-def test_a_grid_that_is_killed_goes_on_to_the_same_scores(
-    deployed: Path, tmp_path: Path, environment: dict[str, str], empty_store: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """By `ablate run` without a server: killed with a cell finished and others begun, nothing of it stays running."""
-    home, file = tmp_path / "home", tmp_path / "small.yaml"
-    home.mkdir()
-    file.write_text(SMALL.replace("seeds: [0, 1]", "seeds: [0]"))
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], empty_store: Path) -> Path:
+    """A home in which `ablate run` was killed, with a cell finished; it had to start a Prefect server of its own."""
+    home = tmp_path_factory.mktemp("killed")
+    (home / "small.yaml").write_text(SMALL.replace("seeds: [0, 1]", "seeds: [0]"))
     shutil.copy(empty_store, home / "mlflow.db")
-    asked = {"env": environment | {"ABLATE_HOME": str(home)}, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([ABLATE, "run", file], start_new_session=True, **asked)
+    process = subprocess.Popen(
+        [ABLATE, "run", home / "small.yaml"],
+        env=environment | {"ABLATE_HOME": str(home)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     soon(lambda: list(home.glob("runs/*/DONE")), while_runs=process)
     process.kill()
-    process.communicate()
-    assert gone_within(60, home) == [] and "RUNNING" not in mlflow_states(home, monkeypatch)
-    finished = len(list(home.glob("runs/*/DONE")))
-    assert finished < 4
-    again = subprocess.run([ABLATE, "run", file], timeout=150, stdout=subprocess.PIPE, **asked)
-    assert again.returncode == 0 and f"{finished} of them finished before" in again.stderr, again.stderr
-    cells = {folder.name: folder for folder in (home / "runs").iterdir()}
+    process.wait()
+    return home
+
+
+def test_of_a_grid_that_is_killed_nothing_stays_running(killed: Path, monkeypatch: pytest.MonkeyPatch):
+    assert gone_within(60, killed) == [] and "RUNNING" not in mlflow_states(killed, monkeypatch)
+    assert 0 < len(list(killed.glob("runs/*/DONE"))) < 4
+
+
+def test_the_same_command_goes_on_to_the_same_scores(
+    killed: Path, deployed: Path, environment: dict[str, str], services: str
+):
+    finished = len(list(killed.glob("runs/*/DONE")))
+    own = {"ABLATE_HOME": str(killed), "PREFECT_API_URL": services}
+    command = [ABLATE, "run", killed / "small.yaml"]
+    done = subprocess.run(command, env=environment | own, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0 and f"{finished} of them finished before" in done.stderr, done.stderr
+    cells = {folder.name: folder for folder in (killed / "runs").iterdir()}
     assert len(cells) == 4 and all(store.finished(folder) for folder in cells.values())
     for name, folder in cells.items():
         scores = [store.read_json(place / "scores.json")["scores"] for place in (folder, deployed / "runs" / name)]
