@@ -52,11 +52,16 @@ def module(path: str) -> str:
 def reached_tests(changed: list[str]) -> list[str]:
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     tests = [str(path.relative_to(CHECKOUT)) for path in sorted((CHECKOUT / "tests").rglob("test_*.py"))]
-    reached = {module(path) for path in changed if path.endswith(".py")}
-    for name in tuple(reached & graph.modules):
-        reached |= graph.find_downstream_modules(name)
-    readers = tuple(test for path in changed for begin in READERS if path.startswith(begin) for test in READERS[begin])
-    return [test for test in tests if test.startswith(readers) or reached & modules_of(test)]
+    reached: set[str] = set()
+    for path in changed:
+        readers = tuple(test for begin in READERS if path.startswith(begin) for test in READERS[begin])
+        modules = {module(path)} if path.endswith(".py") else set()
+        for name in tuple(modules & graph.modules):
+            modules |= graph.find_downstream_modules(name)
+        own = {test for test in tests if test.startswith(readers) or modules & modules_of(test)}
+        # a program that tests run and nothing imports: the tests of its folder
+        reached |= own or {test for test in tests if test.startswith(f"tests/{Path(path).parent}/")}
+    return sorted(reached)
 
 
 def modules_of(test: str) -> set[str]:
