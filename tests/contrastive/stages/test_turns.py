@@ -22,15 +22,10 @@ from tests.tiers import rest_is_full
 Found = list[dict[str, object]]
 SMALL = {"encoder": LAST_BLOCK, "data": {"train": 24, "validation": 0, "test": 16}}
 TWO_STAGE, SIZED = {"view": "two_stage"}, {"projector": 8, "projection": 4}
-PAIRS = {  # two cells of one view with unlike objectives, one of each class of losses
-    "simcse": [{"loss": "ce+simcse"} | TWO_STAGE, {"loss": "ce+simcse", "alpha": 0.3} | TWO_STAGE],
-    "rdrop": [{"loss": "rdrop"}, {"loss": "ce+simcse", "temperature": 0.2} | TWO_STAGE],
-    "swav": [{"loss": "ce+swav", **TWO_STAGE, "projector": 16}, {"loss": "ce+swav", "alpha": 0.3} | TWO_STAGE],
-    "mlm": [{"loss": "mlm"}, {"loss": "mlm+supcon", "view": "cls"}],
+PAIRS = {  # two cells of one view with unlike objectives
     "moco": [{"loss": "moco"}, {"loss": "byol"} | SIZED],
-    "simcse_sup": [{"loss": "simcse_sup"}, {"loss": "simcse_sup", "temperature": 0.5}],
     "sccl": [{"loss": "sccl"}, {"loss": "sccl", "clusters": 3}],
-    "tokens": [{"loss": "ce+supcon", "view": "topk_tokens", "k": k} for k in (2, 4)],
+    "mlm": [{"loss": "mlm"}, {"loss": "mlm+supcon", "view": "cls"}],
     "clear": [{"loss": "clear", "rate": rate} for rate in (0.1, 0.6)],
 }
 
@@ -78,7 +73,7 @@ def provenance(cell: Cell) -> dict:
     return store.read_json(folder_of(cell) / "provenance.json")
 
 
-@pytest.mark.parametrize("name", rest_is_full(PAIRS, ["simcse", "moco", "sccl", "tokens", "clear"]))
+@pytest.mark.parametrize("name", rest_is_full(PAIRS, ["moco", "clear"]))
 def test_cells_in_turns_are_those_trained_alone_to_the_bit(
     name: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -113,45 +108,25 @@ def test_no_pass_is_remembered_after_its_step(group: list[Cell], monkeypatch: py
     assert max(known) == 2  # of two passes a step, whatever the number of cells
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that cells are measured by, which pass only where a test adds some."""
-    seconds = [0.0]
-    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: seconds[0]))
-    return seconds
-
-
-def test_what_they_share_is_paid_for_in_turns(
-    source: str, home: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+def test_what_they_share_is_paid_for_in_turns_and_the_rest_by_whose_it_is(
+    group: list[Cell], monkeypatch: pytest.MonkeyPatch
 ):
     """Else the first of them would seem to cost several times what the others do."""
-    cells, real, computed = [make(source, **SMALL, **one) for one in PAIRS["simcse"]], frozen.outputs_below, []
+    now, shared, after = [0.0], frozen.outputs_below, model.Model.after_step
+    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
-    def dawdle(backbone, batch, blocks):
-        if backbone.training:
-            computed.append(blocks)
-            clock[0] += 1
-        return real(backbone, batch, blocks)
+    def dawdle_below(backbone, batch, blocks):
+        now[0] += 1 if backbone.training else 0
+        return shared(backbone, batch, blocks)
 
-    monkeypatch.setattr(frozen, "outputs_below", dawdle)
-    assert in_turns(cells) == [None, None]
-    seconds = [provenance(cell)["wall_seconds"] for cell in cells]
-    assert len(computed) == 6 and sorted(seconds) == [2, 4]  # one of the three steps, and two; not three
+    def dawdle_after(self, progress: float) -> None:
+        now[0] += 0 if self.head is not None else 100
+        after(self, progress)
 
-
-@pytest.mark.full
-def test_the_seconds_of_a_cell_are_those_of_its_own_turns(
-    group: list[Cell], clock: list[float], monkeypatch: pytest.MonkeyPatch
-):
-    real = model.Model.after_step
-
-    def dawdle(self, progress: float) -> None:
-        clock[0] += 0 if self.head is not None else 1
-        real(self, progress)
-
-    monkeypatch.setattr(model.Model, "after_step", dawdle)
-    in_turns(group)
-    assert [provenance(cell)["wall_seconds"] for cell in group] == [0, 0, 3]
+    monkeypatch.setattr(frozen, "outputs_below", dawdle_below)
+    monkeypatch.setattr(model.Model, "after_step", dawdle_after)
+    assert in_turns(group) == [None] * 3
+    assert [provenance(cell)["wall_seconds"] for cell in group] == [2, 2, 302]  # two passes in each of three steps
 
 
 FAULTS = [  # the first: more than float32 holds
