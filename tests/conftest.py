@@ -60,8 +60,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that go through several processes begin first: else one of two workers would end with them alone."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
-    marks, _ = LEFT_OUT[config.getoption("--tier")]
-    kept = [item for item in items if not marks & {mark.name for mark in item.iter_markers()}]
+    marks, rooms = LEFT_OUT[config.getoption("--tier")]
+    kept = [
+        item
+        for item in items
+        if not marks & {mark.name for mark in item.iter_markers()} and rooms.isdisjoint(item.path.parents)
+    ]
     if config.getoption("--tier") == "fast":
         ends = first_and_last(kept)
         kept = [item for item in kept if item in ends]
