@@ -1,19 +1,28 @@
 """Throughput is compared where the same is computed: equal losses of each step, on the same batches without dropout.
 
-The judge of pictures is scikit-learn's own, where that is exact.
+The judge of pictures is scikit-learn's own, where that is exact. The makespan of a grid, and what `make bench` writes.
 """
 
 import json
+import os
+import re
+import resource
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+import torch
+import yaml
 from sklearn.manifold import TSNE
 
-from benchmarks import peers, texts, throughput, token_views
-from benchmarks.pictures import affinities, divergence, judge
+from benchmarks import __main__ as front
+from benchmarks import makespan, one_cell, peers, results, synthetic, texts, throughput, token_views
+from benchmarks.pictures import affinities, judge
+from benchmarks.results import Section
 from contrastive.sources import locate
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -72,9 +81,111 @@ def test_the_divergence_is_that_of_exact_t_sne_and_affinities_are_shares_and_sym
     assert joint.sum() == pytest.approx(1) and abs(joint - joint.T).max() < 1e-15
 
 
-def test_a_picture_of_the_affinities_themselves_has_no_divergence_by_hand():
-    """Three texts at the corners of a triangle are three points at the corners of a triangle."""
-    corners = np.array([[0, 0], [1, 0], [0.5, 3**0.5 / 2]])
-    even = np.full((3, 3), 1 / 6)
-    np.fill_diagonal(even, 0)
-    assert divergence(csr_array(even), corners) == pytest.approx(0, abs=1e-12)
+SMALL_BERT = {"model": "scratch:bert", "scratch": {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 400}}
+
+
+def test_the_grid_has_as_many_cells_as_asked_for_in_the_order_of_the_table(tmp_path: Path):
+    file = tmp_path / "grid.yaml"
+    file.write_text(yaml.safe_dump(makespan.experiment(24, 600, {}), sort_keys=False), encoding="utf-8")
+    _, cells = one_cell.read(str(file))
+    found = [(cell.objective.loss, cell.objective.alpha, cell.seed) for cell in cells]
+    assert found == list(makespan.product(makespan.LOSSES, makespan.ALPHAS, makespan.SEEDS))
+    assert makespan.shape(6) == (makespan.LOSSES[:3], makespan.ALPHAS[:1])
+    with pytest.raises(SystemExit, match="--cells is one of 2, 4, 6"):
+        makespan.shape(5)
+    # the table is in times of the first row
+    runs = {"ours": [{"seconds": 2.0, "cells": 1.0}], "theirs": [{"seconds": 10.0, "cells": 9.0}]}
+    assert "| theirs | 10.0 | 9.0 | 5.00 |" in makespan.table(runs)
+
+
+def written(home: Path, system: dict[str, Any], **encoder: Any) -> Path:
+    small = {"encoder": SMALL_BERT | encoder, "evaluation": {"metrics": ["accuracy"]}}
+    file = home / "grid.yaml"
+    file.write_text(yaml.safe_dump(makespan.experiment(2, 40, system) | small, sort_keys=False), encoding="utf-8")
+    return file
+
+
+@pytest.mark.full
+def test_a_cell_by_itself_and_one_by_hydra_leave_what_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    file = written(tmp_path, {})
+    score = one_cell.run(str(file), 0)
+    makespan.call(makespan.command("Hydra, joblib", file, cells=2, cores=1), tmp_path)  # which finds the first one done
+    run = makespan.found(file)
+    assert run["0 test.accuracy"] == score and run["0 loss"] != run["1 loss"] and run["cells"] > 0
+    shown = makespan.scores({"one": [run], "other": [run | {"1 loss": run["1 loss"] + 0.5}]}, 2)
+    assert "ce+supcon, α=0.1, seed 1" in shown
+    last = "| largest difference in the last step's loss | 0 | 0.5 |"
+    assert f"| largest difference in any score | 0 | 0 |\n{last}" in shown
+
+
+@pytest.mark.full
+def test_what_trials_with_reuse_read_is_made_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
+    frozen = {"last_blocks": 1, "frozen_dropout": False}
+    file = written(tmp_path, makespan.SYSTEMS["Ray Tune with reuse"], tune=frozen)
+    one_cell.prepare(str(file))
+    for split in ("train", "validation", "test"):
+        one_cell.share(str(file), split)
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/prefix/**/*.npy")}
+    assert len(made) == 3
+    one_cell.run(str(file), 0)
+    assert made == {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/prefix/**/*.npy")}
+
+
+ROOT = Path(__file__).parents[2]
+OLD = Section("Old", "2026-01-01", "python -m old", "| 1 |")
+NEW = Section("New", "2026-01-02", "python -m new", "| 2 |")
+
+
+def test_a_section_takes_the_place_of_its_older_self_and_none_stands_beside_another_machine(tmp_path: Path):
+    file = tmp_path / "results.md"
+    results.write([OLD, NEW], file, top="# Machine\n")
+    results.write([Section("Old", "2026-01-03", "python -m old", "| 3 |")], file, top="# Machine\n")
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# Machine\n\n## Old\n\n`python -m old`, 2026-01-03\n\n| 3 |\n\n## New\n")
+    assert "| 1 |" not in text and text.endswith("| 2 |\n")
+    results.write([NEW], file, top="# Another machine\n")
+    assert "## Old" not in file.read_text(encoding="utf-8")
+    assert f"torch {torch.__version__}" in results.header() and " cores, " in results.header()
+
+
+def test_make_bench_is_the_front():
+    command = ["make", "--dry-run", "--assume-old=.venv/installed", "bench"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert "bin/python -m benchmarks" in done.stdout, done.stderr
+
+
+@pytest.mark.full
+def test_the_front_runs_a_benchmark_and_keeps_what_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "results.md"
+    monkeypatch.setitem(front.TITLES, "nothing", "Nothing at all")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "nothing", "--quick", "--into", str(file)])
+    monkeypatch.chdir(ROOT)
+    front.main()
+    assert "## Nothing at all\n\n`python -m benchmarks.nothing --quick`" in file.read_text(encoding="utf-8")
+
+
+def test_one_that_is_misspelt_or_has_no_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "makspan"])
+    with pytest.raises(SystemExit):
+        front.main()
+    assert "no benchmark makspan: choose among makespan, throughput" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "gpu"])
+    monkeypatch.setattr(front, "gpus", list)
+    with pytest.raises(SystemExit, match="no GPU here"):
+        front.main()
+
+
+@pytest.mark.full
+def test_500_runs_take_seconds_and_little_memory(home: Path):
+    uri = synthetic.write(home, synthetic.experiment(500))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    step = [sys.executable, "-m", "benchmarks.report", "load, guards, export", uri]
+    done = subprocess.run(step, cwd=ROOT, env=os.environ | {"ABLATE_HOME": str(home)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime < 15  # of a processor, whoever else is on the machine; alone it is 3
+    peak = re.search(r"peak (\d+) MiB", done.stdout)
+    assert peak is not None and int(peak[1]) < 600
+    assert (home / "results.csv").read_text().count("\n") == (505 + 30) * 19 + 1

@@ -1,10 +1,12 @@
-"""A report that says what its numbers do not is found out; one that says what they do is not."""
+"""A report that says what its numbers do not is found out; small reports are byte for byte what they were."""
 
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contrastive.runs.recorded import Reference
@@ -128,6 +130,9 @@ def test_frames_that_contradict_each_other_are_found(folder: Path):
     changed.loc[(changed["label"] == "good") & (changed["seed"] == 0), "value"] += 0.05
     found = check_texts({"en": text}, Numbers(changed, numbers.comparisons, numbers.effects))
     assert any("the mean is" in problem for problem in found) and any("the difference is" in one for one in found)
+    # a configuration left out of the frames
+    fewer = numbers.comparisons[numbers.comparisons["label"] != "bad"]
+    assert any("bad is not among" in one for one in frames(Numbers(numbers.results, fewer, numbers.effects)))
 
 
 WORDS = (
@@ -152,10 +157,11 @@ def test_words_that_compare_are_found_in_a_note_and_one_of_them_wherever_it_stan
 
 
 GOOD, BAD = VALUES["good"], VALUES["bad"]
-ON_DATA: dict[str, Any] = {
-    "data": {label: label[-1] for label in ("ce a", "ce b", "x a", "x b", "y b")},
-    "axes": {label: {"loss": label[:-2], "source": label[-1]} for label in ("ce a", "ce b", "x a", "x b", "y b")},
-}
+TWICE = ("ce a", "ce b", "x a", "x b", "y b")
+ON_DATA: dict[str, Any] = {"data": {label: label[-1] for label in TWICE}}
+ON_DATA["axes"] = {label: {"loss": label[:-2], "source": label[-1]} for label in TWICE}
+AT = (("ce", 1), ("x", 1), ("ce", 2), ("x", 2))
+PLACED = {label: {"loss": loss, "k": k} for label, (loss, k) in zip(VALUES, AT, strict=True)}
 SOUND: dict[str, dict[str, Any]] = {
     "labels that compare": {"values": {"ce": CE, "better": GOOD, "worse": BAD, "the best": VALUES["same"]}},
     "a label like a baseline's": {"values": {"ce": CE, "ce (baseline)": GOOD, "good": BAD}},
@@ -170,14 +176,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "less is better": {"values": {"ce": CE, "good": GOOD}, "worse_is_more": ("test.accuracy",)},
     "two data sets": {"values": {"ce a": CE, "x a": GOOD, "y b": BAD}, **ON_DATA},
     "of one seed": {"values": {"ce a": CE[:1], "ce b": GOOD[:1], "x a": BAD[:1], "x b": GOOD[1:2]}, **ON_DATA},
-    "a pivot": {
-        "values": VALUES,
-        "axes": {
-            label: {"loss": loss, "k": k}
-            for label, loss, k in (("ce", "ce", 1), ("good", "x", 1), ("bad", "ce", 2), ("same", "x", 2))
-        },
-        "table": {"columns": "k", "rows": "loss"},
-    },
+    "a pivot": {"values": VALUES, "axes": PLACED, "table": {"columns": "k", "rows": "loss"}},
 }
 
 
@@ -228,7 +227,56 @@ def test_so_is_a_comparison_that_does_not_follow(folder: Path, change: tuple[str
     assert check_texts({"en": text}, Numbers(numbers.results, changed, numbers.effects))
 
 
-def test_a_configuration_left_out_of_the_frames_is_found(folder: Path):
-    numbers = Numbers.read(folder)
-    fewer = numbers.comparisons[numbers.comparisons["label"] != "bad"]
-    assert any("bad is not among" in one for one in frames(Numbers(numbers.results, fewer, numbers.effects)))
+GOLDEN = Path(__file__).parent / "golden"
+OUTPUT = Path(__file__).parents[2] / "reports" / "output"
+ABSOLUTE = re.compile(r"(?<![\w./:])/(?:home|root|Users|tmp|work|mnt|data|var|opt|usr|srv)/|\b[A-Z]:\\\\")
+# `python -m tests.reports.test_claims` writes the small reports again, after a change that is meant.
+REPORTS = {"": 5, "one_seed": 1}  # folder below golden, and the number of seeds
+
+
+def build(folder: Path, seeds: int) -> None:
+    """One grid of two axes with its baseline, on texts of which each is known, and a score that counts down."""
+    random = np.random.default_rng(7)
+    easy = random.normal(size=80)
+    shares = {"ce": 0.0, "k=4 · α=0.2": 0.1, "k=4 · α=0.5": 0.0, "k=8 · α=0.2": 1.6, "k=8 · α=0.5": -1.5}
+    right = {
+        label: easy + share + 0.3 * random.normal(size=(seeds, 80)) + 0.05 * random.normal(size=(seeds, 1)) > -0.6
+        for label, share in shares.items()
+    }
+    values = {
+        label: {"test.accuracy": list(each.mean(1)), "test.ece": list(0.1 + 0.01 * random.normal(size=seeds))}
+        for label, each in right.items()
+    }
+    axes = {label: {"k": int(label[2]), "alpha": float(label[-3:])} for label in shares if label != "ce"}
+    _, results = made(values, right, ("test.ece",), axes=axes, rows="k", columns="alpha")
+    write_report(results, folder)
+
+
+@pytest.mark.parametrize(("place", "seeds"), REPORTS.items())
+def test_a_small_report_is_as_it_was(place: str, seeds: int, tmp_path: Path):
+    build(tmp_path, seeds)
+    for name in FILES.values():
+        assert (tmp_path / name).read_text(encoding="utf-8") == (GOLDEN / place / name).read_text(encoding="utf-8")
+
+
+def test_a_committed_report_makes_no_false_claim_and_names_no_absolute_path():
+    folders = sorted(path.parent for path in OUTPUT.glob("*/comparisons.csv"))
+    assert "quickstart" in [folder.name for folder in folders]
+    for folder in folders:
+        assert contradictions(folder) == []
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".md", ".csv", ".html", ".svg"):
+                found = ABSOLUTE.search(path.read_text(encoding="utf-8"))
+                assert found is None, f"{path} names {found and found[0]}"
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    for place, seeds in REPORTS.items():
+        (GOLDEN / place).mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            build(Path(folder), seeds)
+            for name in FILES.values():
+                (GOLDEN / place / name).write_bytes((Path(folder) / name).read_bytes())
+    sys.stdout.write(f"written: {GOLDEN}\n")

@@ -1,13 +1,17 @@
-"""What a section's numbers show, and what they cannot; one number a configuration, over several data sets."""
+"""What a section's numbers show, and what they cannot; one number over several data sets; studies that stop."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
 from reports.compare import compare
 from reports.findings import unequal_note
+from reports.load import Results
+from reports.looks import check_looks, follow, rows_at
 from reports.over_data_sets import across
 from tests.reports.made import made, put
 from tests.tiers import rest_is_full
@@ -32,6 +36,11 @@ def test_a_clear_difference_is_called_and_two_rows_are_a_paired_t_test():
     low, high = test.confidence_interval()
     assert line["difference_half_width"] == pytest.approx((high - low) / 2, rel=0.03)
     assert compared.frame["bold"].tolist() == [False, True]
+    # where a guard forbids it nothing is ranked, or nothing compared
+    assert not compare(part, results, may_rank=False).frame["bold"].any()
+    found = compare(part, results, may_compare=False)
+    assert found.frame["verdict"].tolist() == ["baseline", "not comparable"] and found.hypotheses == 0
+    assert not found.frame["bold"].any() and found.frame["p"].isna().all()
 
 
 def test_all_comparisons_of_the_family_share_one_level():
@@ -48,10 +57,7 @@ def test_all_comparisons_of_the_family_share_one_level():
     half = compared.frame.loc[compared.frame["label"] == "near", "difference_half_width"]
     assert compared.hypotheses == 1 and half.iloc[0] == widths[0] and np.isnan(half.iloc[1])
     assert not compared.frame.loc[compared.frame["value"] == "test.macro_f1", "bold"].any()
-
-
-def test_the_primary_score_is_the_family_of_each_table_that_shows_it():
-    names = (NAME, "test.macro_f1")
+    # the primary score is the family of each table that shows it
     more = [score + 0.1 for score in CE]
     part, results = made({"ce": dict.fromkeys(names, CE), "new": dict.fromkeys(names, more)})
     put(results.grid.experiment.report, primary="test.macro_f1")
@@ -79,11 +85,11 @@ def test_what_is_undecided_says_how_many_seeds_would_decide_it():
     assert line["verdict"] == "undecided" and 5 < line["needs_seeds"] <= 64 and line["needs_seconds"] > 0
 
 
-@pytest.mark.parametrize("rows", rest_is_full([3, 2, 6], [3]))
-def test_a_verdict_and_bold_never_contradict_each_other(rows: int):
+@pytest.mark.parametrize(("rows", "count"), rest_is_full([(3, 10), (3, 20), (2, 20), (6, 20)], [(3, 10)]))
+def test_a_verdict_and_bold_never_contradict_each_other(rows: int, count: int):
     """Nothing worse than its baseline is bold, and no baseline that something is better than; the best one is."""
     random = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(count):
         seeds = random.choice([2, 4])  # few numbers, as each needs cut-offs of its own
         scores = random.normal(0, 0.01, (rows, seeds)) + random.choice([0, 0.02, 0.05], (rows, 1)) + 0.5
         part, results = made({f"r{i}": {NAME: list(row)} for i, row in enumerate(scores)})
@@ -104,14 +110,11 @@ def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
     assert half["wild"] > 10 * half["r1"]
 
 
-def test_one_seed_shows_nothing_and_nothing_is_bold():
+def test_nothing_is_bold_beside_one_seed_or_a_missing_value_which_does_not_stop_the_pairs_that_are_whole():
     part, results = made({"ce": {NAME: [0.70]}, "new": {NAME: [0.99]}})
     found = compare(part, results)
     assert found.frame["verdict"].tolist() == ["baseline", "one seed"]
     assert not found.frame["bold"].any() and not found.ranked and found.detectable == {NAME: None}
-
-
-def test_a_missing_value_stops_the_ranking_and_not_the_pairs_that_are_whole():
     other = [0.5, math.nan, 0.5, 0.52, 0.51]
     part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}, "other": {NAME: other}})
     found = compare(part, results)
@@ -119,33 +122,21 @@ def test_a_missing_value_stops_the_ranking_and_not_the_pairs_that_are_whole():
     assert not found.frame["bold"].any() and not found.pairs
 
 
-def test_where_a_guard_forbids_it_nothing_is_ranked_or_nothing_compared():
-    part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}})
-    assert compare(part, results).frame["bold"].any() and not compare(part, results, may_rank=False).frame["bold"].any()
-    found = compare(part, results, may_compare=False)
-    assert found.frame["verdict"].tolist() == ["baseline", "not comparable"] and found.hypotheses == 0
-    assert not found.frame["bold"].any() and found.frame["p"].isna().all()
-
-
 def test_equal_seeds_are_no_evidence_but_for_rounding_and_less_is_better_of_what_counts_down():
     assert verdict_on_new([0.7] * 3, [0.8] * 3) == verdict_on_new([0.70] * 3, [0.71] * 3) == "no spread"
     assert verdict_on_new(CE, GOOD, worse_is_more=(NAME,)) == "worse"
 
-
-def test_a_score_of_counts_without_its_texts_does_not_agree_by_luck():
+    # and a score of counts without its texts does not agree by luck
     name = "test.macro_f1"
     part, results = made({"ce": {name: [0.70, 0.71]}, "new": {name: [0.75, 0.76000001]}})
     put(results.kinds[name], count=100)
     assert compare(part, results).frame["verdict"].tolist() == ["baseline", "undecided"]
 
 
-def test_all_are_bold_that_nothing_was_shown_to_beat():
+def test_all_are_bold_that_nothing_was_shown_to_beat_but_nothing_among_rows_on_other_data():
     values = {"ce": CE, "near": [one + 0.001 for one in CE[::-1]], "far": FAR}
     part, results = made({label: {NAME: found} for label, found in values.items()})
     assert compare(part, results).frame["bold"].tolist() == [True, True, False]
-
-
-def test_rows_on_other_data_are_not_ranked_among_each_other():
     part, results = made({"ce": {NAME: CE}, "far": {NAME: FAR}}, data={"ce": "tweets", "far": "reviews"})
     put(part.rows[1], against=None)
     assert not compare(part, results).frame["bold"].any()
@@ -162,21 +153,15 @@ def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
     line = compare(part, results).frame.iloc[1]
     assert (line["only_ours"], line["only_theirs"]) == ([3, 3], [1, 1]) and line["over_texts"]
     assert line["mcnemar"] == [0.625, 0.625] and line["verdict"] == "undecided" and line["p"] > 0.05
-
-
-def test_texts_that_do_not_make_the_score_are_not_used():
+    # texts that do not make the score are not used
     wrong = np.zeros((2, 50), bool)
     part, results = made({"ce": {NAME: [0.7, 0.8]}, "new": {NAME: [0.75, 0.8]}}, texts={"ce": wrong, "new": wrong})
     line = compare(part, results).frame.iloc[1]
     assert not line["over_texts"] and not isinstance(line["only_ours"], list)
 
 
-SCORES = {
-    "ce tweets": [0.70, 0.71],
-    "ce reviews": [0.90, 0.92],
-    "new tweets": [0.72, 0.74],
-    "new reviews": [0.91, 0.93],
-}
+SCORES = {"ce tweets": [0.70, 0.71], "ce reviews": [0.90, 0.92]}
+SCORES |= {"new tweets": [0.72, 0.74], "new reviews": [0.91, 0.93]}
 AXES = {label: dict(zip(("loss", "source"), label.split(), strict=True)) for label in SCORES}
 DATA = {label: label.split()[1] for label in SCORES}
 
@@ -196,3 +181,81 @@ def test_each_configuration_has_the_middle_of_all_its_data_sets():
     (table,) = tables(seeds=1)  # which has no interval
     assert [row[1].text.en for row in table.rows] == ["0.8000", "0.8150"]
     assert tables(2, ("ce tweets", "ce reviews", "new tweets")) == []  # not all are measured on the same data
+
+
+APART = {"ce": 0.0, "far": 0.2, "alike": 0.0, "near": 0.012}  # rows far off, alike and near, and their baseline
+
+
+def study(seeds: int = 8, apart: dict[str, float] = APART, start: int = 5) -> tuple[RecordedSection, Results]:
+    random = np.random.default_rng(start)
+    shared = 0.01 * random.normal(size=seeds)
+    scores = {label: 0.6 + d + shared + 0.004 * random.normal(size=seeds) for label, d in apart.items()}
+    return made({label: {NAME: list(values)} for label, values in scores.items()})
+
+
+def until(section: RecordedSection, results: Results, seeds: int) -> Results:
+    """As MLflow holds them while no row has more seeds."""
+    kept = {cell for row in rows_at(section, [seeds] * len(section.rows)).rows for cell in row.cells}
+    return replace(results, cells={name: run for name, run in results.cells.items() if name in kept})
+
+
+def lose(results: Results, cell: str) -> None:
+    results.scores.loc[cell, NAME] = math.nan
+    put(results.cells[cell], status="failed", error="out of luck")
+
+
+def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
+    section, results = study()
+    followed = follow(section, results, 8)
+    assert followed.looks[0].seeds == 2 and followed.ended in ("decided", "most seeds")
+    seeds = dict(zip([row.label for row in section.rows], followed.seeds, strict=True))
+    assert seeds["far"] < seeds["ce"] == max(seeds.values())
+    assert followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
+
+    # a study that is interrupted wants what the whole one had
+    for seeds in (0, 2, 3, 4):
+        partly = follow(section, until(section, results, seeds), 8)
+        assert partly.looks == followed.looks[: len(partly.looks)] and not partly.ended
+        assert len(partly.looks) == {0: 0, 2: 1, 3: 2, 4: 3}[seeds]
+    # a verdict stands whatever other rows measure later
+    for name in followed.looks[0].verdicts:
+        said = [look.verdicts[name] for look in followed.looks]
+        first = next((n for n, verdict in enumerate(said) if verdict != "undecided"), len(said))
+        assert len(set(said[first:])) <= 1
+
+
+def test_a_cell_without_a_result_ends_its_row_and_no_other_and_without_baselines_nothing_is_decided():
+    section, results = study()
+    lose(results, "near-1")
+    followed = follow(section, results, 8)
+    assert followed.looks[0].verdicts[f"near, {NAME}"] == "not comparable"
+    assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
+    for seed in range(8):
+        lose(results, f"ce-{seed}")
+    followed = follow(section, results, 8)
+    assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
+
+
+def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
+    section, results = study(4, {"ce": 0.0, "far": 0.06, "near": 0.004}, start=0)
+    sound = follow(section, results, 4)
+    assert [look.verdicts[f"far, {NAME}"] for look in sound.looks] == ["better"] * 3
+    lose(results, "near-3")
+    followed = follow(section, results, 4)
+    assert followed.looks[:2] == sound.looks[:2]
+    assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
+    assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
+
+
+def test_the_record_is_held_against_the_results_of_which_some_may_have_come_after_an_interruption():
+    section, results = study()
+    followed = follow(section, results, 8)
+
+    def found(looks: list[StudyLook], ended: str = "") -> list:
+        stopping = Stopping(8, {section.title: looks}, {section.title: ended} if ended else {})
+        grid = replace(results.grid, sections=[rows_at(section, followed.seeds)], stopping=stopping)
+        return check_looks(replace(results, grid=grid))
+
+    assert found(followed.looks, ended=followed.ended) == found(followed.looks[:1]) == []
+    assert found(followed.looks[:1], ended="decided")
+    assert found([StudyLook(2, {}), *followed.looks[1:]], ended=followed.ended)

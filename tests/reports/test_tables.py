@@ -1,8 +1,11 @@
-"""Tables by hand: pivots, the best in bold, one seed, what is missing, and text that would break Markdown."""
+"""Tables by hand: pivots, bold, what is missing, text that would break Markdown, and rows of further vectors."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
@@ -10,12 +13,17 @@ from markdown_it import MarkdownIt
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, RecordedRow, RecordedSection, Reference
 from reports import tables
+from reports.build import write_report
+from reports.claims import contradictions
 from reports.compare import compare
+from reports.findings import same_note
 from reports.load import Kind, Results
 from reports.markdown import code, plain
+from reports.section_effects import explained, level_means
 from tests.recorded import SETTINGS
-from tests.reports.made import put
+from tests.reports.made import made, put
 from tests.reports.made import section as section_of
+from tests.tiers import rest_is_full
 
 MEASURED = {"a0": (0.7, 0.5), "a1": (0.9, 0.3), "b0": (0.8, 0.6), "b1": (0.80004, 0.6), "c0": (0.6, 0.2)}
 SCORES = {cell: {"test.accuracy": accuracy, "test.loss": loss} for cell, (accuracy, loss) in MEASURED.items()}
@@ -38,14 +46,14 @@ def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **
     return section_of(list(rows), values, **table)
 
 
-def made(part: RecordedSection, known: Results) -> list[list[str]]:
+def tables_of(part: RecordedSection, known: Results) -> list[list[str]]:
     """The lines of each table of a section, below its caption."""
     found = tables.section_tables(part, known, compare(part, known))
     return [[*([table.caption.en] if table.caption else []), *table.markdown("en").splitlines()] for table in found]
 
 
 def lines(part: RecordedSection, **scores: dict[str, float]) -> list[str]:
-    (table,) = made(part, results(**scores))
+    (table,) = tables_of(part, results(**scores))
     return table
 
 
@@ -90,9 +98,7 @@ def test_a_pivot_with_its_baseline_and_reference_below():
     both = [row(loss, cell, k=4, alpha=0.2, loss=loss) for loss, cell in (("supcon", "a0"), ("dcl", "b0"))]
     part = section(*both, rows="k", columns="alpha")
     assert lines(part)[3] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: 0.8000 |"
-
-
-def test_what_was_not_measured_is_a_dash():
+    # what was not measured is a dash
     part = section(row("none", "nowhere"), row("a", "a0"), values=("test.nothing",))
     for scores in ({}, {"a0": {"test.accuracy": float("nan")}}):
         assert [line.split("|")[2].strip() for line in lines(part, **scores)[2:]] == ["–", "–"]
@@ -138,14 +144,14 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     kinds = ("", " · whiten:2", " · mean", " · mean/whiten:2")
     expected = zip([f"{label}{kind}" for label in "ab" for kind in kinds], (1, 3, 2, 4, 5, 7, 6, 8), strict=True)
     lines_of = [f"| {name} | 0.{tenth}000 |".replace("| a |", "| a (baseline) |") for name, tenth in expected]
-    assert made(part, results(FURTHER, **OF_ROWS))[0][2:] == lines_of
+    assert tables_of(part, results(FURTHER, **OF_ROWS))[0][2:] == lines_of
     # what the head says has one row a cell
     part = section(row("a", "a0"), row("b", "b0"))
     of_head = results(FURTHER, a0={"test.accuracy": 0.1}, b0={"test.accuracy": 0.2})
-    assert len(made(part, of_head)[0]) == 2 + 2 + 1
+    assert len(tables_of(part, of_head)[0]) == 2 + 2 + 1
     # a pivot names each in its place
     one = section(row("a", "a0", k=1, alpha=0), row("b", "b0", k=1, alpha=1), values=("test.ari",), columns="alpha")
-    (line,) = made(one, results({"vectors": [], "post": ["whiten:2"]}, **OF_ROWS))[0][3:]
+    (line,) = tables_of(one, results({"vectors": [], "post": ["whiten:2"]}, **OF_ROWS))[0][3:]
     assert line == (
         "| 1 | embedding=as trained: 0.1000<br>embedding=whiten:2: 0.3000 "
         "| embedding=as trained: 0.5000<br>embedding=whiten:2: 0.7000 |"
@@ -160,7 +166,7 @@ def test_further_data_has_a_table_with_the_mean_of_its_tasks():
     known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
     part = section(row("a", "a0"), values=("test.ari",))
     put(part.show, transfer=True)
-    _, table = made(part, results({"transfer": tasks}, a0={"test.ari": 0.1} | known))
+    _, table = tables_of(part, results({"transfer": tasks}, a0={"test.ari": 0.1} | known))
     assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
     assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"
 
@@ -171,3 +177,79 @@ def test_what_commands_or_deceives_a_reader_is_shown_as_what_it_is():
         told = way("a\x1b[31m\x07\x00\x9b\u202e\ud800b")
         assert told.isprintable() and told.encode()
         assert all(name in told for name in ("u001b", "u0007", "u0000", "u009b", "u202e", "ud800"))
+
+
+NAME, SEEDS = "test.svm_accuracy", 5
+
+
+def measured() -> tuple[RecordedSection, Results]:
+    """Whitened vectors are worse than those that trained, by little, at each seed; layer 1 lies below what trains."""
+    random = np.random.default_rng(2)
+    values = {}
+    for label, mean in (("ce", 0.6), ("new", 0.62), ("other", 0.61)):
+        plain = mean + 0.02 * random.normal(size=SEEDS)
+        whitened = plain - 0.03 + 0.001 * random.normal(size=SEEDS)
+        below = [0.5] * SEEDS
+        values[label] = {NAME: list(plain), f"whiten:2/{NAME}": list(whitened), f"layer:1:mean/{NAME}": below}
+    part, results = made(values)
+    put(part.show.table, values=(NAME,))
+    measured_by(results, vectors=("layer:1:mean",), post=("whiten:2",))
+    return part, results
+
+
+def measured_by(results: Results, **settings: Any) -> None:
+    experiment = results.grid.experiment
+    put(experiment, evaluation=experiment.evaluation.model_copy(update=settings))
+
+
+def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
+    frame = compare(*measured()).frame.set_index("label")
+    assert frame.loc["new · whiten:2", ["against", "verdict"]].tolist() == ["new", "worse"]
+    assert frame.loc["ce · whiten:2", "verdict"] == "worse" and frame.loc["new", "verdict"] == "undecided"
+    assert frame.loc["new · whiten:2", "difference_half_width"] < frame.loc["new", "difference_half_width"] / 3
+    assert not frame.loc[[label for label in frame.index if "whiten" in label], "bold"].any()
+
+
+def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
+    part, results = measured()
+    compared = compare(part, results)
+    frame = explained(part, compared, results)[NAME]
+    assert frame["effect"].tolist() == ["embedding"] and frame["p"].item() < 1e-6
+    means = level_means(part, {NAME: frame}, compared, results)[NAME].set_index("level")["mean"]
+    plain = results.scores[NAME].mean()
+    assert means.pop("whiten:2") == pytest.approx(plain - 0.03, abs=0.002)
+    assert means.to_dict() == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
+    write_report(results, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "embedding explains" in text and contradictions(tmp_path) == []
+    (tmp_path / "README.md").write_text(text.replace("embedding explains", "loss explains"))
+    assert contradictions(tmp_path)
+
+
+@pytest.mark.parametrize("draws", rest_is_full([60, 200], [60]))
+def test_vectors_that_differ_by_chance_explain_nothing(draws: int):
+    """What a seed does to a kind of vectors it does in all configurations, and nothing else is left to see."""
+    random, wrong, compared = np.random.default_rng(4), 0, None
+    for _ in range(draws):
+        of_kind = {kind: 0.02 * random.normal(size=3) for kind in ("", "whiten:2/", "cls/")}
+        plain = {label: 0.6 + 0.02 * random.normal(size=3) for label in ("ce", "new", "other")}
+        values = {label: {f"{kind}{NAME}": list(plain[label] + of_kind[kind]) for kind in of_kind} for label in plain}
+        part, results = made(values)
+        put(part.show.table, values=(NAME,))
+        measured_by(results, vectors=("cls",), post=("whiten:2",))
+        compared = compared or compare(part, results)  # which values are tested, and no number
+        wrong += (explained(part, compared, results)[NAME]["p"] <= 0.05).any()
+    assert 1 <= wrong <= draws * (0.05 + 3.2 * (0.05 / draws) ** 0.5)  # standard errors
+
+
+def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_why(tmp_path: Path):
+    part, results = measured()
+    compared = compare(part, results)
+    labels = compared.frame["label"].tolist()
+    assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
+    assert "layer:1:mean" in same_note(compared)[0].en
+    write_report(results, tmp_path)
+    assert contradictions(tmp_path) == []
+    results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
+    other = compare(part, replace(results, scores=results.scores.copy()))
+    assert len([label for label in other.frame["label"] if "layer:1:mean" in label]) == 3

@@ -1,17 +1,18 @@
-"""Comparisons against plain formulas, what they may not depend on, and what a few lucky numbers may not show."""
+"""Comparisons against plain formulas and what they may not depend on; cut-offs against Student's and other studies."""
 
 import math
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from reports.statistics import ALPHA, Decided, Measurements, decide
-from reports.statistics.cutoffs import all_pairs_of
+from reports.statistics.cutoffs import Cutoffs, Design, all_pairs_of, cutoffs, looks_up_to
 from reports.statistics.decide import at_level, cutoffs_for, pooled
 from reports.statistics.unequal import LEAVE_OUT, SUSPECT, unequal_rows
-from tests.reports.statistics.by_hand import star, text_variance, variance_of_pair
+from tests.reports.statistics.by_hand import star, text_variance, variance_of_pair, variances
 from tests.tiers import rest_is_full
 
 COLUMNS = ("difference", "half_width", "p", "from_seeds", "from_texts")
@@ -102,22 +103,21 @@ def test_where_nothing_differs_one_study_of_twenty_errs(seeds: int, studies: int
     assert wrong / studies == pytest.approx(ALPHA, abs=3.5 * math.sqrt(ALPHA / studies))
 
 
-def test_one_seed_and_none_tell_nothing_of_recipes():
+def test_one_seed_none_and_seeds_with_equal_differences_tell_nothing_of_recipes():
     (line,) = decide(measured(right_or_wrong(2, 1, 50)), star(2))
     assert math.isnan(line.p) and math.isnan(line.half_width) and line.seeds == 1 and math.isfinite(line.difference)
     apart = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, 3.0]])
     (line,) = decide(Measurements(apart), star(2))
     assert line.seeds == 0 and math.isnan(line.difference) and math.isnan(line.p)
 
-
-def test_equal_differences_are_no_proof_and_rounding_is_no_spread():
+    # equal differences are no proof, and rounding is no spread
     (line,) = decide(Measurements(np.array([[0.91, 0.93], [0.90, 0.92]])), star(2))
     assert math.isnan(line.p) and math.isnan(line.half_width) and line.seeds == 2
     for row in np.random.default_rng(0).random((50, 3)):
         assert math.isnan(decide(Measurements(np.stack([row, row + 0.1])), star(2))[0].p)
 
 
-def test_equal_counts_at_two_seeds_are_a_tie_by_luck():
+def test_equal_counts_at_two_seeds_are_a_tie_by_luck_and_scores_that_count_texts_know_no_less_than_one_text():
     """Ours has 3 texts more right at both seeds, but not the same ones: of 100 texts 6 changed with the seed."""
     ours, theirs = np.ones((2, 100), bool), np.ones((2, 100), bool)
     theirs[0, :3] = theirs[1, 50:53] = False
@@ -125,9 +125,7 @@ def test_equal_counts_at_two_seeds_are_a_tie_by_luck():
     assert line.difference == pytest.approx(0.03) and line.from_seeds == pytest.approx(6 / 4 / 99 / 100)
     assert line.p > 0.05
 
-
-def test_scores_that_count_texts_know_no_less_than_one_text():
-    """Macro-F1 of the same number of right texts hardly differs: 30 % of tables had a wrong verdict at two seeds."""
+    # Macro-F1 of the same number of right texts hardly differs: 30 % of tables had a wrong verdict at two seeds.
     values = np.array([[0.77, 0.79], [0.80001, 0.82]])
     exact, counted, many = (decide(Measurements(values, texts=count), star(2))[0] for count in (None, 100, 10**8))
     assert exact.p < 0.001 and counted.p > 0.05 and many.p == exact.p
@@ -173,16 +171,14 @@ def test_the_pooled_residual_is_that_of_least_squares():
     assert pool.freedom == 17 - 8 and pool.variance == pytest.approx((rest**2).sum() / 9)
 
 
-def test_a_row_by_itself_has_its_variance_also_where_others_have_stopped():
+def test_a_row_by_itself_has_its_variance_also_where_others_have_stopped_or_share_no_seed():
     """Two rows alone leave half of their spread each: intervals were 16 % too short."""
     alone = []
     for values in normal(400, 8, 20):
         values[2:, 3:] = np.nan
         alone.append(pooled(values).rows[:2])
     assert np.mean(alone) == pytest.approx(1, abs=0.05)
-
-
-def test_a_row_that_shares_no_seed_adds_nothing():
+    # a row that shares no seed adds nothing
     values = np.full((3, 4), np.nan)
     values[:2, :3], values[2, 3] = normal(2, 3), 5.0
     line, nothing = decide(Measurements(values), star(3))
@@ -252,3 +248,109 @@ def test_a_suspicion_alone_makes_no_interval_shorter(monkeypatch: pytest.MonkeyP
     without = [[line.half_width for line in decide(Measurements(values), star(3))] for values in suspected]
     assert len(suspected) > 30 and (np.array(with_guard) >= np.array(without)).all()
     assert (np.array(with_guard) > np.array(without)).any()
+
+
+@cache
+def at(rows: int, seeds: int, pairs: tuple[tuple[int, int], ...]) -> Cutoffs:
+    return cutoffs(Design(rows, pairs, (seeds,)))[0]
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_that_of_two_rows_is_students_and_goes_on_so_beyond_what_is_drawn(seeds: int):
+    """The variance of two rows is 1.5 times their own one: 3 times what a row leaves, which is half of it."""
+    for level in (0.05, 0.01, 0.002, 1e-4, 1e-6, 1e-8):
+        reach, exact = at_level(at(2, seeds, star(2)).seeds, level) * np.sqrt(1.5), stats.t.isf(level / 2, seeds - 1)
+        error = 4 * np.sqrt(1 / level / 100_000)  # of the level that was drawn; at two seeds a cut-off is as uncertain
+        assert 0.7 < reach / exact < 1.6 if level < 0.002 else reach == pytest.approx(exact, rel=error)
+
+
+def dunnett(rows: int, level: float) -> float:
+    """Of many seeds: differences to one baseline correlate by a half."""
+    count = rows - 1
+    points, weights = np.polynomial.hermite_e.hermegauss(80)
+
+    def holds(size: float) -> float:
+        inside = stats.norm.cdf(points + size * np.sqrt(2)) - stats.norm.cdf(points - size * np.sqrt(2))
+        return float(weights @ inside**count / weights.sum())
+
+    return float(optimize.brentq(lambda size: 1 - holds(size) - level, 0.5, 6))
+
+
+@pytest.mark.parametrize("rows", [3, 6, 13])
+def test_that_of_texts_is_dunnetts_or_tukeys_of_a_known_variance(rows: int):
+    for level in (0.05, 0.01):
+        assert at_level(at(rows, 3, star(rows)).texts, level) == pytest.approx(dunnett(rows, level), rel=0.02)
+        tukey = stats.studentized_range.isf(level, rows, np.inf) / np.sqrt(2)
+        assert at_level(at(rows, 3, all_pairs_of(rows)).texts, level) == pytest.approx(tukey, rel=0.02)
+
+
+@pytest.mark.parametrize("rows", [3, 6])
+def test_with_many_seeds_those_of_seeds_become_the_same(rows: int):
+    """There the variance is three times that of a row, in the place of twice, and somewhat more: it is the larger."""
+    tukey = stats.studentized_range.isf(0.05, rows, np.inf) / np.sqrt(2)
+    for pairs, exact in ((star(rows), dunnett(rows, 0.05)), (all_pairs_of(rows), tukey)):
+        bounds = at(rows, 300, pairs)
+        assert at_level(bounds.seeds, 0.05) * np.sqrt(bounds.ratios.mean()) == pytest.approx(exact, rel=0.03)
+        assert bounds.ratios.mean() == pytest.approx(1.5, rel=0.08)
+
+
+def test_the_same_design_has_the_same_bytes_and_cutoffs_grow_with_pairs_and_fall_with_seeds_and_level():
+    design = Design(4, star(4), (2, 3, 5))
+    for first, again in zip(cutoffs.__wrapped__(design), cutoffs(design), strict=True):
+        assert first.seeds.tobytes() == again.seeds.tobytes() and first.texts.tobytes() == again.texts.tobytes()
+        assert (np.diff(first.seeds) >= 0).all() and (np.diff(first.texts) >= 0).all()
+        assert first.seeds[0] == first.texts[0] == 0
+    for level in (0.05, 0.001):
+        of_seeds = [at_level(at(4, seeds, star(4)).seeds, level) for seeds in (2, 3, 5, 10)]
+        assert of_seeds == sorted(of_seeds, reverse=True)
+        families = (((1, 0),), star(4), all_pairs_of(4))
+        of_pairs = [at_level(at(4, 3, pairs).seeds, level) for pairs in families]
+        assert of_pairs == sorted(of_pairs) and of_pairs[0] < of_pairs[2]
+
+
+def crossings(rows: int, looks: tuple[int, ...], of_text: float, studies: int) -> np.ndarray:
+    """Of studies in which nothing differs, the share that first crosses at each look."""
+    generator = np.random.Generator(np.random.Philox(7))
+    values = generator.standard_normal((studies, rows, looks[-1]))
+    values += np.sqrt(of_text) * generator.standard_normal((studies, rows, 1))
+    crossed, shares = np.zeros(studies, bool), []
+    for seeds, bounds in zip(looks, cutoffs(Design(rows, star(rows), looks)), strict=True):
+        part = values[:, :, :seeds]
+        apart = part[:, 1:].mean(2) - part[:, :1].mean(2)
+        of_seeds, of_texts = at_level(bounds.seeds, 0.05), at_level(bounds.texts, 0.05)
+        reach = np.sqrt(of_seeds**2 * variances(part) / seeds + of_texts**2 * 2 * of_text)
+        now = (np.abs(apart) > reach).any(1)
+        shares.append((now & ~crossed).mean())
+        crossed |= now
+    return np.array(shares)
+
+
+@pytest.mark.parametrize("studies", rest_is_full([20_000, 60_000], [20_000]))
+def test_each_look_spends_its_part_of_the_level(studies: int):
+    looks = (2, 3, 5, 8)
+    spent = 0.05 * np.diff([0, *looks]) / looks[-1]
+    assert crossings(4, looks, 0.0, studies) == pytest.approx(spent, abs=4 * np.sqrt(0.02 / studies))
+
+
+@pytest.mark.parametrize(
+    ("of_text", "studies"), rest_is_full([(1.0, 4_000), (0.3, 12_000), (1.0, 12_000)], [(1.0, 4_000)])
+)
+def test_all_looks_together_err_no_more_often_where_texts_take_part(of_text: float, studies: int):
+    """With the whole level of texts at each look it was 6.5 % (of_text = 1)."""
+    assert crossings(6, looks_up_to(20), of_text, studies).sum() <= 0.05 + 3 * np.sqrt(0.05 / studies)
+
+
+def test_one_look_is_a_study_of_fixed_seeds_and_between_two_looks_the_last_one_counts():
+    pairs = star(3)
+    assert looks_up_to(2) == (2,) and looks_up_to(7) == (2, 3, 4, 5, 6, 7)
+    assert cutoffs_for(3, pairs, 2, most_seeds=2) is cutoffs_for(3, pairs, 2, most_seeds=None)
+    assert cutoffs_for(3, pairs, 7, most_seeds=8) is cutoffs_for(3, pairs, 6, most_seeds=8)
+
+
+def test_fewer_degrees_of_freedom_never_give_a_smaller_cutoff():
+    bounds = at(6, 3, star(6))
+    wider = bounds.at_freedom(bounds.freedom / 2)
+    assert (wider >= bounds.seeds).all() and at_level(wider, 0.05) > 1.1 * at_level(bounds.seeds, 0.05)
+    assert bounds.at_freedom(bounds.freedom + 3) is bounds.seeds
+    # a pair by its own variance has Student's by Bonferroni
+    assert at_level(bounds.alone(2), 0.05) == pytest.approx(stats.t.isf(0.05 / 2 / 5, 2), rel=5e-3)  # between levels
