@@ -1,16 +1,23 @@
-"""What a report reads: the runs, their curves, and what each text adds only when asked."""
+"""What a report reads, what each text adds only when asked; the tidy table that it writes, the same bytes each time."""
 
+import dataclasses
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
+from benchmarks import synthetic
+from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 from reports import mlflow_runs
-from reports.load import load
+from reports.export import tidy, write_tables
+from reports.load import Results, load
 from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
 
@@ -34,8 +41,8 @@ def recorded(home: Path) -> str:
     return tracking.tracking_uri(home)
 
 
-def test_runs_and_curves_are_read_as_they_were_recorded(home: Path):
-    recorded(home)
+def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_when_it_is_asked_for(home: Path):
+    uri = recorded(home)
     client = tracking.open_tracker(home)
     run = tracking.find_run(client, "small", "ablate.cell", "c0s0")
     assert run is not None
@@ -51,10 +58,6 @@ def test_runs_and_curves_are_read_as_they_were_recorded(home: Path):
     ours = points[points["run_id"] == run.info.run_id].set_index(["key", "step"])["value"]
     assert ours["loss", 3] == 7.0 and len(ours["loss"]) == 30  # the later of two
 
-
-def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
-    uri = recorded(home)
-    client = tracking.open_tracker(home)
     broken = tracking.find_run(client, "small", "ablate.cell", "c1s1")
     assert broken is not None
     client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
@@ -74,3 +77,67 @@ def test_what_each_text_adds_is_read_when_it_is_asked_for(home: Path):
     tags = {"ablate.cell": "c0s0", "ablate.status": "failed"}
     later = client.create_run(results.experiment_id, start_time=10**14, tags=tags)
     assert load("small", uri).cells["c0s0"].run_id == later.info.run_id
+
+
+TOKENS = {"base": {"loss": "ce+supcon", "view": "topk_tokens"}, "axes": {"k": [2, 3], "alpha": [0.2, 0.5]}}
+SECTIONS = [{"title": "Losses", "axes": {"loss": ["ce+supcon", "rdrop"]}}, {"title": "Tokens", **TOKENS}]
+
+
+def written(home: Path, **salt: str) -> Results:
+    settings = synthetic.experiment(2).model_dump(mode="json") | {"sections": SECTIONS, "seeds": [0, 7]}
+    return load("synthetic", synthetic.write(home, Experiment.model_validate(settings), **salt))
+
+
+@pytest.fixture
+def results(home: Path) -> Results:
+    return written(home)
+
+
+def test_there_is_one_line_a_section_row_seed_and_score(results: Results):
+    frame = tidy(results)
+    assert len(frame) == (3 + 5) * 2 * 19 and set(frame["variant"]) == {""}
+    row = frame[(frame["label"] == "k=3 · α=0.5") & (frame["seed"] == 7) & (frame["score"] == "test.accuracy")]
+    (found,) = row.to_dict("records")
+    cell = results.grid.sections[1].rows[4].cells[1]
+    assert (found["section"], found["row"], found["cell"], found["status"]) == ("Tokens", 4, cell, "finished")
+    assert (found["axis.k"], found["axis.alpha"], found["seconds"], found["count"]) == (3, 0.5, 40.0, 600)
+    assert found["value"] == results.scores.loc[cell, "test.accuracy"] and found["higher_is_better"] is True
+    assert found["standard_error"] == pytest.approx((found["value"] * (1 - found["value"]) / 600) ** 0.5)
+    assert found["run_id"] == results.cells[cell].run_id
+    assert pd.isna(frame.loc[frame["section"] == "Tokens", "axis.loss"]).all()
+    assert frame["section"].is_monotonic_increasing and list(frame["row"].unique()[:3]) == [0, 1, 2]
+    directions = frame.drop_duplicates("score").set_index("score")["higher_is_better"]
+    assert not directions["test.ece"] and pd.isna(directions["test.spread"])
+
+    # variants have a column, what is missing a row, and axes of several types are texts
+    cell, gone = results.grid.sections[0].rows[1].cells
+    wider = results.scores.assign(**{"mean/whiten:8/test.svm_accuracy": 0.5}).drop(index=gone)
+    held = {name: run for name, run in results.cells.items() if name != gone}
+    frame = tidy(dataclasses.replace(results, scores=wider, cells=held))
+    other = frame[(frame["cell"] == cell) & (frame["variant"] == "mean/whiten:8")]
+    assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
+    (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")
+    assert hole["status"] == "missing" and pd.isna(hole["value"]) and pd.isna(hole["score"]) and hole["seed"] == 7
+    # axes of several types are texts
+    results.grid.sections[1].rows[1].axes["k"] = "all"
+    frame = tidy(results)
+    assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}
+
+
+def test_the_same_results_give_the_same_bytes(results: Results, home: Path, empty_store: Path):
+    for name in ("one", "two", "again"):
+        (home / name).mkdir()
+    write_tables(tidy(results), home / "one")
+    write_tables(tidy(results), home / "two")
+    runs = {run.run_id for run in results.cells.values()}
+    shutil.rmtree(home / "mlartifacts")
+    shutil.copy(empty_store, home / "mlflow.db")
+    again = written(home, salt="again")
+    assert not runs & {run.run_id for run in again.cells.values()}
+    write_tables(tidy(again), home / "again")
+    for file in ("results.parquet", "results.csv"):
+        assert (home / "one" / file).read_bytes() == (home / "two" / file).read_bytes()
+        assert (home / "one" / file).read_bytes() == (home / "again" / file).read_bytes()
+    parquet, text = pd.read_parquet(home / "one" / "results.parquet"), pd.read_csv(home / "one" / "results.csv")
+    assert list(parquet.columns) == list(text.columns) and len(parquet) == len(text) == len(tidy(results))
+    assert parquet["value"].equals(text["value"]) and str(home) not in (home / "one" / "results.csv").read_text()
