@@ -112,11 +112,6 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
     assert "| ce (baseline) | **0.7000** ± 0.0000 |" in report.read_text()
 
 
-def test_an_experiment_of_which_nothing_was_computed_has_a_report_that_says_so(home: Path):
-    text = build("small", record(home, grid(), []), home / "out").read_text()
-    assert text.count("not in MLflow") == 1 and "0 cells" in text
-
-
 def test_what_is_not_there_is_a_clear_error(home: Path):
     uri = tracking.tracking_uri(home)
     with pytest.raises(UserError, match="holds no experiment small"):
@@ -125,6 +120,9 @@ def test_what_is_not_there_is_a_clear_error(home: Path):
     experiment = tracking.experiment_id(client, "small")
     with pytest.raises(UserError, match="holds no grid yet"):
         build("small", uri, home / "out")
+    # a grid of which nothing was computed has a report that says so
+    text = build("small", record(home, grid(), []), home / "computed").read_text()
+    assert text.count("not in MLflow") == 1 and "0 cells" in text
     client.delete_experiment(experiment)
     with pytest.raises(UserError, match="small was deleted"):
         build("small", uri, home / "out")
@@ -190,9 +188,7 @@ def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Pat
 
 
 @pytest.mark.slow
-def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
-    home: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, caplog: pytest.LogCaptureFixture):
     names = cells()
     change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts
     folder = build("small", record(home, grid(), names), home / "out").parent
@@ -205,8 +201,7 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_and_its_place_says_why(
     assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
     assert contradictions(folder) == []
 
-
-def test_a_full_disk_is_no_fault_of_a_picture():
+    # but a full disk is no fault of a picture
     def full() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "picture.svg")
 

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
+from contrastive.runs.recorded import Declaration
 from reports.guards import Guard, general, guards
+from reports.guards.whole import changed_declarations
 from reports.load import Results, load
-from tests.reports.made import put
+from tests.reports.made import made, put
 
 Spoil = Callable[[Results], None]
 SEEDS = 3
@@ -331,3 +334,49 @@ def test_any_two_cells_that_changed_places_are_found(sound: Results, first: tupl
     results = copied(sound)
     swap(first, second)(results)
     assert ("identity" in fired(results)) == (first != second)
+
+
+# What was changed of how results are judged, when there were some already
+KNOWN = {"configurations": {"A": {"1": "ce", "2": "new", "3": "old"}}, "baselines": {"A": ["1"]}}
+SCORES, ROWS = {"A": ["test.accuracy"]}, {"A": ["ce", "new", "old"]}
+FIRST = Declaration(0, {"test.accuracy": 0.01}, SCORES, ROWS, [0, 1], test_texts=["200"], **KNOWN)
+
+
+def said(after: Declaration, first: Declaration = FIRST) -> list[str]:
+    return [words.en for words in changed_declarations(first, after)]
+
+
+def test_what_changed_is_told_and_configurations_by_their_settings_where_these_were_noted():
+    labels = {"A": {"2": "new · k=4", "1": "ce · k=4", "3": "old · k=4"}}
+    assert said(replace(FIRST, configurations=labels, finished=3)) == []
+    other = {"A": {"1": "ce", "2": "new", "4": "more"}}
+    assert said(replace(FIRST, configurations=other, baselines={"A": ["2"]})) == [
+        "rows added to A: more",
+        "rows removed from A: old",
+        "the baseline of A from ce to new",
+    ]
+
+    # seeds, texts, sections and scores
+    assert said(replace(FIRST, seeds=[0, 5])) == ["the seeds from 0, 1, fixed beforehand to 0, 5, fixed beforehand"]
+    assert said(replace(FIRST, test_texts=["900"])) == ["the test texts from 200 to 900"]
+    assert said(replace(FIRST, families={"A": ["test.accuracy"], "B": []})) == ["the section B added"]
+    assert said(replace(FIRST, families={})) == ["the section A removed"]
+    names = ["test.accuracy", "test.macro_f1"]
+    assert said(replace(FIRST, families={"A": names}), replace(FIRST, families={"A": names[::-1]})) == []
+
+    # further embeddings are rows that were added, and labels tell rows where settings were not noted
+    plain, whitened = replace(FIRST, embeddings=[]), replace(FIRST, embeddings=["whiten:64"])
+    told = "the embeddings that are compared from those that trained to those that trained / whiten:64"
+    assert said(whitened, plain) == [told] and said(whitened) == []  # the first versions noted none
+    first = replace(FIRST, configurations={}, baselines={})
+    after = replace(first, rows={"A": ["ce", "new", "simcse"]})
+    assert said(after, first) == ["rows added to A: simcse", "rows removed from A: old"]
+
+
+def test_results_that_were_there_before_any_declaration_are_told():
+    _, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
+    put(results.grid, declared=[FIRST])
+    assert general(results) == []
+    put(results.grid, declared=[replace(FIRST, finished=2)])
+    (guard,) = general(results)
+    assert guard.words.en == "2 cells had results before it was declared how they are judged."

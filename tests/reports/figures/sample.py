@@ -37,11 +37,9 @@ def number_of(cell: str) -> int:
     return int(cell[1:].split("s")[0])
 
 
-def recipes(
-    values: tuple[str, ...] = VALUES, labels: tuple[str, ...] = ("ce", "rdrop", "ce+supcon")
-) -> RecordedSection:
+def recipes(labels: tuple[str, ...] = ("ce", "rdrop", "ce+supcon")) -> RecordedSection:
     rows = [row(i, label, {"loss": label}, loss=label) for i, label in enumerate(labels)]
-    return section("Recipes", rows, values)
+    return section("Recipes", rows, VALUES)
 
 
 def pivot(ks: tuple[str, ...] = ("30", "60", "90"), alphas: tuple[str, ...] = ("0.2", "0.5")) -> RecordedSection:
@@ -111,10 +109,8 @@ def curves(cell: str) -> pd.DataFrame:
     loss = (1 + number % 5) * np.exp(-steps / 20) + 0.05 * noise.normal(size=60)
     keys = {"loss": loss, "gradient_norm": 1 + 0.3 * noise.random(60), "gradient_norm.ce": 0.5 + 0.2 * noise.random(60)}
     if number > 1:
-        keys |= {
-            "excess.supcon": np.maximum(loss, 0),
-            "gradient_norm.supcon": 0.02 * (1 + number) * np.exp(-steps / 30),
-        }
+        norm = 0.02 * (1 + number) * np.exp(-steps / 30)
+        keys |= {"excess.supcon": np.maximum(loss, 0), "gradient_norm.supcon": norm}
     frames = [pd.DataFrame({"cell": cell, "key": key, "step": steps, "value": y}) for key, y in keys.items()]
     terms = [frame[frame["step"] % 20 == 0] if "norm." in frame["key"].iloc[0] else frame for frame in frames]
     return pd.concat(terms, ignore_index=True)

@@ -161,7 +161,7 @@ def test_a_value_has_one_scale_of_colours_in_the_whole_report():
     assert (scale.vmin, scale.vmax) == pytest.approx((min(means), max(means)))
 
 
-def test_each_cell_of_a_heat_map_says_its_mean_and_half_width(canvases: list[Any], tmp_path: Path):
+def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any], tmp_path: Path):
     section = sample.pivot()
     results = sample.results(section)
     compared = compare(section, results)
@@ -169,10 +169,7 @@ def test_each_cell_of_a_heat_map_says_its_mean_and_half_width(canvases: list[Any
     said = {text.get_text() for text in canvases[0].axes[0].texts}
     assert said == {f"{line.mean:.4f}\n± {line.half_width:.4f}" for line in compared.frame.itertuples(index=False)}
 
-
-def test_a_heat_map_has_the_axes_of_each_row_and_kind_of_vectors():
-    section = sample.pivot()
-    results = sample.results(section)
+    # it has the axes of each row and kind of vectors
     experiment = results.grid.experiment
     put(experiment, evaluation=experiment.evaluation.model_copy(update={"post": ("whiten",)}))
     scores = results.scores.assign(**{"whiten/test.accuracy": results.scores["test.accuracy"] / 2})
@@ -188,10 +185,8 @@ def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     section = sample.pivot()
     known = curves.section_curves(section, sample.results(section))
     shown = curves.losses(section, known)
-    assert shown == [
-        ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6]),
-        ("loss", "training loss, no floor known", [0]),
-    ]
+    above = ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6])
+    assert shown == [above, ("loss", "training loss, no floor known", [0])]
     for row in section.rows:
         put(row, settings={"loss": "ce+supcon", "k": "4", "alpha": row.label})
     assert curves.losses(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
