@@ -77,7 +77,7 @@ def test_the_likelihood_is_a_density_of_the_vectors():
     assert glow.log_likelihood(torch.from_numpy(vectors)).detach().numpy() == pytest.approx(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_held_out_vectors_become_likelier_the_longer_it_fits():
     train, other = crescents(2000, 0), torch.from_numpy(crescents(1000, 1))
     likely = [fit_flow(train, steps).log_likelihood(other).mean().item() for steps in (0, 20, 60, 200)]
