@@ -216,6 +216,16 @@ def test_the_interquartile_mean_is_that_of_the_middle_half():
     assert interquartile_mean(scores, seed=0) == pytest.approx((0.5, 0.5, 0.5))
 
 
+def test_the_interval_of_the_interquartile_mean_covers_it_with_two_seeds():
+    draw = np.random.default_rng(0)
+    covered = 0
+    for study in range(300):
+        scores = {str(data): draw.normal(0.5, 0.02, 2) for data in range(4)}
+        _, low, high = interquartile_mean(scores, seed=study, draws=200)
+        covered += low <= 0.5 <= high
+    assert covered >= 0.94 * 300  # with four times the degrees of freedom 0.91
+
+
 def test_the_expected_best_is_that_of_all_draws_with_replacement():
     scores = np.array([0.3, 0.9, 0.3, 0.5])
     mean, deviation = expected_best(scores)
