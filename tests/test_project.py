@@ -20,6 +20,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import evaluate
 from contrastive.losses.supcon import supcon
 from contrastive.training import checkpoint
+from tests import changed
 from tests.conftest import WITHOUT_SHAPES
 
 CHECKOUT = Path(__file__).parents[1]
@@ -123,3 +124,15 @@ def test_every_loader_of_the_project_is_told_so():
         assert "allow_pickle" not in given, where
         assert name.rpartition(".")[0] not in ("pickle", "cloudpickle", "dill", "joblib"), where
         assert name not in ("eval", "exec", "os.system"), where
+
+
+def test_a_change_is_answered_by_the_tests_that_reach_it_and_by_no_others():
+    """By imports, by reading or running it as `READERS` says, or by the folder of a program that nothing imports."""
+    reached = changed.reached_tests(["contrastive/losses/supcon.py"])
+    assert "tests/contrastive/losses/test_oracles.py" in reached and "tests/flows/test_work_pools.py" not in reached
+    assert "tests/test_documents.py" in changed.reached_tests(["docs/log.md"])
+    assert "tests/contrastive/planning/test_estimate.py" in changed.reached_tests(["contrastive/planning/probe.py"])
+    tests = [str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    readers = {reader for readers in changed.READERS.values() for reader in readers}
+    assert not [reader for reader in readers if not any(test.startswith(reader) for test in tests)]
+    assert not [path for path in changed.READERS if not (CHECKOUT / path).exists()]
