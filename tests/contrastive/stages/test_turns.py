@@ -23,6 +23,10 @@ Found = list[dict[str, object]]
 SMALL = {"encoder": LAST_BLOCK, "data": {"train": 24, "validation": 0, "test": 16}}
 TWO_STAGE, SIZED = {"view": "two_stage"}, {"projector": 8, "projection": 4}
 PAIRS = {  # two cells of one view with unlike objectives
+    "simcse": [{"loss": "ce+simcse"} | TWO_STAGE, {"loss": "ce+simcse", "alpha": 0.3} | TWO_STAGE],
+    "swav": [{"loss": "ce+swav", **TWO_STAGE, "projector": 16}, {"loss": "ce+swav", "alpha": 0.3} | TWO_STAGE],
+    "simcse_sup": [{"loss": "simcse_sup"}, {"loss": "simcse_sup", "temperature": 0.5}],
+    "tokens": [{"loss": "ce+supcon", "view": "topk_tokens", "k": k} for k in (2, 4)],
     "moco": [{"loss": "moco"}, {"loss": "byol"} | SIZED],
     "sccl": [{"loss": "sccl"}, {"loss": "sccl", "clusters": 3}],
     "mlm": [{"loss": "mlm"}, {"loss": "mlm+supcon", "view": "cls"}],
