@@ -32,14 +32,14 @@ test-all: $(INSTALLED) $(BROWSER) ## every test, for about an hour: with all pro
 	$(PYTEST) --tier all --timeout 1200 --ignore tests/chaos $(PYTEST_ARGS)
 	$(MAKE) chaos KILLS=0
 
-test-fast: $(INSTALLED) $(BROWSER) ## for a minute: two cases of each test that needs no server, process or long training
+test-fast: $(INSTALLED) $(BROWSER) ## for two minutes: two cases of each test that needs no server, process or long training
 	$(PYTEST) --tier fast $(PYTEST_ARGS)
 
 BASE ?= HEAD
 test-changed: $(INSTALLED) $(BROWSER) ## the tests that reach what differs from BASE=HEAD by their imports
 	@tests=$$($(BIN)/python -m tests.changed $(BASE)) || exit; \
 	test -n "$$tests" || { echo "nothing that differs from $(BASE) is reached by a test"; exit 0; }; \
-	$(PYTEST) $(PYTEST_ARGS) $$tests
+	$(PYTEST) $(PYTEST_ARGS) $$tests || test $$? -eq 5 # only full tests are reached: not an error
 
 # KILLS and SEED choose how many and which moments; the table is left in CHAOS_TABLE
 KILLS ?= 200
