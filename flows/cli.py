@@ -156,7 +156,7 @@ def audit(
         bool, typer.Option("--mend", help="set back what is damaged, to be run again, and bring MLflow up to the rest")
     ] = False,
 ) -> None:
-    """Prove that the run folders are whole, that MLflow agrees with them, and the report with its numbers."""
+    """Check that run folders are whole, that MLflow holds the same, and that the report is what it gives now."""
     from contrastive.cells.plan import declare_plan
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
@@ -174,15 +174,17 @@ def audit(
         say(mend_tracking(planned, stopping))
     settle(home())
     stored = [*(why for _, why in damaged_cache()), *differences(planned)]
-    problems = [*stored, *audit_report(planned.experiment.name)]
-    for line in problems:
+    for line in stored:
         say(line)
-    if problems:
+    edited = audit_report(planned.experiment.name)
+    for line in edited:
+        say(line)
+    if stored or edited:
         mends = "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
         done = "`ablate report` writes the report" if not stored else "`ablate run` does the rest" if mend else mends
-        fail(f"{len(problems)} differences; {done}", 1)
+        fail(f"{len(stored) + len(edited)} differences; {done}", 1)
     there = report_folder(planned.experiment.name).exists()
-    said = "and the report with its numbers" if there else "and there is no report: `ablate report` writes it"
+    said = "and the report is what its results give" if there else "and there is no report: `ablate report` writes it"
     say(f"run folders are whole, MLflow agrees with them, {said}")
 
 

@@ -4,7 +4,6 @@ Byte for byte the same from the same runs.
 """
 
 import contextlib
-import logging
 import os
 import re
 import shutil
@@ -15,11 +14,10 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from contrastive.errors import UserError
+from contrastive.errors import brief
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, page, sifted
 from reports.bilingual import FILES, Language, Words
-from reports.claims import contradictions, prose
 from reports.guards import general
 from reports.load import Results, load
 from reports.markdown import PAGE, code, plain
@@ -27,8 +25,8 @@ from reports.provenance import footer, footer_lines
 from reports.reading import class_counts, reading
 from reports.section_report import SectionReport, describe
 
-logger = logging.getLogger(__name__)
-SHOWN = 10  # contradictions that a message lists
+TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
+BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
@@ -36,18 +34,12 @@ def build(experiment: str, uri: str, output: Path) -> Path:
     return publish(load(experiment, uri), output)
 
 
-class ContradictoryReport(UserError):
-    """A report that was written says what its numbers do not."""
-
-
 def publish(results: Results, output: Path) -> Path:
-    """Writes the report into a new folder, reads it against its numbers, and puts it in the place of the old one;
-    returns its README.md."""
+    """Write the report into a new folder and move that into the place of the old one. Returns its README.md."""
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
         write_report(results, fresh)
-        check_report(fresh, results)
         fresh.chmod(0o755)
         put(fresh, output)
     finally:
@@ -77,43 +69,36 @@ def write_report(results: Results, folder: Path) -> None:
     page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
 
 
-def check_report(folder: Path, results: Results) -> None:
-    """A contradiction to the numbers is an error; what the experiment file claims by itself, a warning."""
-    for claim in (claim for text in authored(results) for claim in prose(plain(text))):
-        logger.warning("The experiment file claims what no statistic says: %s", claim)
-    if problems := contradictions(folder, quoted(results)):
-        more = [f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-        raise ContradictoryReport("\n".join(problems[:SHOWN] + more))
-
-
-def differences_to_built_again(folder: Path, results: Results) -> list[str]:
-    """Of each file of a report the first line that it would not have if it were built from these results now, and the
-    files that it would have besides: somebody edited it, or the results or the code are other ones by now."""
+def differences(folder: Path, results: Results) -> list[str]:
+    """What distinguishes the report in a folder from one that is built of these results now: for each file the first
+    line that differs, that it is missing, or that no report has it."""
     with tempfile.TemporaryDirectory() as temporary:
-        again = Path(temporary) / folder.name
-        again.mkdir()
+        again = Path(temporary)
         write_report(results, again)
-        missing = sorted(str(path.relative_to(again)) for path in again.rglob("*") if path.is_file())
-        problems = [f"{name}: is not there any more" for name in missing if not (folder / name).is_file()]
-        for name in FILES.values():
-            lines = [(side / name).read_text(encoding="utf-8").splitlines() for side in (folder, again)]
-            for number, (written, wanted) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
-                if written != wanted:
-                    problems.append(f"{name}, line {number}: built again it says `{wanted}`")
-                    break
-    return problems
+        paths = {path.relative_to(side) for side in (folder, again) for path in side.rglob("*") if path.is_file()}
+        found = [(path, difference(folder / path, again / path)) for path in sorted(paths)]
+    return [f"{path}{said}" for path, said in found if said]
 
 
-def authored(results: Results) -> list[str]:
-    """The texts of the experiment file that a report repeats."""
-    texts = [results.grid.experiment.description, *(section.note for section in results.grid.sections)]
-    return [text for text in texts if text]
-
-
-def quoted(results: Results) -> list[str]:
-    """What a report repeats as it is: these texts, errors of cells, and why scores of a cell are left out."""
-    errors = [run.error for run in results.cells.values() if run.error]
-    return [*authored(results), *errors, *(why for notes in results.notes.values() for why in notes.values())]
+def difference(written: Path, wanted: Path) -> str:
+    """How a file differs from what it should be; empty where it does not."""
+    if not wanted.is_file():
+        return " does not belong to this report"
+    if not written.is_file():
+        return " is missing"
+    contents = [path.read_bytes() for path in (written, wanted)]
+    if contents[0] == contents[1]:
+        return ""
+    if written.suffix not in TEXT:
+        return " is not the file that is built now"
+    lines = [content.decode(errors="replace").split("\n") for content in contents]
+    for number, (ours, theirs) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
+        if ours != theirs:
+            alike = next((i for i, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), 0)
+            start = max(0, alike - BEFORE)  # a line of a page may be very long
+            said, right = (brief(line[start : start + SHOWN]) for line in (ours, theirs))
+            return f", line {number}: says `{said}`, should say `{right}`"
+    return " is not the file that is built now"
 
 
 def put(fresh: Path, output: Path) -> None:

@@ -1,7 +1,4 @@
-"""What can be concluded, in sentences made of the statistics and of nothing else.
-
-`reports.claims` reads them again in the finished report and holds each against the numbers.
-"""
+"""What can be concluded, in sentences made of the statistics and of nothing else."""
 
 import math
 from collections.abc import Iterator

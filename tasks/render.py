@@ -10,8 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.build import ContradictoryReport, differences_to_built_again, publish, quoted
-from reports.claims import contradictions
+from reports.build import differences, publish
 from reports.load import load
 from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
@@ -52,19 +51,14 @@ def report_folder(experiment: str) -> Path:
 
 
 def audit_report(experiment: str) -> list[str]:
-    """What the report of an experiment says and its numbers do not, by whomever it was edited; nothing where there is
-    no report yet."""
+    """How the report of an experiment differs from one built of its results now; nothing where there is no report."""
     folder = report_folder(experiment)
     if not folder.exists():
         return []
-    try:
+    with in_words():
         results = load(experiment, tracking_uri(store.home()))
-        problems = contradictions(folder, quoted(results)) or differences_to_built_again(folder, results)
-        return [*check_looks(results), *(f"{folder}/{problem}" for problem in problems)]
-    except KeyError as error:
-        return [f"{folder} cannot be read against its numbers: a table beside it has no column {error}"]
-    except Exception as error:  # an edit may leave anything behind
-        return [f"{folder} cannot be read against its numbers: {type(error).__name__}: {error}"]
+    with in_words(NotFetched), in_own_words(experiment):
+        return [*check_looks(results), *(f"{folder}/{said}" for said in differences(folder, results))]
 
 
 @contextmanager
@@ -72,12 +66,6 @@ def in_own_words(experiment: str) -> Iterator[None]:
     """Errors of building, told as such; files that MLflow did not give are not among them."""
     try:
         yield
-    except ContradictoryReport as error:
-        raise ReportFailed(
-            f"the report of {experiment} says what its numbers do not, and is not kept; one of before stays:\n{error}\n"
-            "This is a fault of the code that builds reports: MLflow and the run folders hold all results, and "
-            "`ablate report` builds it once this is mended"
-        ) from None
     except (UserError, NotFetched):
         raise
     except Exception as error:

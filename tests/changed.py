@@ -19,7 +19,7 @@ READERS = {
     "tasks/": ("tests/tasks", "tests/e2e"),
     "reports/templates/": ("tests/reports", "tests/tasks/test_render"),
     "reports/page/": ("tests/reports",),
-    "reports/output/": ("tests/reports/test_claims",),
+    "reports/output/": ("tests/reports/test_golden",),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/experiment", "tests/contrastive/training"),
     "contrastive/losses/__init__.py": ("tests/contrastive/experiment", "tests/contrastive/cells"),

@@ -13,12 +13,11 @@ import pytest
 
 from contrastive.runs.recorded import Provenance, RecordedSection
 from reports.build import write_report
-from reports.claims import contradictions
 from reports.load import MEASURED, Results
 from reports.pictures import Picture
 from tests.fuzz.conftest import Rounds
 from tests.reports.figures import sample
-from tests.reports.made import put
+from tests.reports.made import contradictions, put
 
 LARGEST = 1.7976931348623157e308  # what MLflow's databases make of infinity
 VALUES = (0.7, 0.7, 0.71, 0.0, 1.0, -0.0, 1e-12, math.nan, 1e308, LARGEST, -LARGEST, -3.0, 1.0001)

@@ -1,5 +1,6 @@
 """Results made by hand: a grid of rows with scores at several seeds, and where asked, what each text adds."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,9 @@ import pandas as pd
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
 from reports.load import MEASURED, CellRun, Kind, Results
+from reports.rows import ANY
+from reports.statistics import ALPHA, summarise
+from reports.verdicts import TESTED, verdict
 from tests.recorded import SETTINGS, noted
 
 
@@ -91,3 +95,36 @@ def put(thing: Any, **changes: Any) -> None:
 
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def contradictions(folder: Path) -> list[str]:
+    """What comparisons.csv says of means, differences and verdicts and results.csv does not; each computed anew."""
+    results, compared = (
+        pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in ("results", "comparisons")
+    )
+    seeds: dict[tuple[str, str, str], dict[int, float]] = {}
+    for line in results[(results["status"] == "finished") & (results["value"] != "")].to_dict("records"):
+        label = f"{line['label']} · {line['variant']}" if line["variant"] else line["label"]
+        seeds.setdefault((line["section"], label, line["score"]), {})[line["seed"]] = float(line["value"])
+    problems = []
+    for line in compared.to_dict("records"):
+        own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
+        mean, half, difference, apart, p, margin = (
+            float(line[name] or "nan")
+            for name in ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
+        )
+        if not line["label"].startswith(ANY):  # one row for all, of no name in the results
+            summary = summarise(list(own.values()))
+            said = [math.nan, math.nan] if summary is None else [summary.mean, summary.half_width or math.nan]
+            if not np.allclose([mean, half], said, equal_nan=True):
+                problems.append(f"{line}: the mean is {said}")
+        if line["verdict"] not in TESTED:
+            continue
+        both = own.keys() & theirs.keys()
+        true = sum(own[seed] - theirs[seed] for seed in both) / len(both)
+        if not np.isclose(difference, true, atol=1e-6):
+            problems.append(f"{line}: the difference is {true}")
+        follows = verdict(difference, apart, line["higher"], None if math.isnan(margin) else margin, len(both))
+        if line["verdict"] != follows or (p < ALPHA) != (abs(difference) > apart):
+            problems.append(f"{line}: it is {follows}")
+    return problems

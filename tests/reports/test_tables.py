@@ -14,7 +14,6 @@ from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import RecordedGrid, RecordedRow, RecordedSection, Reference
 from reports import tables
 from reports.build import write_report
-from reports.claims import contradictions
 from reports.compare import compare
 from reports.findings import same_note
 from reports.load import Kind, Results
@@ -221,9 +220,7 @@ def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
     assert means.to_dict() == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
     write_report(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
-    assert "embedding explains" in text and contradictions(tmp_path) == []
-    (tmp_path / "README.md").write_text(text.replace("embedding explains", "loss explains"))
-    assert contradictions(tmp_path)
+    assert "embedding explains" in text
 
 
 @pytest.mark.parametrize("draws", rest_is_full([60, 200], [60]))
@@ -248,8 +245,6 @@ def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_wh
     labels = compared.frame["label"].tolist()
     assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
     assert "layer:1:mean" in same_note(compared)[0].en
-    write_report(results, tmp_path)
-    assert contradictions(tmp_path) == []
     results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
     other = compare(part, replace(results, scores=results.scores.copy()))
     assert len([label for label in other.frame["label"] if "layer:1:mean" in label]) == 3
