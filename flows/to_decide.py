@@ -12,7 +12,7 @@ from contrastive.runs.declared import declarations
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
-from reports.compare import Line
+from reports.compare import Comparison
 from reports.findings import with_interval
 from reports.guards.whole import changed_declarations
 from reports.load import Results, load
@@ -64,17 +64,18 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
     for section in results.grid.sections:
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
-        if not compared.lines:
+        if not compared.compared:
             yield f"{section.title}: nothing is compared; a baseline (`baseline:`) is what others are compared with"
-        for line in (line for lines in compared.lines.values() for line in lines):
-            verdicts[line["verdict"]] += 1
-            if line["verdict"] == "undecided":
-                cells = [row.cells[0] for row in rows if row.label in (line["label"], line["against"])]
-                ways = sorted([*more_seeds(line, cells, fit), *more_texts(line, cells, plan, results, fit)])
-                between = " together with " if line["needs_both"] is True else ", or "
+        for score, comparison in compared.compared:
+            verdicts[score.verdict] += 1
+            if score.verdict == "undecided":
+                label, against = score.row.label, comparison.against.label
+                cells = [row.cells[0] for row in rows if row.label in (label, against)]
+                ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
+                between = " together with " if comparison.needs and comparison.needs.together else ", or "
                 yield (
-                    f"{section.title}: {line['label']} against {line['against']} in {line['value']} is undecided, "
-                    f"{with_interval(line)}: {between.join(text for _, text in ways) or NOTHING}"
+                    f"{section.title}: {label} against {against} in {score.value} is undecided, "
+                    f"{with_interval(comparison)}: {between.join(text for _, text in sorted(ways)) or NOTHING}"
                 )
     total = verdicts.total()
     for kind, why in NOT_JUDGED.items():
@@ -91,20 +92,23 @@ NOT_JUDGED = {
 NOTHING = "not even 64 seeds and 100 times the test texts would decide a difference of this size"
 
 
-def more_seeds(line: Line, cells: list[Cell], fit: Fit) -> Iterator[tuple[float, str]]:
+def more_seeds(comparison: Comparison, cells: list[Cell], fit: Fit) -> Iterator[tuple[float, str]]:
     """The seeds that would decide a comparison, and how long they train."""
-    if math.isfinite(line["needs_seeds"]):
+    if comparison.needs and comparison.needs.seeds is not None:
         each = [fit.seconds(cell) for cell in cells]
-        seconds = sum(s for s in each if s is not None) * (line["needs_seeds"] - line["common"])
+        seconds = sum(s for s in each if s is not None) * (comparison.needs.seeds - comparison.seeds)
         time = f" ({human_span(seconds)} of training)" if cells and None not in each else ""
-        yield seconds, f"{int(line['needs_seeds'])} seeds{time}"
+        yield seconds, f"{comparison.needs.seeds} seeds{time}"
 
 
-def more_texts(line: Line, cells: list[Cell], plan: Plan, results: Results, fit: Fit) -> Iterator[tuple[float, str]]:
+def more_texts(
+    comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: Fit
+) -> Iterator[tuple[float, str]]:
     """The test texts that would decide it, how long all cells are measured on them, or why they are not to be had."""
-    if not (cells and math.isfinite(line["needs_texts"])):
+    needs = comparison.needs
+    if not cells or needs is None or needs.texts is None:
         return
-    count, data = int(line["needs_texts"]), cells[0].data
+    count, data = needs.texts, cells[0].data
     evaluation = plan.experiment.evaluation.model_copy(update={"test": count})
     left = texts_left(data, plan, results)
     reason = evaluation.unmeasurable(data) or (
@@ -116,9 +120,9 @@ def more_texts(line: Line, cells: list[Cell], plan: Plan, results: Results, fit:
     each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
     seconds = sum(s for s in each if s is not None)
     nothing_trains = ", and nothing trains"
-    if line["needs_both"] is True:
+    if needs.together and needs.seeds is not None:
         further = (fit.embedding_seconds(cell, count) for cell in cells)
-        seconds += sum(s for s in further if s is not None) * (line["needs_seeds"] - line["common"])
+        seconds += sum(s for s in further if s is not None) * (needs.seeds - comparison.seeds)
         nothing_trains = " of measuring"
     time = f"; {human_span(seconds)}{nothing_trains}" if None not in each else ""
     yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"

@@ -11,7 +11,6 @@ import tempfile
 from itertools import zip_longest
 from pathlib import Path
 
-import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from contrastive.errors import brief
@@ -60,11 +59,8 @@ def write_report(results: Results, folder: Path) -> None:
         text = render_markdown(results, sections, overview, notes, reading(results), below, language)
         (folder / name).write_text(text, encoding="utf-8")
     export.write_tables(export.tidy(results), folder)
-    for name, frames in {
-        "comparisons": [s.comparisons for s in sections],
-        "effects": [s.effects for s in sections],
-    }.items():
-        pd.concat(frames, ignore_index=True).to_csv(folder / f"{name}.csv", index=False)
+    export.write_comparisons([section.compared for section in sections], folder)
+    export.write_effects([(section.compared, section.effects) for section in sections], folder)
     read = [*reading(results, PAGE), *sifted.sentences(results)]
     page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
 

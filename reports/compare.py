@@ -1,213 +1,230 @@
-"""What a section's numbers say: each configuration against its baseline, and which are tied with the best.
+"""What a section's numbers say: each row against its baseline, and which rows are tied with the best.
 
-One model and one level for each of the two questions, shared by all values of the declared family: every configuration
-against its baseline; every pair of configurations over the same data. Post-processed and further vectors of a cell are
-compared with the vectors that trained it, within the same cells.
+One model and one level for each of the two questions, shared by all scores of the declared family: every row against
+its baseline; every pair of rows over the same data. Post-processed and further vectors of a cell are compared with the
+vectors that trained it, within the same cells.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from contrastive.config.margins import margin
 from contrastive.runs.recorded import RecordedSection
-from reports.judge import Judged, judge_family
+from reports.judge import Judged, RowPairs, every_pair, judge_family
 from reports.load import Results
-from reports.pairs_of_rows import RowPairs, beaten_rows, every_pair
-from reports.rows import ShownRow, family_of, rows_of, shown_values
+from reports.rows import Row, family_of, rows_of, shown_values
 from reports.seed_values import SeedValues, applies, direction, seed_scores, seed_values_of_row
-from reports.statistics import improvement, mcnemar, summarise
-from reports.verdicts import COMPARED, TESTED, side, verdict
+from reports.statistics import ALPHA, Needed, improvement, mcnemar, summarise
+from reports.verdicts import TESTED, Verdict, side, verdict
 
 GENERATOR = 20250625  # of what is drawn at random; the same in every report
-Line = dict[str, Any]  # of the frame of comparisons: column → value
 
 
 @dataclass(frozen=True)
-class Comparisons:
-    """`frame` has a row a (configuration, value); `hypotheses` counts the comparisons that share one level."""
+class Comparison:
+    """One row beside its baseline in one score, over the seeds that both have. Without a test, numbers are nan."""
 
-    frame: pd.DataFrame
-    pairs: dict[str, RowPairs] = field(default_factory=dict)
+    against: Row
+    seeds: int
+    difference: float
+    by_text: bool  # whether each text of both is known
+    verdict: Verdict = "not comparable"
+    half_width: float = math.nan  # of the interval that holds for all comparisons of the section together
+    p: float = math.nan
+    side: int = 0  # of 0 on which the interval lies: 1 better, -1 worse
+    unequal: bool = False  # whether the row varies from seed to seed otherwise than the rest
+    needs: Needed | None = None  # what would decide it
+    needs_seconds: float = math.nan
+    only_ours: tuple[int, ...] = ()  # at each seed, the texts that only this row has right
+    only_theirs: tuple[int, ...] = ()
+    mcnemar: tuple[float, ...] = ()
+    improvement: float = math.nan  # the probability that a seed of this row is better than one of the baseline
+
+    @property
+    def tested(self) -> bool:
+        return self.verdict in TESTED
+
+
+@dataclass(frozen=True)
+class RowScore:
+    """One score of one row: its mean over seeds, and how that compares with the baseline's."""
+
+    row: Row
+    value: str  # the name of the score
+    higher: bool | None  # whether more is better; None of what only describes
+    tested: bool
+    complete: bool  # whether each seed has it
+    seeds: int
+    mean: float
+    half_width: float
+    margin: float | None
+    comparison: Comparison | None = None
+    bold: bool = False  # tied with the best
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.comparison.verdict if self.comparison else "baseline" if self.row.baseline else ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that is compared in a section, row by row, and in each row score by score."""
+
+    recorded: RecordedSection
+    rows: list[Row]
+    scores: list[RowScore]
+    pairs: dict[str, RowPairs] = field(default_factory=dict)  # of each score in which rows are ranked
     detectable: dict[str, float | None] = field(default_factory=dict)
-    hypotheses: int = 0
-    seeds: int = 0
-    ranked: bool = False
     measured: dict[tuple[int, str], SeedValues] = field(default_factory=dict)
+    ranked: bool = False
     most_seeds: int | None = None  # of a study that stops by itself
     ended: str = ""  # why it has stopped, if it has
 
     @cached_property
-    def lines(self) -> dict[str, list[dict[Any, Any]]]:
-        """What was compared, by value."""
-        by_value: dict[str, list[dict[Any, Any]]] = {}
-        for line in self.frame[self.frame["verdict"].isin(COMPARED)].to_dict("records"):
-            by_value.setdefault(line["value"], []).append(line)
-        return by_value
+    def values(self) -> list[str]:
+        """The scores that it shows."""
+        return list(dict.fromkeys(score.value for score in self.scores))
+
+    @cached_property
+    def tested(self) -> list[str]:
+        """The scores that are compared."""
+        return list(dict.fromkeys(score.value for score in self.scores if score.tested))
+
+    @cached_property
+    def compared(self) -> list[tuple[RowScore, Comparison]]:
+        """Rows with what they are compared with, score by score."""
+        found = [(score, score.comparison) for score in self.scores if score.comparison]
+        return sorted(found, key=lambda pair: self.values.index(pair[0].value))
+
+    @property
+    def hypotheses(self) -> int:
+        """How many comparisons share one level."""
+        return sum(comparison.tested for _, comparison in self.compared)
+
+    @cached_property
+    def of(self) -> dict[tuple[int, str], RowScore]:
+        """(number of the row, score) → what is known of it."""
+        return {(score.row.number, score.value): score for score in self.scores}
 
     @property
     def unequal(self) -> list[str]:
-        """Configurations that vary from seed to seed otherwise than the rest."""
-        return list(dict.fromkeys(self.frame.loc[self.frame["unequal"] == True, "label"]))  # noqa: E712
+        """Rows that vary from seed to seed otherwise than the rest."""
+        found = [score.row.label for score in self.scores if score.comparison and score.comparison.unequal]
+        return list(dict.fromkeys(found))
 
 
-def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Comparisons:
-    """`may_rank`: whether no guard forbids to rank the configurations of this section; `may_compare`: whether none
-    forbids to compare any two of them. Where cells are missing, rows that are whole are still compared."""
-    values = shown_values(section, results)
-    family = family_of(section, results)
+def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Section:
+    """`may_rank`: whether no guard forbids to rank the rows of this section; `may_compare`: whether none forbids to
+    compare any two of them. Where cells are missing, rows that are whole are still compared."""
+    values, family = shown_values(section, results), family_of(section, results)
     rows = rows_of(section, values, results)
-    frame = pd.DataFrame(
-        [line_of_row(i, row, value, value in family, results) for i, row in enumerate(rows) for value in values]
-    )
-    tested = list(dict.fromkeys(frame.loc[frame["tested"], "value"]))
-    seed_values = {
-        (i, value): measured
-        for i, row in enumerate(rows)
-        for value, measured in seed_values_of_row(
+    scores = [row_score(row, value, value in family, results) for row in rows for value in values]
+    tested = list(dict.fromkeys(score.value for score in scores if score.tested))
+    measured = {
+        (row.number, value): held
+        for row in rows
+        for value, held in seed_values_of_row(
             row, [name for name in tested if applies(row, name, results)], results
         ).items()
     }
     stopping = results.grid.stopping
     most_seeds = None if stopping is None else stopping.most_seeds
-    judged = judge_family(rows, seed_values, most_seeds) if may_compare else Judged()
-    frame = with_comparisons(frame, rows, seed_values, judged)
-    frame["needs_seconds"] = [seconds_of_more_seeds(line, rows, results) for line in frame.to_dict("records")]
-    seeds = min((len(row.cells) for row in rows), default=0)
+    judged = judge_family(rows, measured, most_seeds) if may_compare else Judged()
+    scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
     alike = stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
-    complete = bool(may_rank and may_compare and frame.loc[frame["tested"], "complete"].all())
-    ranked = complete and seeds > 1 and alike and len(rows) > 1
-    pairs = every_pair(rows, tested, seed_values, most_seeds) if ranked else {}
-    frame["bold"] = bold(frame, pairs) if ranked else False
-    hypotheses = int(frame["verdict"].isin(TESTED).sum())
+    complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
+    ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and alike and len(rows) > 1
+    pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
+    tied = best(scores, pairs)
+    scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
-    return Comparisons(frame, pairs, judged.detectable, hypotheses, seeds, ranked, seed_values, most_seeds, ended)
+    return Section(section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended)
 
 
-def line_of_row(i: int, row: ShownRow, value: str, in_family: bool, results: Results) -> Line:
+def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowScore:
     numbers = seed_scores(row, value, results)
-    summary = summarise(numbers.tolist())
-    higher = direction(value, results)
-    limit = margin(value, results.grid.experiment.report.margin)
-    return {
-        "row": i,
-        "position": row.position,
-        "label": row.label,
-        "variant": row.variant,
-        "value": value,
-        "higher": higher,
-        "tested": in_family and higher is not None and applies(row, value, results),
-        "complete": bool(np.isfinite(numbers).all()),
-        "seeds": 0 if summary is None else summary.seeds,
-        "mean": math.nan if summary is None else summary.mean,
-        "half_width": math.nan if summary is None or summary.half_width is None else summary.half_width,
-        "margin": math.nan if limit is None else limit,
-        "drawn": row.recorded.drawn,
-        "cells": list(row.cells),
-    }
-
-
-def with_comparisons(
-    frame: pd.DataFrame, rows: list[ShownRow], seed_values: dict[tuple[int, str], SeedValues], judged: Judged
-) -> pd.DataFrame:
-    """With the columns that compare a row to its baseline."""
-    lines = []
-    for line in frame.to_dict("records"):
-        other = rows[line["row"]].against if line["tested"] else None
-        if other is None:
-            lines.append({"verdict": "baseline" if rows[line["row"]].baseline else ""})
-            continue
-        ours, theirs = seed_values[line["row"], line["value"]], seed_values[other, line["value"]]
-        lines.append(compared_line(line, ours, theirs, judged) | {"against": rows[other].label})
-    comparisons = pd.DataFrame(lines, index=frame.index).reindex(columns=COLUMNS)
-    comparisons = comparisons.astype(
-        dict.fromkeys(("needs_seeds", "needs_texts", "side"), float)
-        | dict.fromkeys(
-            ("against", "only_ours", "only_theirs", "mcnemar", "verdict", "unequal", "needs_both"), "object"
-        )
+    summary, higher = summarise(numbers.tolist()), direction(value, results)
+    return RowScore(
+        row,
+        value,
+        higher,
+        in_family and higher is not None and applies(row, value, results),
+        bool(np.isfinite(numbers).all()),
+        0 if summary is None else summary.seeds,
+        math.nan if summary is None else summary.mean,
+        math.nan if summary is None or summary.half_width is None else summary.half_width,
+        margin(value, results.grid.experiment.report.margin),
     )
-    return frame.join(comparisons)
 
 
-COLUMNS = [
-    "against",
-    "common",
-    "difference",
-    "difference_half_width",
-    "over_texts",
-    "p",
-    "verdict",
-    "side",
-    "unequal",
-    "needs_seeds",
-    "needs_texts",
-    "needs_both",
-    "only_ours",
-    "only_theirs",
-    "mcnemar",
-    "improvement",
-]
-
-
-def compared_line(line: dict[Any, Any], ours: SeedValues, theirs: SeedValues, judged: Judged) -> Line:
-    """One comparison: what was decided of it, and what describes it."""
-    ours, theirs = ours.beside(theirs)
-    by_text = ours.same_texts(theirs)
-    apart = ours.numbers - theirs.numbers
-    more: Line = {
-        "common": len(ours.seeds),
-        "difference": float(apart.mean()) if len(apart) else math.nan,
-        "over_texts": by_text,
-        "verdict": "not comparable",
-    }
+def comparison(
+    score: RowScore, rows: list[Row], measured: dict[tuple[int, str], SeedValues], judged: Judged, results: Results
+) -> Comparison | None:
+    """What was decided of a row and its baseline, and what describes it; None where it is compared with nothing."""
+    if not score.tested or score.row.against is None:
+        return None
+    key, against = (score.row.number, score.value), rows[score.row.against]
+    ours, theirs = measured[key].beside(measured[against.number, score.value])
+    by_text, seeds = ours.same_texts(theirs), len(ours.seeds)
+    difference = float((ours.numbers - theirs.numbers).mean()) if seeds else math.nan
+    described = Comparison(against, seeds, difference, by_text)
     if by_text and ours.each.dtype == np.bool_:
         counts = [mcnemar(own, other) for own, other in zip(ours.each, theirs.each, strict=True)]
-        more |= {"only_ours": [c[0] for c in counts], "only_theirs": [c[1] for c in counts]}
-        more |= {"mcnemar": [c[2] for c in counts]}
-    if len(ours.seeds) > 1:
+        only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
+        described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
+    if seeds > 1:
         better = (ours.numbers, theirs.numbers) if ours.higher else (theirs.numbers, ours.numbers)
-        more["improvement"] = improvement(*better)
-    decided = judged.decided.get((line["row"], line["value"]))
+        described = replace(described, improvement=improvement(*better))
+    decided = judged.decided.get(key)
     if decided is None:
-        return more
-    limit = None if math.isnan(line["margin"]) else line["margin"]
-    half = decided.half_width
-    said = verdict(more["difference"], half, bool(line["higher"]), limit, decided.seeds)
-    more |= {"difference_half_width": half, "p": decided.p, "verdict": said, "unequal": decided.unequal}
-    more["side"] = side(more["difference"], half, bool(line["higher"]))
+        return described
+    said = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
+    needs = None
     if said == "undecided":
-        needs = judged.needed(line["row"], line["value"], limit, more_texts=not line["drawn"])
-        more |= {"needs_seeds": needs.seeds, "needs_texts": needs.texts, "needs_both": needs.together}
-    return more
+        needs = judged.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
+    return replace(
+        described,
+        verdict=said,
+        half_width=decided.half_width,
+        p=decided.p,
+        side=side(difference, decided.half_width, bool(score.higher)),
+        unequal=decided.unequal,
+        needs=needs,
+        needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
+    )
 
 
-def seconds_of_more_seeds(line: dict[Any, Any], rows: list[ShownRow], results: Results) -> float:
-    """How long the two rows of a comparison train at the seeds that would decide it, by what theirs took."""
-    other = rows[line["row"]].against
-    if not math.isfinite(line["needs_seeds"]) or other is None:
+def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: Row, results: Results) -> float:
+    """How long two rows train at the seeds that would decide their comparison, by what their cells took."""
+    if needs is None or needs.seeds is None:
         return math.nan
-    own = {  # other vectors of a configuration are those of the same cells
-        tuple(rows[row].cells): [p.wall_seconds for cell in rows[row].cells if (p := results.provenance(cell))]
-        for row in (line["row"], other)
+    own = {  # other vectors of a row are those of the same cells
+        tuple(each.cells): [p.wall_seconds for cell in each.cells if (p := results.provenance(cell))]
+        for each in (row, against)
     }
     if not all(own.values()):
         return math.nan
-    return float(sum(np.mean(seconds) for seconds in own.values()) * (line["needs_seeds"] - line["common"]))
+    return float(sum(np.mean(seconds) for seconds in own.values()) * (needs.seeds - seeds))
 
 
-def bold(frame: pd.DataFrame, pairs: dict[str, RowPairs]) -> list[bool]:
-    """Whether a row is tied with the best of those over the same data: nothing was shown to be better, neither among
-    all pairs nor by the comparison with its baseline."""
-    beaten = {(row, value) for value, row_pairs in pairs.items() for row in beaten_rows(row_pairs, frame)}
-    ranked = {(row, value) for value, row_pairs in pairs.items() for row in row_pairs.rows}
-    labels = dict(zip(frame["label"], frame["row"], strict=True))
-    for line in frame.to_dict("records"):
-        if line["side"] < 0:
-            beaten.add((line["row"], line["value"]))
-        elif line["side"] > 0:
-            beaten.add((labels[line["against"]], line["value"]))
-    return [(line["row"], line["value"]) in ranked - beaten for line in frame.to_dict("records")]
+def best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
+    """The rows that are tied with the best of those over the same data: nothing was shown to be better, neither among
+    all pairs nor by the comparison with a baseline."""
+    tied = {(row, value) for value, each in pairs.items() for row in each.rows}
+    higher = {score.value: bool(score.higher) for score in scores}
+    for value, each in pairs.items():
+        worse = (each.means < 0 if higher[value] else each.means > 0) & (each.p <= ALPHA)
+        tied -= {
+            (row, value)
+            for place, row in enumerate(each.rows)
+            if worse[place].any() or np.isnan(each.means[place]).all()
+        }
+    for score in scores:
+        if score.comparison and score.comparison.side:
+            loser = score.row if score.comparison.side < 0 else score.comparison.against
+            tied.discard((loser.number, score.value))
+    return tied

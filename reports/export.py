@@ -1,5 +1,7 @@
-"""The results as one tidy table, for whoever wants to compute something else: results.parquet and results.csv."""
+"""Tables for whoever wants to compute something else: results.parquet, results.csv, comparisons.csv, effects.csv."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,10 @@ import pandas as pd
 import pyarrow
 from pyarrow import csv, parquet
 
+from reports.compare import Comparison, RowScore, Section
 from reports.load import SCORE, Results
+from reports.markdown import symbol
+from reports.section_effects import Effect
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
@@ -73,3 +78,69 @@ def write_tables(frame: pd.DataFrame, folder: Path) -> None:
     table = table.replace_schema_metadata(None)  # which tells versions
     parquet.write_table(table, folder / "results.parquet", compression="zstd")
     csv.write_csv(table, folder / "results.csv")
+
+
+def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
+    """comparisons.csv: a line for each score of each row, with what it is compared with."""
+    lines = [comparison_line(score, section) for section in sections for score in section.scores]
+    pd.DataFrame(lines).to_csv(folder / "comparisons.csv", index=False)
+
+
+def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
+    row = {
+        "row": score.row.number,
+        "position": score.row.position,
+        "label": score.row.label,
+        "variant": score.row.variant,
+        "value": score.value,
+        "higher": score.higher,
+        "tested": score.tested,
+        "complete": score.complete,
+        "seeds": score.seeds,
+        "mean": score.mean,
+        "half_width": score.half_width,
+        "margin": score.margin,
+        "drawn": score.row.recorded.drawn,
+    }
+    last = {
+        "bold": score.bold,
+        "section": section.recorded.title,
+        "detectable": section.detectable.get(score.value),
+        "most_seeds": section.most_seeds,
+        "ended": section.ended,
+    }
+    return row | compared_columns(score.comparison, score.verdict) | last
+
+
+def compared_columns(compared: Comparison | None, verdict: str) -> dict[str, object]:
+    """Empty but for the verdict where a row is compared with nothing."""
+    names = (
+        "against", "common", "difference", "difference_half_width", "over_texts", "p", "verdict", "side", "unequal",
+        "needs_seeds", "needs_texts", "needs_both", "only_ours", "only_theirs", "mcnemar", "improvement",
+        "needs_seconds",
+    )  # fmt: skip
+    if compared is None:
+        return dict.fromkeys(names) | {"verdict": verdict}
+    judged = compared.tested or compared.verdict in ("one seed", "no spread")
+    needs = compared.needs
+    counts = [json.dumps(column) if column else None
+              for column in (compared.only_ours, compared.only_theirs, compared.mcnemar)]  # fmt: skip
+    values = (
+        compared.against.label, compared.seeds, compared.difference, compared.half_width, compared.by_text, compared.p,
+        verdict, compared.side if judged else None, compared.unequal if judged else None,
+        needs and needs.seeds, needs and needs.texts, needs and needs.together, *counts, compared.improvement,
+        compared.needs_seconds,
+    )  # fmt: skip
+    return dict(zip(names, values, strict=True))
+
+
+def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path) -> None:
+    """effects.csv: a line for each axis, and each two together, of each score."""
+    lines = [
+        (section.recorded.title, effect.value, " × ".join(effect.factors), effect.df, effect.f, effect.p, effect.share,
+         " × ".join(map(symbol, effect.factors)))
+        for section, effects in sections
+        for effect in effects
+    ]  # fmt: skip
+    columns = ["section", "value", "effect", "df", "F", "p", "share", "shown"]
+    pd.DataFrame(lines, columns=columns).to_csv(folder / "effects.csv", index=False)

@@ -1,34 +1,32 @@
 """What can be concluded, in sentences made of the statistics and of nothing else."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
-
-import pandas as pd
+from collections.abc import Iterator, Sequence
 
 from reports.bilingual import Words
-from reports.compare import Comparisons
+from reports.compare import Comparison, RowScore, Section
 from reports.guards.shown import listed
 from reports.markdown import MARKDOWN, Markup, heading, number, probability, signed, symbol
 from reports.rows import ANY
+from reports.section_effects import Effect
 from reports.statistics import ALPHA, POWER
-from reports.verdicts import DECIDED, TESTED
+from reports.verdicts import DECIDED
+
+Compared = tuple[RowScore, Comparison]
 
 
-def findings(comparisons: Comparisons, effects: dict[str, pd.DataFrame], to: Markup = MARKDOWN) -> list[Words]:
+def findings(section: Section, effects: Sequence[Effect], to: Markup = MARKDOWN) -> list[Words]:
     """Of one section: what was decided against its baseline, what was not and what would decide it, which are tied,
     which axes matter."""
-    values = list(dict.fromkeys(comparisons.frame["value"]))
-    lines = [line for value in values for line in comparisons.lines.get(value, [])]
-    decided = [line for line in lines if line["verdict"] in DECIDED]
-    undecided = [line for line in lines if line["verdict"] == "undecided"]
+    decided = [pair for pair in section.compared if pair[0].verdict in DECIDED]
+    undecided = [pair for pair in section.compared if pair[0].verdict == "undecided"]
     return [
-        *stopped(comparisons),
-        *told_or_counted(decided, [decided_sentence(line, comparisons, to) for line in decided], lines, to),
-        *(sentence for value in values for sentence in axes(effects.get(value), value, to)),
-        *told_or_counted(undecided, [undecided_sentence(line, to) for line in undecided], lines, to),
-        *counted([line for line in lines if line["verdict"] not in TESTED], lines, to),
-        *ties(comparisons, to),
+        *stopped(section),
+        *told_or_counted(decided, [decided_sentence(*pair, to) for pair in decided], section, to),
+        *axes(effects, to),
+        *told_or_counted(undecided, [undecided_sentence(*pair, to) for pair in undecided], section, to),
+        *counted([pair for pair in section.compared if not pair[1].tested], section, to),
+        *ties(section, to),
     ]
 
 
@@ -45,12 +43,12 @@ STOPPED = {
 }
 
 
-def stopped(comparisons: Comparisons) -> Iterator[Words]:
+def stopped(section: Section) -> Iterator[Words]:
     """Of a study that stops by itself: with how many seeds it did, and why."""
-    if comparisons.most_seeds is None:
+    if section.most_seeds is None:
         return
-    counts, why = comparisons.frame["seeds"], STOPPED[comparisons.ended]
-    few, many = int(counts.min()), int(counts.max())
+    counts, why = [score.seeds for score in section.scores], STOPPED[section.ended]
+    few, many = min(counts), max(counts)
     between = f"{few} to {many}" if few < many else f"{few}"
     yield Words(
         f"{why.en}: {between} a configuration. A difference is over the seeds that both have.",
@@ -58,26 +56,24 @@ def stopped(comparisons: Comparisons) -> Iterator[Words]:
     )
 
 
-def told_or_counted(
-    some: list[dict[Any, Any]], sentences: list[Words], lines: list[dict[Any, Any]], to: Markup
-) -> list[Words]:
-    return sentences if len(sentences) <= MOST else list(counted(some, lines, to))
+def told_or_counted(some: list[Compared], sentences: list[Words], section: Section, to: Markup) -> list[Words]:
+    return sentences if len(sentences) <= MOST else list(counted(some, section, to))
 
 
-def decided_sentence(line: dict[Any, Any], comparisons: Comparisons, to: Markup) -> Words:
-    name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
-    ours, theirs = number(line["mean"]), number(line["mean"] - line["difference"])
-    size, limit = with_interval(line), margin_in_words(line)
-    if line["verdict"] == "equivalent":
-        little = LITTLE[int(line["side"])]
+def decided_sentence(score: RowScore, compared: Comparison, to: Markup) -> Words:
+    name, label, against = heading(score.value, to), to.text(score.row.label), to.text(compared.against.label)
+    ours, theirs = number(score.mean), number(score.mean - compared.difference)
+    size = with_interval(compared)
+    if score.verdict == "equivalent":
+        little, limit = LITTLE[compared.side], f"{score.margin:g}"
         return Words(
             f"{label} and {against} are equivalent in {name}: the difference, {size}, lies within ± {limit}, which was "
             f"declared too small to matter{little.en}.",
             f"{label} 与 {against} 在 {name} 上等效：差异 {size} 落在声明为无关紧要的 ± {limit} 之内{little.zh}。",
         )
-    chinese = "优于" if line["verdict"] == "better" else "劣于"
+    chinese = "优于" if score.verdict == "better" else "劣于"
     return Words(
-        f"{label} is {line['verdict']} than {against} in {name}: {ours} against {theirs}, a difference of {size}.",
+        f"{label} is {score.verdict} than {against} in {name}: {ours} against {theirs}, a difference of {size}.",
         f"{label} 在 {name} 上{chinese} {against}：{ours} 对 {theirs}，差异为 {size}。",
     )
 
@@ -89,44 +85,40 @@ LITTLE = {
 }
 
 
-def undecided_sentence(line: dict[Any, Any], to: Markup) -> Words:
-    name, label, against = heading(line["value"], to), to.text(line["label"]), to.text(line["against"])
-    needs = what_decides(line)
+def undecided_sentence(score: RowScore, compared: Comparison, to: Markup) -> Words:
+    name, label, against = heading(score.value, to), to.text(score.row.label), to.text(compared.against.label)
+    needs = what_decides(compared)
     return Words(
-        f"undecided is {label} against {against} in {name}: {with_interval(line)}. {needs.en}",
-        f"{label} 与 {against} 在 {name} 上未定：{with_interval(line)}。{needs.zh}",
+        f"undecided is {label} against {against} in {name}: {with_interval(compared)}. {needs.en}",
+        f"{label} 与 {against} 在 {name} 上未定：{with_interval(compared)}。{needs.zh}",
     )
 
 
-def what_decides(line: dict[Any, Any]) -> Words:
+def what_decides(compared: Comparison) -> Words:
     """Seeds or test texts, if the difference is the one that is seen."""
-    english, chinese = [], []
-    if math.isfinite(line["needs_seeds"]):
-        seeds, minutes = int(line["needs_seeds"]), line["needs_seconds"] / 60
+    english, chinese, needs = [], [], compared.needs
+    if needs and needs.seeds is not None:
+        minutes = compared.needs_seconds / 60
         beside = f" ({minutes:.1f} more minutes of training)" if math.isfinite(minutes) else ""
-        english.append(f"{seeds} seeds{beside}")
-        chinese.append(f"{seeds} 个种子" + (f"（再训练 {minutes:.1f} 分钟）" if math.isfinite(minutes) else ""))
-    if math.isfinite(line["needs_texts"]):
-        english.append(f"{int(line['needs_texts'])} test texts")
-        chinese.append(f"{int(line['needs_texts'])} 条测试文本")
+        english.append(f"{needs.seeds} seeds{beside}")
+        chinese.append(f"{needs.seeds} 个种子" + (f"（再训练 {minutes:.1f} 分钟）" if math.isfinite(minutes) else ""))
+    if needs and needs.texts is not None:
+        english.append(f"{needs.texts} test texts")
+        chinese.append(f"{needs.texts} 条测试文本")
     if not english:
         return Words(
             "Not even 64 seeds and 100 times the test texts would decide a difference of this size.",
             "对这样大小的差异，64 个种子加 100 倍的测试文本也不足以判定。",
         )
-    both = Words(" together with ", "加") if line["needs_both"] is True else Words(" or ", "或")
+    both = Words(" together with ", "加") if needs and needs.together else Words(" or ", "或")
     return Words(
         f"If the difference is the one seen, {both.en.join(english)} would decide it.",
         f"若真实差异即为所见，{both.zh.join(chinese)}可以判定。",
     )
 
 
-def with_interval(line: dict[Any, Any]) -> str:
-    return f"{signed(line['difference'])} ± {number(line['difference_half_width'])}"
-
-
-def margin_in_words(line: dict[Any, Any]) -> str:
-    return f"{line['margin']:g}"
+def with_interval(compared: Comparison) -> str:
+    return f"{signed(compared.difference)} ± {number(compared.half_width)}"
 
 
 KINDS = {
@@ -143,13 +135,13 @@ KINDS = {
 }
 
 
-def counted(some: list[dict[Any, Any]], lines: list[dict[Any, Any]], to: Markup) -> Iterator[Words]:
+def counted(some: Sequence[Compared], section: Section, to: Markup) -> Iterator[Words]:
     """One sentence a verdict, of all scores."""
     for kind, said in KINDS.items():
         english, chinese = [], []
-        for value in dict.fromkeys(line["value"] for line in some):
-            count = sum(line["value"] == value and kind_of(line) == kind for line in some)
-            total, name = sum(line["value"] == value for line in lines), heading(value, to)
+        for value in dict.fromkeys(score.value for score, _ in some):
+            count = sum(score.value == value and kind_of(compared) == kind for score, compared in some)
+            total, name = sum(score.value == value for score, _ in section.compared), heading(value, to)
             if count:
                 english.append(f"{count} of {total} comparison{'s' if total > 1 else ''} in {name}")
                 chinese.append(f"{name} 的 {total} 项比较中有 {count} 项")
@@ -157,32 +149,31 @@ def counted(some: list[dict[Any, Any]], lines: list[dict[Any, Any]], to: Markup)
             yield Words(f"{said.en} {', '.join(english)}.", f"{said.zh}：{'，'.join(chinese)}。")
 
 
-def kind_of(line: dict[Any, Any]) -> str:
+def kind_of(compared: Comparison) -> str:
     """Its verdict; of one that was forbidden, whether there was anything to compare."""
-    return "no results" if line["verdict"] == "not comparable" and line["common"] == 0 else str(line["verdict"])
+    return "no results" if compared.verdict == "not comparable" and compared.seeds == 0 else compared.verdict
 
 
-def ties(comparisons: Comparisons, to: Markup) -> Iterator[Words]:
+def ties(section: Section, to: Markup) -> Iterator[Words]:
     """How many configurations are tied with the best: where all are, the table ranks nothing."""
     english, chinese = [], []
-    for value in comparisons.pairs:
-        frame = comparisons.frame[(comparisons.frame["value"] == value) & comparisons.frame["tested"]]
-        count, name = int(frame["bold"].sum()), heading(value, to)
-        english.append(f"{count} of {len(frame)} configurations in {name}")
-        chinese.append(f"{name} 的 {len(frame)} 种配置中有 {count} 种")
+    for value in section.pairs:
+        own, name = [score for score in section.scores if score.value == value and score.tested], heading(value, to)
+        count = sum(score.bold for score in own)
+        english.append(f"{count} of {len(own)} configurations in {name}")
+        chinese.append(f"{name} 的 {len(own)} 种配置中有 {count} 种")
     if english:
         yield Words(f"tied with the best are {', '.join(english)}.", f"与最佳者并列：{'，'.join(chinese)}。")
 
 
-def axes(frame: pd.DataFrame | None, value: str, to: Markup) -> Iterator[Words]:
-    name = heading(value, to)
-    for line in [] if frame is None else frame.to_dict("records"):
-        if line["p"] < ALPHA:
-            effect = " × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × "))
-            share, p = f"{100 * line['share']:.1f}", equals(line["p"])
+def axes(effects: Sequence[Effect], to: Markup) -> Iterator[Words]:
+    for effect in effects:
+        if effect.p < ALPHA:
+            name, factors = heading(effect.value, to), " × ".join(to.text(symbol(f)) for f in effect.factors)
+            share, p = f"{100 * effect.share:.1f}", equals(effect.p)
             yield Words(
-                f"{effect} explains {share} % of the variance of {name} ({p}).",
-                f"{effect} 解释了 {name} 方差的 {share} %（{p}）。",
+                f"{factors} explains {share} % of the variance of {name} ({p}).",
+                f"{factors} 解释了 {name} 方差的 {share} %（{p}）。",
             )
 
 
@@ -191,11 +182,11 @@ def equals(value: float) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def unequal_note(comparisons: Comparisons) -> list[Words]:
+def unequal_note(section: Section) -> list[Words]:
     """Rows that vary from seed to seed otherwise than the rest, so that nothing is pooled with them."""
-    if not comparisons.unequal:
+    if not section.unequal:
         return []
-    names = listed(comparisons.unequal)
+    names = listed(section.unequal)
     return [
         Words(
             "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own spread counts "
@@ -205,9 +196,9 @@ def unequal_note(comparisons: Comparisons) -> list[Words]:
     ]
 
 
-def same_note(comparisons: Comparisons) -> list[Words]:
+def same_note(section: Section) -> list[Words]:
     """Vectors that are the same whatever trained, so that all configurations are one row."""
-    labels = dict.fromkeys(comparisons.frame["label"])
+    labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
     if not kinds:
         return []
@@ -225,23 +216,22 @@ BY_SEED = Words("seed", "种子")
 PARTLY = Words("seed, and by text where each text is known", "种子（逐文本结果已知时亦按文本）")
 
 
-def tested(comparisons: Comparisons, to: Markup = MARKDOWN) -> list[Words]:
+def tested(section: Section, to: Markup = MARKDOWN) -> list[Words]:
     """How a section was tested, and what it could not have found: below its tables."""
-    lines = comparisons.frame[comparisons.frame["verdict"].isin(TESTED)]
-    if lines.empty:
+    by_text = [compared.by_text for _, compared in section.compared if compared.tested]
+    if not by_text:
         return []
-    by_text = lines["over_texts"].fillna(False).astype(bool)
-    how = BY_TEXT if by_text.all() else PARTLY if by_text.any() else BY_SEED
-    sizes = {value: comparisons.detectable.get(value) for value in dict.fromkeys(comparisons.frame["value"])}
+    how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
+    sizes = {value: section.detectable.get(value) for value in section.values}
     limits = [(heading(value, to), number(size)) for value, size in sizes.items() if size is not None]
     english = "; ".join(f"{size} in {name}" for name, size in limits)
     chinese = "；".join(f"{name} 为 {size}" for name, size in limits)
-    count, sure = comparisons.hypotheses, f"{100 * (1 - ALPHA):.0f} %"
+    count, sure = section.hypotheses, f"{100 * (1 - ALPHA):.0f} %"
     looks = Words(
-        f" It looked several times, at up to {comparisons.most_seeds} seeds; the intervals hold for all looks.",
-        f"其间多次查看，最多 {comparisons.most_seeds} 个种子；区间对所有查看同时成立。",
+        f" It looked several times, at up to {section.most_seeds} seeds; the intervals hold for all looks.",
+        f"其间多次查看，最多 {section.most_seeds} 个种子；区间对所有查看同时成立。",
     )
-    more = looks if comparisons.most_seeds is not None else Words("", "")
+    more = looks if section.most_seeds is not None else Words("", "")
     return [
         Words(
             f"Differences to the baseline, paired by {how.en}; their intervals hold for all {count} "

@@ -1,14 +1,17 @@
-"""Compare each row with its baseline; all scores and groups of a section share one significance level."""
+"""Compare each row with its baseline, and every pair of rows on the same data; all scores and groups of a section share
+one significance level."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Float
 
-from reports.rows import ShownRow
+from reports.rows import Row
 from reports.seed_values import SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
-from reports.statistics.cutoffs import Pair
+from reports.statistics.cutoffs import Pair, all_pairs_of
 
 Key = tuple[int, str]  # number of a row, and value
 
@@ -42,7 +45,7 @@ class Judged:
         )
 
 
-def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
+def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
     """Only whole rows, at the seeds of their baseline: of a study that stops by itself, at those that both have. There
     a row that fails is judged no more, but what it gave before stays in the pool: the verdicts of the others stand."""
     values = list(dict.fromkeys(value for _, value in seed_values))
@@ -63,7 +66,7 @@ def judge_family(rows: list[ShownRow], seed_values: dict[Key, SeedValues], most_
 
 
 def groups_of(
-    rows: list[ShownRow], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
+    rows: list[Row], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
     """The vectors that trained, with their baseline, a group for each data set; and those of each configuration."""
     by_group: dict[tuple[str, str], list[int]] = {}
@@ -86,9 +89,50 @@ def groups_of(
             yield value, members, pairs
 
 
-def takes_part(measured: SeedValues, row: ShownRow, study: bool) -> bool:
+def takes_part(measured: SeedValues, row: Row, study: bool) -> bool:
     return bool(np.isfinite(measured.numbers).all()) and (len(measured.seeds) == len(row.seeds) or study)
 
 
-def has_variants(row: ShownRow, rows: list[ShownRow]) -> bool:
+def has_variants(row: Row, rows: list[Row]) -> bool:
     return any(other.variant for other in rows if other.position == row.position)
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    """Every pair of rows of a value: differences of the means, i − j, and p for all of them together (nan: no test, or
+    other data)."""
+
+    rows: list[int]
+    labels: list[str]
+    means: Float[np.ndarray, "k k"]
+    p: Float[np.ndarray, "k k"]
+
+
+def every_pair(
+    rows: list[Row], values: list[str], seed_values: dict[tuple[int, str], SeedValues], most_seeds: int | None
+) -> dict[str, RowPairs]:
+    """Compare rows on the same data; all values and data sets share one significance level."""
+    groups = {
+        (value, data): [i for i, row in enumerate(rows) if row.data == data and (i, value) in seed_values]
+        for value in values
+        for data in dict.fromkeys(row.data for row in rows)
+    }
+    groups = {key: members for key, members in groups.items() if len(members) > 1}
+    compared: dict[str, RowPairs] = {}
+    for (value, _), members in groups.items():
+        if value not in compared:
+            compared[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
+        own = compared[value]
+        positions = {number: position for position, number in enumerate(own.rows)}
+        pairs = all_pairs_of(len(members))
+        measured = side_by_side([seed_values[i, value] for i in members])
+        for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds), strict=True):
+            here, there = positions[members[i]], positions[members[j]]
+            own.means[here, there], own.means[there, here] = decided.difference, -decided.difference
+            own.p[here, there] = own.p[there, here] = decided.p
+    return compared
+
+
+def without_pairs(numbers: list[int], rows: list[Row]) -> RowPairs:
+    nothing = np.full((len(numbers), len(numbers)), math.nan)
+    return RowPairs(numbers, [rows[i].label for i in numbers], nothing, nothing.copy())

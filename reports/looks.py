@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports.compare import Comparisons, compare
+from reports.compare import Section, compare
 from reports.guards import Guard, guards
 from reports.load import Results
 from reports.statistics.cutoffs import looks_up_to
-from reports.verdicts import COMPARED, DECIDED
+from reports.verdicts import DECIDED
 
 # Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}
@@ -27,7 +27,7 @@ class Followed:
     ended: str = ""
 
 
-def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Comparisons]:
+def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
     """What a section shows, as far as its guards allow it."""
     fired = guards(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
@@ -45,12 +45,13 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
         if not whole or any(cell not in results.cells for row in now.rows for cell in row.cells):
             return Followed(looks, seeds)
         _, compared = judge_section(now, results)
-        lines = compared.frame[compared.frame["verdict"].isin(COMPARED)].to_dict("records")
-        looks.append(StudyLook(size, {f"{line['label']}, {line['value']}": line["verdict"] for line in lines}))
-        undecided = {line["position"] for line in lines if line["verdict"] == "undecided"}
+        scores = [score for score in compared.scores if score.comparison]
+        looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
+        undecided = {score.row.position for score in scores if score.verdict == "undecided"}
         if not undecided:
-            whole = all(line["verdict"] in DECIDED for line in lines)
-            return Followed(looks, seeds, ("decided" if whole else "not comparable") if lines else "nothing to compare")
+            whole = all(score.verdict in DECIDED for score in scores)
+            why = ("decided" if whole else "not comparable") if scores else "nothing to compare"
+            return Followed(looks, seeds, why)
         if number + 1 < len(sizes):
             wanted = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
             seeds = [sizes[number + 1] if i in wanted else count for i, count in enumerate(seeds)]

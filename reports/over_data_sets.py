@@ -3,12 +3,11 @@
 import numpy as np
 
 from contrastive.config.cell import Data
-from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
-from reports.compare import GENERATOR, Comparisons
+from reports.compare import GENERATOR, Section
 from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, heading, number, symbol
-from reports.rows import ShownRow, rows_of, shown_values
+from reports.rows import Row
 from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
 from reports.tables import Entry, Table, same
@@ -16,20 +15,18 @@ from reports.tables import Entry, Table, same
 ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
 
 
-def across(section: RecordedSection, compared: Comparisons, results: Results, to: Markup = MARKDOWN) -> list[Table]:
+def across(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Table]:
     """A table a tested value, where a section holds each configuration on the same data sets, two of them or more."""
-    rows = rows_of(section, shown_values(section, results), results)
-    groups: dict[str, list[ShownRow]] = {}
-    for row in rows:
+    groups: dict[str, list[Row]] = {}
+    for row in section.rows:
         groups.setdefault(configuration(row), []).append(row)
     sets = [sorted(row.data for row in group) for group in groups.values()]
     if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
         return []
-    values = dict.fromkeys(compared.frame.loc[compared.frame["tested"], "value"])
-    return [table for value in values if (table := one_value(value, groups, len(sets[0]), results, to))]
+    return [table for value in section.tested if (table := one_value(value, groups, len(sets[0]), results, to))]
 
 
-def one_value(value: str, groups: dict[str, list[ShownRow]], sets: int, results: Results, to: Markup) -> Table | None:
+def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Results, to: Markup) -> Table | None:
     body = []
     for label, group in groups.items():
         scores = {row.data: seed_scores(row, value, results) for row in group}
@@ -52,7 +49,7 @@ def one_value(value: str, groups: dict[str, list[ShownRow]], sets: int, results:
     return Table(caption, head, body)
 
 
-def configuration(row: ShownRow) -> str:
+def configuration(row: Row) -> str:
     """What a row is on whatever data."""
     own = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
     named = [str(value) if name in ITSELF else f"{symbol(name)}={value}" for name, value in own.items()]

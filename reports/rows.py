@@ -12,7 +12,7 @@ ANY = "any of them"  # what a row is called that stands for all configurations
 
 
 @dataclass(frozen=True)
-class ShownRow:
+class Row:
     """A configuration as a table shows it, with the vectors that trained or a variant of them."""
 
     recorded: RecordedRow
@@ -71,7 +71,7 @@ def variants(values: Sequence[str], results: Results) -> list[str]:
     return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
 
 
-def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[ShownRow]:
+def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[Row]:
     """Where vectors of several kinds are measured, which kind is one more axis. The vectors that trained are compared
     with those of the baseline, and others with those that trained the same cells. Vectors that are the same whatever
     trained are one row."""
@@ -99,15 +99,13 @@ def never_differ(kind: str, section: RecordedSection, values: Sequence[str], res
     return bool(scores) and all(own == held[0] for own in held)
 
 
-def one_for_all(row: ShownRow) -> ShownRow:
+def one_for_all(row: Row) -> Row:
     kind = row.variant.rstrip("/")
     return replace(row, label=f"{ANY} · {kind}", axes={"embedding": kind})
 
 
-def shown_row(
-    row: RecordedRow, number: int, position: int, against: int | None, variant: str, several: bool
-) -> ShownRow:
+def shown_row(row: RecordedRow, number: int, position: int, against: int | None, variant: str, several: bool) -> Row:
     kind = variant.rstrip("/")
     axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
     label = f"{row.label} · {kind}" if variant else row.label
-    return ShownRow(row, number, position, against, variant, label, axes)
+    return Row(row, number, position, against, variant, label, axes)

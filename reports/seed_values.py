@@ -8,19 +8,19 @@ import numpy as np
 from jaxtyping import Float
 
 from reports.load import Results
-from reports.rows import ShownRow
+from reports.rows import Row
 from reports.statistics import Measurements
 
 COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
 
 
-def seed_scores(row: ShownRow, value: str, results: Results) -> Float[np.ndarray, " s"]:
+def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s"]:
     """Of each seed; nan where there is none."""
     scores = results.by_score.get(f"{row.variant}{value}", {})
     return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
-def applies(row: ShownRow, value: str, results: Results) -> bool:
+def applies(row: Row, value: str, results: Results) -> bool:
     """Whether further vectors of a cell have this score at all: what its head says is known of none of them."""
     return not row.variant or f"{row.variant}{value}" in results.scores.columns
 
@@ -81,7 +81,7 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
     return Measurements(values, each, None if by_text else measured[0].count)
 
 
-def seed_values_of_row(row: ShownRow, values: list[str], results: Results) -> dict[str, SeedValues]:
+def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[str, SeedValues]:
     """Each value of a row, with what each text adds where the value is the mean of that. Of a study that stops by
     itself, at the seeds that have results."""
     names = [f"{row.variant}{value}" for value in values]

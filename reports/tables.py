@@ -4,20 +4,19 @@ Markdown and the page have the same tables, each in its own markup (`to`).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TypeVar
 
 from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Language, Words
-from reports.compare import Comparisons
+from reports.compare import Comparison, RowScore, Section
 from reports.load import Results
 from reports.markdown import MARKDOWN, MISSING, Markup, heading, markdown, number, probability, signed, symbol
-from reports.rows import ShownRow, rows_of, shown_values, transfer_values
+from reports.rows import Row, transfer_values
+from reports.section_effects import Effect, Level
 
-Lines = dict[Any, dict[Any, Any]]  # (row, value) → what was compared
+Item = TypeVar("Item")
 VERDICTS = {
     "better": Words("better", "更好"),
     "worse": Words("worse", "更差"),
@@ -61,33 +60,27 @@ def label(name: str, baseline: bool, to: Markup = MARKDOWN) -> Entry:
     return Entry(Words(f"{text} (baseline)", f"{text}（基线）") if baseline else same(text))
 
 
-def section_tables(
-    section: RecordedSection, results: Results, comparisons: Comparisons, to: Markup = MARKDOWN
-) -> list[Table]:
-    """One list, or one pivot for each value that the section shows; and one of transfer data, where asked."""
-    values = section.show.table.values
-    lines = {(line["row"], line["value"]): line for line in comparisons.frame.to_dict("records")}
-    rows = rows_of(section, shown_values(section, results), results)
-    if section.show.table.columns is None:
-        tables = [list_table(section, rows, values, results, lines, to)]
+def section_tables(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Table]:
+    """One list, or one pivot for each score that the section shows; and one of transfer data, where asked."""
+    show = section.recorded.show
+    if show.table.columns is None:
+        tables = [list_table(section, show.table.values, results, to)]
     else:
-        tables = [pivot_table(section, rows, value, results, lines, to) for value in values]
-    if section.show.transfer:
-        tables.append(list_table(section, rows, transfer_values(results), results, lines, to))
+        tables = [pivot_table(section, value, results, to) for value in show.table.values]
+    if show.transfer:
+        tables.append(list_table(section, transfer_values(results), results, to))
     return tables
 
 
-def list_table(
-    section: RecordedSection, rows: list[ShownRow], values: Sequence[str], results: Results, lines: Lines, to: Markup
-) -> Table:
+def list_table(section: Section, values: Sequence[str], results: Results, to: Markup) -> Table:
     body = [
         [
-            label(row.label, row.baseline and len(rows) > 1, to),
-            *(entry(lines[row.number, value], to) for value in values),
+            label(row.label, row.baseline and len(section.rows) > 1, to),
+            *(entry(section.of[row.number, value], to) for value in values),
         ]
-        for row in rows
+        for row in section.rows
     ]
-    for name, scores in section_references(section, results).items():
+    for name, scores in section_references(section.recorded, results).items():
         if any(value in scores for value in values):
             body.append(
                 [
@@ -98,14 +91,12 @@ def list_table(
     return Table(None, [Words("Configuration", "配置"), *(same(heading(value, to)) for value in values)], body)
 
 
-def pivot_table(
-    section: RecordedSection, rows: list[ShownRow], value: str, results: Results, lines: Lines, to: Markup
-) -> Table:
-    table = section.show.table
+def pivot_table(section: Section, value: str, results: Results, to: Markup) -> Table:
+    table = section.recorded.show.table
     across = str(table.columns)
-    down = table.rows or next(name for name in row_axes(section) if name != across)
-    inside = [row for row in rows if across in row.axes and down in row.axes]
-    outside = [row for row in rows if row not in inside]
+    down = table.rows or next(name for name in row_axes(section.recorded) if name != across)
+    inside = [row for row in section.rows if across in row.axes and down in row.axes]
+    outside = [row for row in section.rows if row not in inside]
     columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
     body = []
     for name in names:
@@ -114,15 +105,16 @@ def pivot_table(
             here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             rest = [further(r, (down, across), to) if len(here) > 1 else "" for r in here]
             line.append(
-                joined([(text, entry(lines[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
+                joined([(text, entry(section.of[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
             )
         body.append(line)
     body += [
-        [label(row.label, row.baseline, to), *[entry(lines[row.number, value], to)] * len(columns)] for row in outside
+        [label(row.label, row.baseline, to), *[entry(section.of[row.number, value], to)] * len(columns)]
+        for row in outside
     ]
     body += [
         [reference_label(name, to), *[reference_entry(scores[value])] * len(columns)]
-        for name, scores in section_references(section, results).items()
+        for name, scores in section_references(section.recorded, results).items()
         if value in scores
     ]
     corner = same(f"{to.text(symbol(down))} \\ {to.text(symbol(across))}")
@@ -142,7 +134,7 @@ def joined(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
     )
 
 
-def further(row: ShownRow, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
+def further(row: Row, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
     """The axes of a row that a pivot shows neither down nor across."""
     rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
     return ", ".join(f"{to.text(symbol(name))}={to.text(value)}" for name, value in rest.items()) + ": "
@@ -158,14 +150,14 @@ def section_references(section: RecordedSection, results: Results) -> dict[str, 
     }
 
 
-def entry(line: dict[Any, Any], to: Markup = MARKDOWN) -> Entry:
+def entry(score: RowScore, to: Markup = MARKDOWN) -> Entry:
     """Mean ± half-width, bold where it is tied with the best."""
-    if not math.isfinite(line["mean"]):
+    if not math.isfinite(score.mean):
         return Entry(same(MISSING))
-    text = number(line["mean"])
-    text = f"{to.bold}{text}{to.bold}" if line["bold"] else text
-    text = text if not math.isfinite(line["half_width"]) else f"{text} ± {number(line['half_width'])}"
-    return Entry(same(text), line["mean"], line["cells"], line["bold"])
+    text = number(score.mean)
+    text = f"{to.bold}{text}{to.bold}" if score.bold else text
+    text = text if not math.isfinite(score.half_width) else f"{text} ± {number(score.half_width)}"
+    return Entry(same(text), score.mean, score.row.cells, score.bold)
 
 
 def reference_label(name: str, to: Markup) -> Entry:
@@ -179,12 +171,12 @@ def reference_entry(score: float | None) -> Entry:
 LONGEST = 12  # comparisons that stand open
 
 
-def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table | None:
+def comparison_table(section: Section, to: Markup = MARKDOWN) -> Table | None:
     """Each configuration against its baseline; None where nothing was compared."""
-    lines = comparisons.frame[comparisons.frame["against"].notna()].to_dict("records")
-    if not lines:
+    compared = [(score, score.comparison) for score in section.scores if score.comparison]
+    if not compared:
         return None
-    one_value = len({line["value"] for line in lines}) == 1
+    one_value = len({score.value for score, _ in compared}) == 1
     head = [
         Words("Compared to its baseline", "与基线比较"),
         *([] if one_value else [Words("Score", "指标")]),
@@ -197,98 +189,105 @@ def comparison_table(comparisons: Comparisons, to: Markup = MARKDOWN) -> Table |
     ]
     body = [
         [
-            Entry(same(to.text(line["label"]))),
-            *([] if one_value else [Entry(same(heading(line["value"], to)))]),
-            verdict_entry(line),
-            difference_entry(line),
-            Entry(same(f"{line['margin']:g}" if math.isfinite(line["margin"]) else MISSING)),
-            p_value(line["p"]),
-            improvement_entry(line),
-            Entry(same(discordant(line))),
+            Entry(same(to.text(score.row.label))),
+            *([] if one_value else [Entry(same(heading(score.value, to)))]),
+            verdict_entry(comparison),
+            difference_entry(score, comparison),
+            Entry(same(MISSING if score.margin is None else f"{score.margin:g}")),
+            p_value(comparison.p),
+            improvement_entry(comparison),
+            Entry(same(discordant(comparison))),
         ]
-        for line in lines
+        for score, comparison in compared
     ]
-    count = len(lines)
+    count = len(compared)
     caption = Words(f"{count} comparison{'s' if count > 1 else ''} to the baseline", f"与基线的 {count} 项比较")
-    return Table(caption, head, body, folded=len(lines) > LONGEST)
+    return Table(caption, head, body, folded=count > LONGEST)
 
 
-def verdict_entry(line: dict[Any, Any]) -> Entry:
-    said = VERDICTS[line["verdict"]]
-    if line["verdict"] == "equivalent" and line["side"]:
-        more = VERDICTS["better" if line["side"] > 0 else "worse"]
+def verdict_entry(comparison: Comparison) -> Entry:
+    said = VERDICTS[comparison.verdict]
+    if comparison.verdict == "equivalent" and comparison.side:
+        more = VERDICTS["better" if comparison.side > 0 else "worse"]
         return Entry(Words(f"{said.en}; {more.en}, by less than matters", f"{said.zh}；{more.zh}，但无关紧要"))
     return Entry(said)
 
 
-def difference_entry(line: dict[Any, Any]) -> Entry:
-    if not math.isfinite(line["difference"]):
+def difference_entry(score: RowScore, comparison: Comparison) -> Entry:
+    if not math.isfinite(comparison.difference):
         return Entry(same(MISSING))
-    half = line["difference_half_width"]
-    text = signed(line["difference"]) + (f" ± {number(half)}" if math.isfinite(half) else "")
-    return Entry(same(text), line["difference"], line["cells"])
+    half = comparison.half_width
+    text = signed(comparison.difference) + (f" ± {number(half)}" if math.isfinite(half) else "")
+    return Entry(same(text), comparison.difference, score.row.cells)
 
 
 def p_value(p: float) -> Entry:
     return Entry(same(MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
 
 
-def discordant(line: dict[Any, Any]) -> str:
+def discordant(comparison: Comparison) -> str:
     """Of each seed, the texts on which just one of the two is right."""
-    if not isinstance(line["only_ours"], list):
-        return MISSING
-    pairs = zip(line["only_ours"], line["only_theirs"], strict=True)
-    return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs)
+    pairs = zip(comparison.only_ours, comparison.only_theirs, strict=True)
+    return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs) or MISSING
 
 
-def improvement_entry(line: dict[Any, Any]) -> Entry:
-    if not math.isfinite(line["improvement"]):
+def improvement_entry(comparison: Comparison) -> Entry:
+    if not math.isfinite(comparison.improvement):
         return Entry(same(MISSING))
-    return Entry(same(f"{line['improvement']:.2f}"), line["improvement"])
+    return Entry(same(f"{comparison.improvement:.2f}"), comparison.improvement)
 
 
-def effects_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Table:
-    """What each axis of the section explains, and each two of them together."""
-    head = [
-        Words(f"Axis, of {heading(value, to)}", f"轴（{heading(value, to)}）"),
-        Words("share of the variance", "方差占比"),
-        Words("F", "F"),
-        Words("p", "p"),
-    ]
-    body = [
-        [
-            Entry(same(" × ".join(to.text(symbol(factor)) for factor in str(line["effect"]).split(" × ")))),
-            Entry(same(f"{100 * line['share']:.1f} %"), line["share"]),
-            Entry(same(f"{line['F']:.2f}"), line["F"]),
-            p_value(line["p"]),
+def effects_tables(effects: Sequence[Effect], to: Markup = MARKDOWN) -> list[Table]:
+    """Of each score, what each axis of the section explains, and each two of them together."""
+    tables = []
+    for value in dict.fromkeys(effect.value for effect in effects):
+        head = [
+            Words(f"Axis, of {heading(value, to)}", f"轴（{heading(value, to)}）"),
+            Words("share of the variance", "方差占比"),
+            Words("F", "F"),
+            Words("p", "p"),
         ]
-        for line in frame.to_dict("records")
-    ]
-    return Table(Words("Main effects and interactions", "主效应与交互作用"), head, body)
+        body = [
+            [
+                Entry(same(" × ".join(to.text(symbol(factor)) for factor in effect.factors))),
+                Entry(same(f"{100 * effect.share:.1f} %"), effect.share),
+                Entry(same(f"{effect.f:.2f}"), effect.f),
+                p_value(effect.p),
+            ]
+            for effect in effects
+            if effect.value == value
+        ]
+        tables.append(Table(Words("Main effects and interactions", "主效应与交互作用"), head, body))
+    return tables
 
 
-def levels_table(frame: pd.DataFrame, value: str, to: Markup = MARKDOWN) -> Table:
-    """The mean of each level of an axis, balanced over the others, and how well its distance to the mean is known."""
-    name = heading(value, to)
-    head = [
-        Words("Level of an axis", "轴的水平"),
-        Words(
-            f"mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
-            f"{name} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
-        ),
-    ]
-    body = []
-    for line in frame.to_dict("records"):
-        half = f" ± {number(line['half_width'])}" if math.isfinite(line["half_width"]) else ""
-        text = f"{number(line['mean'])}{half}"
-        body.append([Entry(same(f"{to.text(line['axis'])}={to.text(line['level'])}")), Entry(same(text), line["mean"])])
-    caption = Words(f"Means of the levels, {heading(value, to)}", f"各水平的均值（{heading(value, to)}）")
-    return Table(caption, head, body, folded=True)
+def levels_tables(levels: Sequence[Level], to: Markup = MARKDOWN) -> list[Table]:
+    """Of each score, the mean of each level of an axis, balanced over the others, and how well its distance to the
+    mean is known."""
+    tables = []
+    for value in dict.fromkeys(level.value for level in levels):
+        name = heading(value, to)
+        head = [
+            Words("Level of an axis", "轴的水平"),
+            Words(
+                f"mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
+                f"{name} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
+            ),
+        ]
+        body = []
+        for level in levels:
+            if level.value == value:
+                half = f" ± {number(level.half_width)}" if math.isfinite(level.half_width) else ""
+                shown = Entry(same(f"{number(level.mean)}{half}"), level.mean)
+                body.append([Entry(same(f"{to.text(level.axis)}={to.text(level.name)}")), shown])
+        caption = Words(f"Means of the levels, {name}", f"各水平的均值（{name}）")
+        tables.append(Table(caption, head, body, folded=True))
+    return tables
 
 
 def row_axes(section: RecordedSection) -> list[str]:
     return unique(name for row in section.rows for name in row.axes)
 
 
-def unique(values: Any) -> list[Any]:
+def unique(values: Iterable[Item]) -> list[Item]:
     return list(dict.fromkeys(values))

@@ -1,10 +1,9 @@
 """Pictures with the same bytes from the same numbers, told apart with any colour vision, readable 420 pixels wide."""
 
 from pathlib import Path
-from typing import Any
 
-from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
+from reports.compare import Section
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
@@ -23,22 +22,20 @@ COSTS = Words("score against cost", "得分与成本")
 SEARCH = Words("score against configurations tried", "得分与尝试的配置数")
 
 
-def draw(
-    section: RecordedSection, comparisons: Any, results: Results, folder: Path, name: str
-) -> list[Figure | LeftOut]:
+def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
     """The pictures of a section, in the order of reading; one without data is not drawn."""
-    path, show = folder / "figures" / name, section.show
+    path, recorded = folder / "figures" / name, section.recorded
     drawn = [
-        drawn_or_left_out(FOREST, lambda: forest.draw_forest(comparisons, path)),
-        drawn_or_left_out(HEAT, lambda: heat.draw_heat(section, comparisons, results, path)),
-        drawn_or_left_out(PAIRS, lambda: pairs.draw_pairs(section, comparisons, path)),
+        drawn_or_left_out(FOREST, lambda: forest.draw_forest(section, path)),
+        drawn_or_left_out(HEAT, lambda: heat.draw_heat(section, results, path)),
+        drawn_or_left_out(PAIRS, lambda: pairs.draw_pairs(section, path)),
     ]
-    if show.tsne:
-        drawn.append(drawn_or_left_out(PLACES, lambda: tsne.draw_tsne(section, results, path)))
-        drawn.append(drawn_or_left_out(SPECTRA, lambda: spectra.draw_spectra(section, results, path)))
-    if show.curves:
-        drawn.append(drawn_or_left_out(CURVES, lambda: curves.draw_curves(section, results, path)))
-        drawn.append(drawn_or_left_out(GRADIENTS, lambda: curves.draw_terms(section, results, path)))
+    if recorded.show.tsne:
+        drawn.append(drawn_or_left_out(PLACES, lambda: tsne.draw_tsne(recorded, results, path)))
+        drawn.append(drawn_or_left_out(SPECTRA, lambda: spectra.draw_spectra(recorded, results, path)))
+    if recorded.show.curves:
+        drawn.append(drawn_or_left_out(CURVES, lambda: curves.draw_curves(recorded, results, path)))
+        drawn.append(drawn_or_left_out(GRADIENTS, lambda: curves.draw_terms(recorded, results, path)))
     return [figure for figure in drawn if figure is not None]
 
 

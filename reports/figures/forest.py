@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reports.bilingual import Words
+from reports.compare import Comparison, RowScore, Section
 from reports.figures.canvas import (
     BETTER,
     GREY,
@@ -37,39 +37,39 @@ MARKS: dict[str, tuple[str, str, bool, str]] = {
 }
 
 
-def draw_forest(comparisons: Any, path: Path) -> Figure | None:
-    frame = comparisons.frame
-    tested = frame[frame["tested"].astype(bool) & frame["difference"].notna()]
-    if tested.empty:
+Compared = tuple[RowScore, Comparison]
+Panel = tuple[str, list[Compared]]  # a score, and what is compared in it
+
+
+def draw_forest(section: Section, path: Path) -> Figure | None:
+    compared = [pair for pair in section.compared if np.isfinite(pair[1].difference)]
+    if not compared:
         return None
-    values = list(dict.fromkeys(tested["value"]))
-    panels = [(value, tested[tested["value"] == value]) for value in values]
-    if len(tested) > LINES:
+    values = list(dict.fromkeys(score.value for score, _ in compared))
+    panels = [(value, [pair for pair in compared if pair[0].value == value]) for value in values]
+    if len(compared) > LINES:
         panels = panels[:1]
     if len(panels[0][1]) > MOST:
         return None
-    labels = list(dict.fromkeys(frame["label"]))
+    labels = [row.label for row in section.rows]
     names = dict(zip(labels, drawable(labels, "row"), strict=True))
     with style():
-        drawn = forest_figure(panels, names, comparisons.detectable)
-        said = forest_caption(panels, labels, comparisons.detectable)
+        drawn = forest_figure(panels, names, section.detectable)
+        said = forest_caption(panels, labels, section.detectable)
         return save(drawn, path.with_name(f"{path.name}-forest.svg"), said)
 
 
-def forest_figure(
-    panels: list[tuple[str, pd.DataFrame]], names: dict[str, str], detectable: dict[str, float | None]
-) -> Any:
-    shown = [beside(rows, names) for _, rows in panels]
+def forest_figure(panels: list[Panel], names: dict[str, str], detectable: dict[str, float | None]) -> Any:
+    shown = [beside(compared, names) for _, compared in panels]
     heights = [0.11 * sum(1.6 + name.count("\n") for name in labels) + 0.55 for labels in shown]
     drawn = canvas(sum(heights) + 0.45)
     axes = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axis, (value, rows), labels in zip(axes, panels, shown, strict=True):
-        forest_panel(axis, rows, labels, detectable.get(value))
-        axis.set_title(
-            f"{value_name(value)}, difference to {others(rows, names)}{direction_in_words(rows)}", loc="right"
-        )
-    seen = [verdict for verdict in MARKS if any((rows["verdict"] == verdict).any() for _, rows in panels)]
-    handles: list[Any] = [marked(verdict) for verdict in seen]
+    for axis, (value, compared), labels in zip(axes, panels, shown, strict=True):
+        forest_panel(axis, compared, labels, detectable.get(value))
+        against, direction = others(compared, names), direction_in_words(compared[0][0])
+        axis.set_title(f"{value_name(value)}, difference to {against}{direction}", loc="right")
+    verdicts = {score.verdict for _, compared in panels for score, _ in compared}
+    handles: list[Any] = [marked(verdict) for verdict in MARKS if verdict in verdicts]
     if any(detectable.get(value) is not None for value, _ in panels):
         handles.append(Patch(color="#DDDDDD", label="found less often than 4 times in 5"))
     said = "lines: 95 % intervals, of all differences together"
@@ -83,18 +83,18 @@ def marked(verdict: str) -> Any:
     return Line2D([], [], color=colour, marker=marker, markersize=4, markerfacecolor=face, label=words)
 
 
-def forest_panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: float | None) -> None:
+def forest_panel(axis: Any, compared: list[Compared], names: list[str], detectable: float | None) -> None:
     """A line a row, the first on top; its numbers stand at the right."""
     steps = np.array([1.6 + name.count("\n") for name in names])
     places = -(np.cumsum(steps) - steps / 2)
-    widths = rows["difference_half_width"].fillna(0).to_numpy(float)
-    differences = rows["difference"].to_numpy(float)
+    differences = np.array([comparison.difference for _, comparison in compared])
+    widths = np.nan_to_num([comparison.half_width for _, comparison in compared])
     reach = float(np.abs(np.concatenate([differences - widths, differences + widths])).max()) * 1.08 or 1.0
     if detectable is not None:
         axis.axvspan(max(-detectable, -reach), min(detectable, reach), color="#DDDDDD", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
     for verdict, (marker, colour, filled, _) in MARKS.items():
-        own = (rows["verdict"] == verdict).to_numpy()
+        own = np.array([score.verdict == verdict for score, _ in compared])
         face = colour if filled else "white"
         axis.errorbar(
             differences[own],
@@ -110,9 +110,7 @@ def forest_panel(axis: Any, rows: pd.DataFrame, names: list[str], detectable: fl
     axis.tick_params("y", length=0)
     axis.locator_params("x", nbins=5)
     numbers = axis.secondary_yaxis("right")
-    numbers.set_yticks(
-        places, [difference_text(d, w) for d, w in zip(differences, rows["difference_half_width"], strict=True)]
-    )
+    numbers.set_yticks(places, [difference_text(each.difference, each.half_width) for _, each in compared])
     numbers.tick_params("y", length=0)
     numbers.spines["right"].set_visible(False)
 
@@ -122,30 +120,27 @@ def difference_text(difference: float, half_width: float) -> str:
     return text.replace("-", "−")
 
 
-def others(rows: pd.DataFrame, names: dict[str, str]) -> str:
+def others(compared: list[Compared], names: dict[str, str]) -> str:
     """What the panel's rows are compared with, where it is one."""
-    baselines = list(dict.fromkeys(rows["against"]))
+    baselines = list(dict.fromkeys(comparison.against.label for _, comparison in compared))
     return wrapped(names[baselines[0]], 16, 1) if len(baselines) == 1 else "its baseline"
 
 
-def direction_in_words(rows: pd.DataFrame) -> str:
-    higher = rows["higher"].iloc[0]
-    return "" if higher is None or pd.isna(higher) else f" ({'higher' if higher else 'lower'} is better)"
+def direction_in_words(score: RowScore) -> str:
+    return "" if score.higher is None else f" ({'higher' if score.higher else 'lower'} is better)"
 
 
-def beside(rows: pd.DataFrame, names: dict[str, str]) -> list[str]:
+def beside(compared: list[Compared], names: dict[str, str]) -> list[str]:
     """With what a row is compared with, where the rows have several baselines."""
-    pairs = [(names[label], names[other]) for label, other in zip(rows["label"], rows["against"], strict=True)]
-    several = len(set(rows["against"])) > 1
+    pairs = [(names[score.row.label], names[comparison.against.label]) for score, comparison in compared]
+    several = len({other for _, other in pairs}) > 1
     return [wrapped(f"{name} – {other}" if several else name, LETTERS) for name, other in pairs]
 
 
-def forest_caption(
-    panels: list[tuple[str, pd.DataFrame]], labels: list[str], detectable: dict[str, float | None]
-) -> Words:
+def forest_caption(panels: list[Panel], labels: list[str], detectable: dict[str, float | None]) -> Words:
     values = [value_name(value) for value, _ in panels]
-    rows = panels[0][1]
-    names, against = labels_in_words(list(rows["label"])), labels_in_words(list(dict.fromkeys(rows["against"])))
+    names = labels_in_words([score.row.label for score, _ in panels[0][1]])
+    against = labels_in_words(list(dict.fromkeys(comparison.against.label for _, comparison in panels[0][1])))
     numbers = renamed(labels, "row", "行")
     band = any(detectable.get(value) is not None for value, _ in panels)
     return Words(

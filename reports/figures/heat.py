@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
+from reports.compare import RowScore, Section
 from reports.figures.canvas import (
     WIDTH,
     Figure,
@@ -24,29 +23,28 @@ from reports.figures.canvas import (
 )
 from reports.load import Results
 from reports.markdown import symbol
-from reports.rows import rows_of, shown_values
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
 CELLS = 60  # of all panels: of more, the table says it
 LINE = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
+Axes = tuple[str, str]  # down, across
+Panel = tuple[str, Key, list[RowScore]]
 
 
-def draw_heat(section: RecordedSection, comparisons: Any, results: Results, path: Path) -> Figure | None:
-    table = section.show.table
+def draw_heat(section: Section, results: Results, path: Path) -> Figure | None:
+    table = section.recorded.show.table
     if table.columns is None:
         return None
-    frame = comparisons.frame
-    measured = frame[frame["value"].isin(table.values) & frame["mean"].notna()]
-    rows = placed(section, measured, results)
-    axes = directions(section, rows)
-    if measured.empty or axes is None:
+    scores = [score for score in section.scores if score.value in table.values and np.isfinite(score.mean)]
+    axes = directions(section, scores)
+    if not scores or axes is None:
         return None
     panels = [
         (value, key, part)
-        for value in dict.fromkeys(measured["value"])
-        for key, part in heat_panels(rows[rows["value"] == value], axes)
+        for value in dict.fromkeys(score.value for score in scores)
+        for key, part in heat_panels([score for score in scores if score.value == value], axes)
     ]
     if sum(map(len, (part for _, _, part in panels))) > CELLS:
         return None
@@ -55,35 +53,38 @@ def draw_heat(section: RecordedSection, comparisons: Any, results: Results, path
         return save(drawn, path.with_name(f"{path.name}-heat.svg"), heat_caption(panels, axes))
 
 
-def placed(section: RecordedSection, measured: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """The frame with the axes of each row that the section shows; which kind of vectors it has may be one of them."""
-    shown = rows_of(section, shown_values(section, results), results)
-    axes: list[Any] = [shown[number].axes for number in measured["row"]]
-    return measured.assign(axes=pd.Series(axes, index=measured.index, dtype=object))
-
-
-def directions(section: RecordedSection, rows: pd.DataFrame) -> tuple[str, str] | None:
+def directions(section: Section, scores: list[RowScore]) -> Axes | None:
     """The axes that go down and across, turned where that is narrower; None where a pivot has no second one."""
-    across = str(section.show.table.columns)
-    names = dict.fromkeys(name for axes in rows["axes"] for name in axes if name != across)
-    down = section.show.table.rows or next(iter(names), None)
-    inside = [axes for axes in rows["axes"] if across in axes and down in axes]
+    across, own = str(section.recorded.show.table.columns), [score.row.axes for score in scores]
+    names = dict.fromkeys(name for axes in own for name in axes if name != across)
+    down = section.recorded.show.table.rows or next(iter(names), None)
+    inside = [axes for axes in own if across in axes and down in axes]
     if down is None or not inside:
         return None
-    lines, columns = ({own[name] for own in inside} for name in (down, across))
+    lines, columns = ({axes[name] for axes in inside} for name in (down, across))
     turned = len(columns) > max(MOST, len(lines))
     return (across, down) if turned else (down, across)
 
 
-def heat_panels(rows: pd.DataFrame, axes: tuple[str, str]) -> list[tuple[Key, pd.DataFrame]]:
+def within(score: RowScore, axes: Axes) -> bool:
+    """Whether a row has a place in the pivot."""
+    return all(name in score.row.axes for name in axes)
+
+
+def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowScore]]]:
     """A panel for each choice of the axes that go neither down nor across; what has no place in any, in each."""
-    inside = [all(name in own for name in axes) for own in rows["axes"]]
-    keys = [tuple((n, str(v)) for n, v in own.items() if n not in axes) for own in rows["axes"]]
-    chosen = list(dict.fromkeys(key for key, within in zip(keys, inside, strict=True) if within))
-    return [(key, rows[[own == key or not within for own, within in zip(keys, inside, strict=True)]]) for key in chosen]
+    keys = [tuple((n, str(v)) for n, v in score.row.axes.items() if n not in axes) for score in scores]
+    chosen = dict.fromkeys(key for key, score in zip(keys, scores, strict=True) if within(score, axes))
+    return [
+        (
+            key,
+            [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)],
+        )
+        for key in chosen
+    ]
 
 
-def heat_figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str], results: Results) -> Any:
+def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     heights = [LINE * heat_lines(part, axes) + 0.62 for _, _, part in panels]
     scales = {value: scale(value, results) for value, _, _ in panels}
     columns = max(len(axis_settings(part, axes[1], axes)) for _, _, part in panels)
@@ -96,12 +97,12 @@ def heat_figure(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, st
     return drawn
 
 
-def heat_lines(part: pd.DataFrame, axes: tuple[str, str]) -> int:
-    return len(axis_settings(part, axes[0], axes)) + sum(not all(n in own for n in axes) for own in part["axes"])
+def heat_lines(part: list[RowScore], axes: Axes) -> int:
+    return len(axis_settings(part, axes[0], axes)) + sum(not within(score, axes) for score in part)
 
 
-def axis_settings(part: pd.DataFrame, name: str, axes: tuple[str, str]) -> list[Any]:
-    return list(dict.fromkeys(own[name] for own in part["axes"] if all(n in own for n in axes)))
+def axis_settings(part: list[RowScore], name: str, axes: Axes) -> list[Any]:
+    return list(dict.fromkeys(score.row.axes[name] for score in part if within(score, axes)))
 
 
 def scale(value: str, results: Results) -> Normalize:
@@ -115,19 +116,17 @@ def scale(value: str, results: Results) -> Normalize:
     return Normalize(float(means.min()), float(means.max())) if len(means) else Normalize(0, 1)
 
 
-def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str], colours: Normalize) -> None:
+def heat_panel(drawn: Any, axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) -> None:
     """Cells from the top, and below them, over the whole width, what has no place in the pivot."""
     down, across = (axis_settings(part, name, axes) for name in axes)
     names = drawable([str(name) for name in down], symbol(axes[0]))
-    line: Any
-    for line in part.itertuples():
-        own = line.axes
-        if all(name in own for name in axes):
-            top, left, width = down.index(own[axes[0]]), across.index(own[axes[1]]), 1
+    for score in part:
+        if within(score, axes):
+            top, left, width = down.index(score.row.axes[axes[0]]), across.index(score.row.axes[axes[1]]), 1
         else:
             top, left, width = len(names), 0, len(across)
-            names.append(drawable([line.label], "outside")[0])
-        heat_cell(axis, top, left, width, line, colours)
+            names.append(drawable([score.row.label], "outside")[0])
+        heat_cell(axis, top, left, width, score, colours)
     letters = max(7, 44 // len(across))
     heads = [wrapped(name, letters) for name in drawable([str(name) for name in across], symbol(axes[1]))]
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
@@ -139,10 +138,10 @@ def heat_panel(drawn: Any, axis: Any, part: pd.DataFrame, axes: tuple[str, str],
     drawn.colorbar(shades(colours), ax=axis, fraction=0.05, pad=0.01)
 
 
-def heat_cell(axis: Any, top: int, left: int, width: int, line: Any, colours: Normalize) -> None:
-    colour = shades(colours).to_rgba(line.mean)
+def heat_cell(axis: Any, top: int, left: int, width: int, score: RowScore, colours: Normalize) -> None:
+    colour: Any = shades(colours).to_rgba(score.mean)  # type: ignore[arg-type]
     axis.fill_between([left, left + width], top, top + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
-    text = f"{line.mean:.4f}" + (f"\n± {line.half_width:.4f}" if pd.notna(line.half_width) else "")
+    text = f"{score.mean:.4f}" + (f"\n± {score.half_width:.4f}" if np.isfinite(score.half_width) else "")
     light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 0.5
     axis.text(
         left + width / 2, top + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5
@@ -153,11 +152,11 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, COLOURS)
 
 
-def heat_caption(panels: list[tuple[str, Key, pd.DataFrame]], axes: tuple[str, str]) -> Words:
+def heat_caption(panels: list[Panel], axes: Axes) -> Words:
     values = list(dict.fromkeys(value_name(value) for value, _, _ in panels))
-    rows = pd.concat([part for _, _, part in panels])
-    levels = [list(map(str, axis_settings(rows, name, axes))) for name in axes]
-    outside = list(dict.fromkeys(rows.loc[[not all(n in own for n in axes) for own in rows["axes"]], "label"]))
+    scores = [score for _, _, part in panels for score in part]
+    levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
+    outside = list(dict.fromkeys(score.row.label for score in scores if not within(score, axes)))
     en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, levels, strict=True))
     zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, levels, strict=True))
     numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, levels, strict=True)]

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from contrastive.runs.recorded import RecordedSection
 from reports.bilingual import Words
+from reports.compare import Section
 from reports.figures.canvas import (
     BETTER,
     WORSE,
@@ -21,38 +20,33 @@ from reports.figures.canvas import (
     value_name,
     wrapped,
 )
+from reports.judge import RowPairs
 from reports.statistics import ALPHA
 
 FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
 
 
-def draw_pairs(section: RecordedSection, comparisons: Any, path: Path) -> Figure | None:
-    """Of the first value that is compared in pairs."""
-    if section.show.table.columns is not None:
+def draw_pairs(section: Section, path: Path) -> Figure | None:
+    """Of the first score that is compared in pairs."""
+    if section.recorded.show.table.columns is not None:
         return None
-    for value, row_pairs in comparisons.pairs.items():
-        if FEWEST <= len(row_pairs.labels) <= MOST and np.isfinite(row_pairs.p).any():
+    for value, pairs in section.pairs.items():
+        if FEWEST <= len(pairs.labels) <= MOST and np.isfinite(pairs.p).any():
+            higher = next(score.higher for score in section.scores if score.value == value)
             with style():
-                drawn = matrix(row_pairs, value, better_when(comparisons.frame, value))
-                return save(
-                    drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(row_pairs.labels), value)
-                )
+                drawn = matrix(pairs, value, higher)
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(pairs.labels), value))
     return None
 
 
-def better_when(frame: pd.DataFrame, value: str) -> bool | None:
-    higher = frame.loc[frame["value"] == value, "higher"].iloc[0]
-    return None if higher is None or pd.isna(higher) else bool(higher)
-
-
-def matrix(row_pairs: Any, value: str, higher: bool | None) -> Any:
-    labels, count = drawable(list(row_pairs.labels), "row"), len(row_pairs.labels)
+def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
+    labels, count = drawable(list(pairs.labels), "row"), len(pairs.labels)
     drawn = canvas(0.75 + 0.29 * count)
     axis = drawn.subplots()
     for i in range(count):
         for j in range(count):
             if i != j:
-                square(axis, i, j, float(row_pairs.means[i, j]), float(row_pairs.p[i, j]), higher)
+                square(axis, i, j, float(pairs.means[i, j]), float(pairs.p[i, j]), higher)
     axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
     axis.set_yticks(
         np.arange(count) + 0.5, [f"{wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]

@@ -1,5 +1,6 @@
 """What would decide a comparison: test texts are offered where there are any, and otherwise it is said why not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from contrastive.experiment.load import parse_experiment
 from contrastive.planning.estimate import Fit
 from contrastive.runs.recorded import DataCounts
 from flows.to_decide import more_texts
+from reports.compare import Comparison
+from reports.rows import rows_of
+from reports.statistics import Needed
 from tests.reports.made import made, put
 
 FILE = """\
@@ -38,10 +42,11 @@ def test_test_texts_are_offered_where_there_are_any(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(900)))
     plan = make_plan(parse_experiment(FILE.replace("DIVIDED", divided)))
-    _, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
+    part, results = made({"ce": {"test.accuracy": [0.5, 0.6]}})
     put(results.grid, data=[DataCounts("", False, {"source": {"rows": 900, **DROPPED}}, {}, {})])
     cell = plan.resolved.cells[0]
-    line = {"needs_texts": float(count), "needs_both": False}
-    ((_, text),) = more_texts(line, [cell], plan, results, Fit())
+    (row,) = rows_of(part, ["test.accuracy"], results)
+    open_one = Comparison(row, 2, 0.1, False, "undecided", needs=Needed(None, count))
+    ((_, text),) = more_texts(open_one, [cell], plan, results, Fit())
     assert text.startswith(said)
-    assert not list(more_texts(line | {"needs_texts": float("nan")}, [cell], plan, results, Fit()))
+    assert not list(more_texts(replace(open_one, needs=Needed(9, None)), [cell], plan, results, Fit()))

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports.compare import compare
+from reports.compare import Section, compare
 from reports.findings import unequal_note
 from reports.load import Results
 from reports.looks import check_looks, follow, rows_at
@@ -22,25 +22,33 @@ GOOD, FAR = [0.80, 0.812, 0.789, 0.805, 0.797], [0.3, 0.302, 0.297, 0.301, 0.299
 
 
 def verdict_on_new(ce: list[float], new: list[float], **more) -> str:
-    return compare(*made({"ce": {NAME: ce}, "new": {NAME: new}}, **more)).frame["verdict"][1]
+    return compare(*made({"ce": {NAME: ce}, "new": {NAME: new}}, **more)).scores[1].verdict
+
+
+def verdicts(section: Section) -> list[str]:
+    return [score.verdict for score in section.scores]
+
+
+def bold(section: Section) -> list[bool]:
+    return [score.bold for score in section.scores]
 
 
 def test_a_clear_difference_is_called_and_two_rows_are_a_paired_t_test():
     part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}})
     compared = compare(part, results)
-    line = compared.frame.iloc[1]
+    ((score, found),) = compared.compared
     test = stats.ttest_rel(GOOD, CE)
-    assert line["verdict"] == "better" and line["against"] == "ce" and compared.hypotheses == 1
-    assert line["p"] == pytest.approx(test.pvalue, rel=0.5)
-    assert line["difference"] == pytest.approx(np.mean(GOOD) - np.mean(CE))
+    assert score.verdict == "better" and found.against.label == "ce" and compared.hypotheses == 1
+    assert found.p == pytest.approx(test.pvalue, rel=0.5)
+    assert found.difference == pytest.approx(np.mean(GOOD) - np.mean(CE))
     low, high = test.confidence_interval()
-    assert line["difference_half_width"] == pytest.approx((high - low) / 2, rel=0.03)
-    assert compared.frame["bold"].tolist() == [False, True]
+    assert found.half_width == pytest.approx((high - low) / 2, rel=0.03)
+    assert bold(compared) == [False, True]
     # where a guard forbids it nothing is ranked, or nothing compared
-    assert not compare(part, results, may_rank=False).frame["bold"].any()
-    found = compare(part, results, may_compare=False)
-    assert found.frame["verdict"].tolist() == ["baseline", "not comparable"] and found.hypotheses == 0
-    assert not found.frame["bold"].any() and found.frame["p"].isna().all()
+    assert not any(bold(compare(part, results, may_rank=False)))
+    nothing = compare(part, results, may_compare=False)
+    assert verdicts(nothing) == ["baseline", "not comparable"] and nothing.hypotheses == 0
+    assert not any(bold(nothing)) and np.isnan(nothing.compared[0][1].p)
 
 
 def test_all_comparisons_of_the_family_share_one_level():
@@ -50,19 +58,19 @@ def test_all_comparisons_of_the_family_share_one_level():
         part, results = made({"ce": dict.fromkeys(names, CE), "near": dict.fromkeys(names, near)})
         compared = compare(part, results)
         assert compared.hypotheses == len(names)
-        widths.append(float(compared.frame.loc[compared.frame["label"] == "near", "difference_half_width"].iloc[0]))
+        widths.append(compared.compared[0][1].half_width)
     assert widths[1] > 1.1 * widths[0]
     put(part.show.table, family=(NAME,))
     compared = compare(part, results)
-    half = compared.frame.loc[compared.frame["label"] == "near", "difference_half_width"]
-    assert compared.hypotheses == 1 and half.iloc[0] == widths[0] and np.isnan(half.iloc[1])
-    assert not compared.frame.loc[compared.frame["value"] == "test.macro_f1", "bold"].any()
+    ((score, found),) = compared.compared
+    assert compared.hypotheses == 1 and found.half_width == widths[0] and score.value == NAME
+    assert not any(score.bold for score in compared.scores if score.value == "test.macro_f1")
     # the primary score is the family of each table that shows it
     more = [score + 0.1 for score in CE]
     part, results = made({"ce": dict.fromkeys(names, CE), "new": dict.fromkeys(names, more)})
     put(results.grid.experiment.report, primary="test.macro_f1")
     compared = compare(part, results)
-    assert set(compared.lines) == {"test.macro_f1"} and compared.hypotheses == 1
+    assert [score.value for score, _ in compared.compared] == ["test.macro_f1"] and compared.hypotheses == 1
 
 
 def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
@@ -70,19 +78,20 @@ def test_equivalent_is_what_lies_within_the_margin_and_better_may_be_so_too():
     values = {"ce": CE, "alike": list(np.array(CE) + noise), "little": list(np.array(CE) + 0.005 + noise)}
     part, results = made({label: {NAME: scores} for label, scores in values.items()})
     put(results.grid.experiment.report, margin={"accuracy": 0.01})
-    frame = compare(part, results).frame.set_index("label")
-    assert frame["verdict"].tolist() == ["baseline", "equivalent", "equivalent"]
-    assert frame["side"].tolist()[1:] == [0, 1]
+    section = compare(part, results)
+    assert verdicts(section) == ["baseline", "equivalent", "equivalent"]
+    assert [comparison.side for _, comparison in section.compared] == [0, 1]
     put(results.grid.experiment.report, margin={NAME: 0.0001})
-    frame = compare(part, results).frame.set_index("label")
-    assert frame["verdict"].tolist() == ["baseline", "undecided", "better"] and frame["side"].tolist()[1:] == [0, 1]
+    section = compare(part, results)
+    assert verdicts(section) == ["baseline", "undecided", "better"]
+    assert [comparison.side for _, comparison in section.compared] == [0, 1]
 
 
 def test_what_is_undecided_says_how_many_seeds_would_decide_it():
     noise = np.random.default_rng(1).normal(0, 0.01, (2, 5))
     part, results = made({"ce": {NAME: list(0.7 + noise[0])}, "new": {NAME: list(0.71 + noise[1])}})
-    line = compare(part, results).frame.iloc[1]
-    assert line["verdict"] == "undecided" and 5 < line["needs_seeds"] <= 64 and line["needs_seconds"] > 0
+    ((score, found),) = compare(part, results).compared
+    assert score.verdict == "undecided" and 5 < found.needs.seeds <= 64 and found.needs_seconds > 0
 
 
 @pytest.mark.parametrize(("rows", "count"), rest_is_full([(3, 10), (3, 20), (2, 20), (6, 20)], [(3, 10)]))
@@ -93,10 +102,10 @@ def test_a_verdict_and_bold_never_contradict_each_other(rows: int, count: int):
         seeds = random.choice([2, 4])  # few numbers, as each needs cut-offs of its own
         scores = random.normal(0, 0.01, (rows, seeds)) + random.choice([0, 0.02, 0.05], (rows, 1)) + 0.5
         part, results = made({f"r{i}": {NAME: list(row)} for i, row in enumerate(scores)})
-        frame = compare(part, results).frame
-        assert not frame.loc[frame["verdict"] == "worse", "bold"].any()
-        assert not ((frame["verdict"] == "better").any() and frame["bold"].iloc[0])
-        assert frame["bold"].iloc[int(frame["mean"].argmax())]
+        found = compare(part, results).scores
+        assert not any(score.bold for score in found if score.verdict == "worse")
+        assert not (found[0].bold and any(score.verdict == "better" for score in found))
+        assert max(found, key=lambda score: score.mean).bold
 
 
 def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
@@ -106,20 +115,20 @@ def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
     part, results = made({label: {NAME: values} for label, values in scores.items()})
     compared = compare(part, results)
     assert compared.unequal == ["wild"] and "wild" in unequal_note(compared)[0].en
-    half = compared.frame.set_index("label")["difference_half_width"]
+    half = {score.row.label: comparison.half_width for score, comparison in compared.compared}
     assert half["wild"] > 10 * half["r1"]
 
 
 def test_nothing_is_bold_beside_one_seed_or_a_missing_value_which_does_not_stop_the_pairs_that_are_whole():
     part, results = made({"ce": {NAME: [0.70]}, "new": {NAME: [0.99]}})
     found = compare(part, results)
-    assert found.frame["verdict"].tolist() == ["baseline", "one seed"]
-    assert not found.frame["bold"].any() and not found.ranked and found.detectable == {NAME: None}
+    assert verdicts(found) == ["baseline", "one seed"]
+    assert not any(bold(found)) and not found.ranked and found.detectable == {NAME: None}
     other = [0.5, math.nan, 0.5, 0.52, 0.51]
     part, results = made({"ce": {NAME: CE}, "new": {NAME: GOOD}, "other": {NAME: other}})
     found = compare(part, results)
-    assert found.frame["verdict"].tolist() == ["baseline", "better", "not comparable"]
-    assert not found.frame["bold"].any() and not found.pairs
+    assert verdicts(found) == ["baseline", "better", "not comparable"]
+    assert not any(bold(found)) and not found.pairs
 
 
 def test_equal_seeds_are_no_evidence_but_for_rounding_and_less_is_better_of_what_counts_down():
@@ -130,16 +139,16 @@ def test_equal_seeds_are_no_evidence_but_for_rounding_and_less_is_better_of_what
     name = "test.macro_f1"
     part, results = made({"ce": {name: [0.70, 0.71]}, "new": {name: [0.75, 0.76000001]}})
     put(results.kinds[name], count=100)
-    assert compare(part, results).frame["verdict"].tolist() == ["baseline", "undecided"]
+    assert verdicts(compare(part, results)) == ["baseline", "undecided"]
 
 
 def test_all_are_bold_that_nothing_was_shown_to_beat_but_nothing_among_rows_on_other_data():
     values = {"ce": CE, "near": [one + 0.001 for one in CE[::-1]], "far": FAR}
     part, results = made({label: {NAME: found} for label, found in values.items()})
-    assert compare(part, results).frame["bold"].tolist() == [True, True, False]
+    assert bold(compare(part, results)) == [True, True, False]
     part, results = made({"ce": {NAME: CE}, "far": {NAME: FAR}}, data={"ce": "tweets", "far": "reviews"})
     put(part.rows[1], against=None)
-    assert not compare(part, results).frame["bold"].any()
+    assert not any(bold(compare(part, results)))
 
 
 def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
@@ -150,14 +159,14 @@ def test_the_texts_are_counted_seed_by_seed_and_widen_the_interval():
     new[:, 30:33], new[:, 0] = True, False
     texts = {"ce": ce, "new": new}
     part, results = made({label: {NAME: list(each.mean(1))} for label, each in texts.items()}, texts=texts)
-    line = compare(part, results).frame.iloc[1]
-    assert (line["only_ours"], line["only_theirs"]) == ([3, 3], [1, 1]) and line["over_texts"]
-    assert line["mcnemar"] == [0.625, 0.625] and line["verdict"] == "undecided" and line["p"] > 0.05
+    ((score, found),) = compare(part, results).compared
+    assert (found.only_ours, found.only_theirs) == ((3, 3), (1, 1)) and found.by_text
+    assert found.mcnemar == (0.625, 0.625) and score.verdict == "undecided" and found.p > 0.05
     # texts that do not make the score are not used
     wrong = np.zeros((2, 50), bool)
     part, results = made({"ce": {NAME: [0.7, 0.8]}, "new": {NAME: [0.75, 0.8]}}, texts={"ce": wrong, "new": wrong})
-    line = compare(part, results).frame.iloc[1]
-    assert not line["over_texts"] and not isinstance(line["only_ours"], list)
+    ((_, found),) = compare(part, results).compared
+    assert not found.by_text and not found.only_ours
 
 
 SCORES = {"ce tweets": [0.70, 0.71], "ce reviews": [0.90, 0.92]}
@@ -169,7 +178,7 @@ DATA = {label: label.split()[1] for label in SCORES}
 def tables(seeds: int, labels: tuple[str, ...] = tuple(SCORES)):
     values = {label: {NAME: SCORES[label][:seeds]} for label in labels}
     part, results = made(values, data=DATA, axes=AXES)
-    return across(part, compare(part, results), results)
+    return across(compare(part, results), results)
 
 
 def test_each_configuration_has_the_middle_of_all_its_data_sets():

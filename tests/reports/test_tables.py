@@ -47,7 +47,7 @@ def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **
 
 def tables_of(part: RecordedSection, known: Results) -> list[list[str]]:
     """The lines of each table of a section, below its caption."""
-    found = tables.section_tables(part, known, compare(part, known))
+    found = tables.section_tables(compare(part, known), known)
     return [[*([table.caption.en] if table.caption else []), *table.markdown("en").splitlines()] for table in found]
 
 
@@ -202,22 +202,23 @@ def measured_by(results: Results, **settings: Any) -> None:
 
 
 def test_further_vectors_are_compared_with_those_that_trained_the_same_cells():
-    frame = compare(*measured()).frame.set_index("label")
-    assert frame.loc["new · whiten:2", ["against", "verdict"]].tolist() == ["new", "worse"]
-    assert frame.loc["ce · whiten:2", "verdict"] == "worse" and frame.loc["new", "verdict"] == "undecided"
-    assert frame.loc["new · whiten:2", "difference_half_width"] < frame.loc["new", "difference_half_width"] / 3
-    assert not frame.loc[[label for label in frame.index if "whiten" in label], "bold"].any()
+    found = {score.row.label: (score, score.comparison) for score in compare(*measured()).scores}
+    score, comparison = found["new · whiten:2"]
+    assert comparison.against.label == "new" and score.verdict == "worse"
+    assert found["ce · whiten:2"][0].verdict == "worse" and found["new"][0].verdict == "undecided"
+    assert comparison.half_width < found["new"][1].half_width / 3
+    assert not any(score.bold for label, (score, _) in found.items() if "whiten" in label)
 
 
 def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
     part, results = measured()
     compared = compare(part, results)
-    frame = explained(part, compared, results)[NAME]
-    assert frame["effect"].tolist() == ["embedding"] and frame["p"].item() < 1e-6
-    means = level_means(part, {NAME: frame}, compared, results)[NAME].set_index("level")["mean"]
+    (effect,) = effects = explained(compared, results)
+    assert effect.factors == ("embedding",) and effect.p < 1e-6
+    means = {level.name: level.mean for level in level_means(effects, compared, results)}
     plain = results.scores[NAME].mean()
     assert means.pop("whiten:2") == pytest.approx(plain - 0.03, abs=0.002)
-    assert means.to_dict() == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
+    assert means == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
     write_report(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "embedding explains" in text
@@ -235,16 +236,16 @@ def test_vectors_that_differ_by_chance_explain_nothing(draws: int):
         put(part.show.table, values=(NAME,))
         measured_by(results, vectors=("cls",), post=("whiten:2",))
         compared = compared or compare(part, results)  # which values are tested, and no number
-        wrong += (explained(part, compared, results)[NAME]["p"] <= 0.05).any()
+        wrong += any(effect.p <= 0.05 for effect in explained(compared, results))
     assert 1 <= wrong <= draws * (0.05 + 3.2 * (0.05 / draws) ** 0.5)  # standard errors
 
 
 def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_why(tmp_path: Path):
     part, results = measured()
     compared = compare(part, results)
-    labels = compared.frame["label"].tolist()
+    labels = [row.label for row in compared.rows]
     assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
     assert "layer:1:mean" in same_note(compared)[0].en
     results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
     other = compare(part, replace(results, scores=results.scores.copy()))
-    assert len([label for label in other.frame["label"] if "layer:1:mean" in label]) == 3
+    assert len([row for row in other.rows if "layer:1:mean" in row.label]) == 3

@@ -7,7 +7,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, YAxis
@@ -21,7 +20,6 @@ from reports.compare import compare
 from reports.figures import costs, curves, heat, search
 from reports.figures.tsne import aligned
 from reports.pictures import Picture
-from reports.rows import rows_of
 from reports.statistics import expected_best
 from tests.reports.figures import sample
 from tests.reports.made import content, put
@@ -32,7 +30,7 @@ LONG = ("a configuration with a name that is far too long for any table · k=30 
 
 def drawn(section: RecordedSection, folder: Path, **changes: Any) -> dict[str, figures.Figure]:
     results = sample.results(section, **changes)
-    found = figures.draw(section, compare(section, results), results, folder, "it")
+    found = figures.draw(compare(section, results), results, folder, "it")
     return {figure.path.rsplit("-", 1)[1].split(".")[0]: figure for figure in found}
 
 
@@ -64,8 +62,8 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     results.tsne.clear()
     empty = sample.Known(**vars(results) | {"curves": results.curves[:0], "scores": results.scores.iloc[:, :0]})
     compared = compare(section, results)
-    nothing = replace(compared, frame=compared.frame[:0], pairs={})
-    left = [figure.path for figure in figures.draw(section, nothing, empty, tmp_path, "it")]
+    nothing = replace(compared, scores=[], pairs={})
+    left = [figure.path for figure in figures.draw(nothing, empty, tmp_path, "it")]
     assert left == ["figures/it-spectra.png"]
     assert figures.overview(empty, tmp_path) == []
 
@@ -111,7 +109,7 @@ def test_no_text_is_cut_off_small_or_written_over(name: str, canvases: list[Any]
     section = SECTIONS[name]
     results = sample.results(section)
     dear = ("curves", "tsne") if len(section.rows) > 40 else ("curves",)
-    figures.draw(without(section, *dear), compare(section, results), results, tmp_path, "it")
+    figures.draw(compare(without(section, *dear), results), results, tmp_path, "it")
     figures.overview(results, tmp_path)
     for canvas in canvases:
         width, height = canvas.bbox.width, canvas.bbox.height
@@ -165,20 +163,18 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     section = sample.pivot()
     results = sample.results(section)
     compared = compare(section, results)
-    heat.draw_heat(section, compared, results, tmp_path / "it")
+    heat.draw_heat(compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
-    assert said == {f"{line.mean:.4f}\n± {line.half_width:.4f}" for line in compared.frame.itertuples(index=False)}
+    assert said == {f"{score.mean:.4f}\n± {score.half_width:.4f}" for score in compared.scores}
 
     # it has the axes of each row and kind of vectors
     experiment = results.grid.experiment
     put(experiment, evaluation=experiment.evaluation.model_copy(update={"post": ("whiten",)}))
     scores = results.scores.assign(**{"whiten/test.accuracy": results.scores["test.accuracy"] / 2})
     results = replace(results, scores=scores)
-    shown = rows_of(section, ["test.accuracy"], results)
-    known = pd.DataFrame({"row": range(len(shown))})
-    axes = heat.placed(section, known, results)["axes"].tolist()
-    kinds = ("as trained", "whiten")
-    assert axes == [row.axes | {"embedding": kind} for row in section.rows for kind in kinds]
+    heat.draw_heat(compare(section, results), results, tmp_path / "it")
+    titles = [axis.get_title() for axis in canvases[1].axes if axis.get_title()]
+    assert titles == [f"accuracy (test), embedding={kind}" for kind in ("as trained", "whiten")]
 
 
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():

@@ -48,7 +48,7 @@ def handed(results: Results, folder: Path) -> list[PageSection]:
     """Sections as the report hands them to the page."""
     found = []
     for number, section in enumerate(results.grid.sections):
-        drawn = figures.draw(section, compare(section, results), results, folder, f"section-{number}")
+        drawn = figures.draw(compare(section, results), results, folder, f"section-{number}")
         first = section.rows[0].label
         guards = [Words(f"A guard of {first}.", f"对 {first} 的警告。")]
         findings = [Words(f"Nothing beats {first}.", f"没有配置优于 {first}。")]
