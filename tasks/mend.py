@@ -39,8 +39,8 @@ def or_set_aside(home: Path) -> Iterator[None]:
     try:
         yield
     except TrackingFailed as failed:
-        path = database.file_of(home)
-        if path is None or "disk is full" in str(failed) or not database.usable(path):
+        path, of_file = database.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
+        if path is None or of_file or "disk is full" in str(failed) or not database.usable(path):
             raise
         raise UserError(
             f"{failed}. The database lies at {database.set_aside(path)} now: give the same command again, which makes "

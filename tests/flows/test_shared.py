@@ -136,7 +136,7 @@ def finished(up, settings, printed, tmp_path_factory, postgres) -> str:
     done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
-    query = f"SELECT state_type FROM flow_run WHERE id = '{run}' AND state_type = ANY(%s::text[])"
+    query = f"SELECT state_type FROM flow_run WHERE id = '{run}' AND state_type::text = ANY(%s)"
     ended = soon(lambda: rows_of(f"postgresql://{postgres}/prefect", query, [["COMPLETED", "FAILED", "CRASHED"]]))
     for arguments in (["sync", str(path)], ["audit", str(path)]):
         done = ablate(settings, *arguments)

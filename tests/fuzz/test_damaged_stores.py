@@ -199,9 +199,9 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
     for _ in range(TRIES):
         command("audit", "--mend")
         command("run")
+        command("report")
         if grid.results(home) == truth and "agrees with them" in outcome("audit", path)[0]:
             break
-    command("report")
     said = command("audit")
     if grid.results(home) != truth:
         faults.append(f"the numbers are not those of before: {sorted(grid.results(home))}")

@@ -123,16 +123,21 @@ def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sour
 
 @pytest.mark.full
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
-    script = (
-        "import os, sys, torch\n"
-        "def never(*_): raise AssertionError('a device is asked for')\n"
-        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
-        "import contrastive.stages.preloaded\n"
+    threads = (
+        "import os, sys, contrastive.stages.preloaded\n"
         "print(len(os.listdir('/proc/self/task')), *({'sklearn', 'pandas', 'deepspeed', 'mlflow'} & {*sys.modules}))\n"
         "print(*({'transformers.models.bert.modeling_bert', 'contrastive.training.train', 'peft'} - {*sys.modules}))\n"
     )
+    devices = (
+        "import torch\n"
+        "def never(*_): raise AssertionError('a device is asked for')\n"
+        "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
+        "import contrastive.stages.preloaded\n"
+    )
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    asked = {"capture_output": True, "text": True, "timeout": 120, "env": environment}
+    assert subprocess.run([sys.executable, "-c", devices], **asked).returncode == 0
+    done = subprocess.run([sys.executable, "-c", threads], **asked)
     assert done.stdout == "1\n\n", done.stderr[-1000:]
 
 
