@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 FULL = [HERE / "chaos"]
 SLOW = [HERE / room for room in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
 SLOW += [HERE / "contrastive" / room for room in ("reuse", "stages", "training")]
+SLOW += [HERE / "reports" / room for room in ("figures", "statistics")]
 LEFT_OUT = {"fast": ({"full", "slow"}, {*FULL, *SLOW}), "usual": ({"full"}, {*FULL}), "all": (set(), set())}
 
 

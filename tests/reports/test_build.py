@@ -17,6 +17,8 @@ from tasks.record import record_cell, record_grid
 from tests.recorded import cell_folder, failed_folder, grid
 from tests.reports.made import content
 
+pytestmark = pytest.mark.slow
+
 SPLITS = ("train", "test")
 
 
@@ -62,7 +64,6 @@ def few_pictures(document: dict, **table: Any) -> dict:
     return document
 
 
-@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_again(home: Path, empty_store: Path):
     names = cells()
     uri = record(home, grid(), names)
@@ -170,7 +171,6 @@ def test_a_collapse_an_alarm_and_one_number_that_stands_there_twice_are_said_abo
     assert text.count("in one direction") == 3 and "They are one number, not two." in text
 
 
-@pytest.mark.slow
 def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Path, empty_store: Path):
     names = cells()
     change("c0s0", "picture.npz", x=np.zeros((40, 2)))
@@ -186,7 +186,6 @@ def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Pat
     assert "picture.npz cannot be read" in page
 
 
-@pytest.mark.slow
 def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, caplog: pytest.LogCaptureFixture):
     names = cells()
     change("c1s0", "picture.npz", labels=np.zeros(3, int))  # of 40 texts

@@ -20,6 +20,8 @@ from reports.build import write_report
 from reports.looks import follow, rows_at
 from tests.reports.made import contradictions, made, put
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden"
 OUTPUT = Path(__file__).parents[2] / "reports" / "output"
 ABSOLUTE = re.compile(r"(?<![\w./:])/(?:home|root|Users|tmp|work|mnt|data|var|opt|usr|srv)/|\b[A-Z]:\\\\")
