@@ -16,7 +16,7 @@ from flows.night import webhook
 from flows.night.commits import commit_of, commits_after, short_commit, worktree
 from flows.night.verdict_settings import read_verdict_settings
 from reports.nightly import history
-from reports.nightly.page import Said
+from reports.nightly.page import NightlyResult
 from reports.nightly.settings import Nightly
 from tasks import nights as tracked
 from tasks.engines import EngineName
@@ -73,7 +73,7 @@ def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]
     return as_document(measured, settings, provenance.commit(), commits, surroundings)
 
 
-def compare_with(commit: str, panel: Path, settings: Nightly, engine: str) -> Said:
+def compare_with(commit: str, panel: Path, settings: Nightly, engine: str) -> NightlyResult:
     """The panel at a commit and by the code of now, one after the other; no night comes of it."""
     commits = list(commits_after(commit))
     with worktree(night_folder(), commit) as code:
@@ -117,15 +117,15 @@ def as_document(
     }
 
 
-def message(said: Said) -> str:
+def message(said: NightlyResult) -> str:
     lines = [
-        f"{judgement.metric.name}: {judgement.verdict}" + (f", {judgement.why.en}" if judgement.why.en else "")
+        f"{judgement.metric.name}: {judgement.verdict}" + (f", {why}" if (why := str(judgement.why)) else "")
         for judgement in said.failing
     ]
     return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
 
 
-def webhook_content(said: Said) -> dict[str, Any]:
+def webhook_content(said: NightlyResult) -> dict[str, Any]:
     """What a webhook gets; `text` is what chat programs show."""
     return {
         "text": f"nightly at {said.night.document['commit'] or 'unknown'}: {said.headline}",

@@ -43,7 +43,7 @@ def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
     """How the file judges the results otherwise than was declared before there were any."""
     for before in declarations(plan.experiment.name)[-1:]:
         for change in changed_declarations(before, declaration(plan, most_seeds)):
-            yield f"changed since it was declared how results are judged: {change.en}"
+            yield f"changed since it was declared how results are judged: {change}"
 
 
 def cost_of_one_seed(plan: Plan, fit: Fit) -> str:

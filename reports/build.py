@@ -1,4 +1,4 @@
-"""The report of one experiment: MLflow in, README.md, README.zh.md, index.html, figures and numbers out.
+"""The report of one experiment: MLflow in, Markdown, pages, figures and numbers out.
 
 Byte for byte the same from the same runs.
 """
@@ -16,10 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from contrastive.errors import brief
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, page, sifted
-from reports.bilingual import FILES, Language, Words
 from reports.guards import general
 from reports.load import Results, load
 from reports.markdown import PAGE, code, plain
+from reports.messages import FILES, LANGUAGES, PAGES, Said, _, language, other, using
 from reports.provenance import footer, footer_lines
 from reports.reading import class_counts, reading
 from reports.section_report import SectionReport, describe
@@ -55,14 +55,15 @@ def write_report(results: Results, folder: Path) -> None:
     overview = figures.overview(results, folder)
     notes = [guard.words for guard in general(results)]
     below = footer_lines(footer(results))
-    for language, name in FILES.items():
-        text = render_markdown(results, sections, overview, notes, reading(results), below, language)
-        (folder / name).write_text(text, encoding="utf-8")
+    read = [*reading(results, PAGE), *sifted.sentences(results)]
+    for name in LANGUAGES:
+        with using(name):
+            text = render_markdown(results, sections, overview, notes, reading(results), below)
+            (folder / FILES[name]).write_text(text, encoding="utf-8")
+            page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
     export.write_tables(export.tidy(results), folder)
     export.write_comparisons([section.compared for section in sections], folder)
     export.write_effects([(section.compared, section.effects) for section in sections], folder)
-    read = [*reading(results, PAGE), *sifted.sentences(results)]
-    page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
 
 
 def differences(folder: Path, results: Results) -> list[str]:
@@ -118,11 +119,11 @@ def render_markdown(
     results: Results,
     sections: list[SectionReport],
     overview: list[figures.Figure | figures.LeftOut],
-    notes: list[Words],
-    above: list[Words],
-    below: list[Words],
-    language: Language,
+    notes: list[Said],
+    above: list[Said],
+    below: list[Said],
 ) -> str:
+    """In the language in use."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -131,9 +132,11 @@ def render_markdown(
         keep_trailing_newline=True,
         autoescape=False,
     )
-    templates.filters |= {"plain": plain, "code": code, "words": lambda words: words.in_language(language)}
+    templates.filters |= {"plain": plain, "code": code}
     return templates.get_template("report.md.j2").render(
-        language=language,
+        _=_,
+        other=other(FILES),
+        page=PAGES[language()],
         experiment=results.grid.experiment,
         general=notes,
         sections=sections,

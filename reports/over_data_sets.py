@@ -3,14 +3,14 @@
 import numpy as np
 
 from contrastive.config.cell import Data
-from reports.bilingual import Words
 from reports.compare import GENERATOR, Section
 from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, heading, number, symbol
+from reports.messages import _
 from reports.rows import Row
 from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
-from reports.tables import Entry, Table, same
+from reports.tables import Entry, Table
 
 ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
 
@@ -35,17 +35,14 @@ def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Resu
         middle, low, high = interquartile_mean(scores, seed=GENERATOR)
         cells = [cell for row in group for cell in row.cells]
         interval = f" ({number(low)}–{number(high)})" if np.isfinite(low) else ""  # nothing of one seed
-        text = same(f"{number(middle)}{interval}")
-        body.append([Entry(same(to.text(label))), Entry(text, middle, cells)])
+        text = f"{number(middle)}{interval}"
+        body.append([Entry(to.text(label)), Entry(text, middle, cells)])
     name = heading(value, to)
     head = [
-        Words("Over all data sets", "跨全部数据集"),
-        Words(
-            f"interquartile mean of {heading(value, to)} (95 % interval)",
-            f"{heading(value, to)} 的四分位均值（95 % 区间）",
-        ),
+        _("Over all data sets"),
+        _("interquartile mean of {value} (95 % interval)", value=heading(value, to)),
     ]
-    caption = Words(f"{name} over {sets} data sets", f"{sets} 个数据集上的 {name}")
+    caption = _("{name} over {sets} data sets", name=name, sets=sets)
     return Table(caption, head, body)
 
 

@@ -3,12 +3,12 @@
 from statistics import median
 
 from contrastive.runs.recorded import Provenance
-from reports.bilingual import Words
+from reports.messages import Said, _, joined
 
 GIB = 2**30
 
 
-def predicted(provenances: list[Provenance]) -> Words | None:
+def predicted(provenances: list[Provenance]) -> Said | None:
     """One line of all cells that a time was predicted for; nothing where there is none."""
     cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
@@ -17,16 +17,18 @@ def predicted(provenances: list[Provenance]) -> Words | None:
     after = sum(p.wall_seconds for p, _ in cells) / 60
     ratios = sorted(p.wall_seconds / said.seconds for p, said in cells)
     middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
-    english = [
-        f"Predicted: {before:.1f} minutes for {len(cells)} cells; measured: {after:.1f}",
-        f"measured by predicted of a cell: {middle} (median), {low} to {high}",
-    ]
-    chinese = [
-        f"预测：{len(cells)} 个单元 {before:.1f} 分钟；实测：{after:.1f} 分钟",
-        f"单元的实测与预测之比：中位数 {middle}，范围 {low} 至 {high}",
-    ]
+    said = [
+        _("Predicted: {before} minutes for {cells} cells; measured: {after}",
+          before=f"{before:.1f}", cells=len(cells), after=f"{after:.1f}"),
+        _("measured by predicted of a cell: {middle} (median), {low} to {high}", middle=middle, low=low, high=high),
+    ]  # fmt: skip
     if sized := [(p.peak_memory_bytes, said.memory_bytes) for p, said in cells if p.peak_memory_bytes]:
         measured, foreseen = (f"{max(sizes) / GIB:.2f} GiB" for sizes in zip(*sized, strict=True))
-        english.append(f"largest memory of a cell: predicted {foreseen}, measured {measured}")
-        chinese.append(f"单元最大内存：预测 {foreseen}，实测 {measured}")
-    return Words("; ".join(english), "；".join(chinese))
+        said.append(
+            _(
+                "largest memory of a cell: predicted {foreseen}, measured {measured}",
+                foreseen=foreseen,
+                measured=measured,
+            )
+        )
+    return joined(said, _("; "))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contrastive.runs.recorded import Provenance, RecordedSection
-from reports.bilingual import Words
 from reports.load import Results
+from reports.messages import Said, _, joined
 from reports.predicted import predicted
 from reports.ways import ways
 
@@ -25,8 +25,8 @@ class Footer:
     gpu_minutes: float
     peak_memory_mib: int
     energy_watt_hours: dict[str, float]  # meter → energy, where all cells have it
-    predicted: Words | None
-    ways: Words | None
+    predicted: Said | None
+    ways: Said | None
     price_per_hour: float | None
     currency: str
     cost: float | None  # None without a price
@@ -79,39 +79,39 @@ def money(price: float | None, provenances: Sequence[Provenance]) -> float | Non
     return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
 
 
-def footer_lines(facts: Footer) -> list[Words]:
+def footer_lines(facts: Footer) -> list[Said]:
     """What stands below a report: hardware, what it cost, versions, commits."""
-    lines = [Words(f"Hardware: {line}", f"硬件：{line}") for line in facts.hardware]
+    lines: list[Said] = [_("Hardware: {line}", line=line) for line in facts.hardware]
     lines.append(spent(facts))
     lines += [line for line in (facts.predicted, facts.ways) if line]
-    lines += [Words(f"Versions: {line}", f"版本：{line}") for line in facts.versions]
+    lines += [_("Versions: {line}", line=line) for line in facts.versions]
     if commits := ", ".join(facts.commits):
-        lines.append(Words(f"Commit: {commits}", f"提交：{commits}"))
+        lines.append(_("Commit: {commits}", commits=commits))
     return lines
 
 
-def spent(facts: Footer) -> Words:
+def spent(facts: Footer) -> Said:
     """Cells and their time; energy and money where they are known."""
-    wall, gpu = f"{facts.wall_minutes:.1f}", f"{facts.gpu_minutes:.1f}"
-    english = [f"{facts.cells} cells", f"{wall} minutes of computing, {gpu} of them on a GPU"]
-    chinese = [f"{facts.cells} 个单元", f"计算 {wall} 分钟，其中 GPU {gpu} 分钟"]
-    for meter, energy in facts.energy_watt_hours.items():
-        english.append(f"{energy:.1f} Wh ({meter})")
-        chinese.append(f"{energy:.1f} Wh（{meter}）")
+    said = [
+        _("{cells} cells", cells=facts.cells),
+        _("{wall} minutes of computing, {gpu} of them on a GPU",
+          wall=f"{facts.wall_minutes:.1f}", gpu=f"{facts.gpu_minutes:.1f}"),
+    ]  # fmt: skip
+    said += [
+        _("{energy} Wh ({meter})", energy=f"{energy:.1f}", meter=meter)
+        for meter, energy in facts.energy_watt_hours.items()
+    ]
     if facts.cost is not None:
-        price = f"{facts.price_per_hour:g} {facts.currency}"
-        english.append(f"about {facts.cost:.2f} {facts.currency} at {price} an hour")
-        chinese.append(f"按每小时 {price} 约 {facts.cost:.2f} {facts.currency}")
-    memory = facts.peak_memory_mib
-    english.append(f"largest memory of a process {memory} MiB")
-    chinese.append(f"单个进程最大内存 {memory} MiB")
-    return Words("; ".join(english), "；".join(chinese))
+        price, cost = f"{facts.price_per_hour:g} {facts.currency}", f"{facts.cost:.2f} {facts.currency}"
+        said.append(_("about {cost} at {price} an hour", cost=cost, price=price))
+    said.append(_("largest memory of a process {memory} MiB", memory=facts.peak_memory_mib))
+    return joined(said, _("; "))
 
 
-def section_footer(section: RecordedSection, results: Results) -> Words | None:
+def section_footer(section: RecordedSection, results: Results) -> Said | None:
     """On what a section was computed, and what that took; nothing of cells that say nothing of it."""
     facts = footer(results, section)
     if not facts.hardware:
         return None
     hardware, cost = " / ".join(facts.hardware), spent(facts)
-    return Words(f"Computed on: {hardware}; {cost.en}", f"实验环境：{hardware}；{cost.zh}")
+    return _("Computed on: {hardware}; {cost}", hardware=hardware, cost=cost)

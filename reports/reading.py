@@ -5,69 +5,69 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.bilingual import Words
 from reports.load import Results
 from reports.markdown import MARKDOWN, Markup, markdown, plain
+from reports.messages import Said, _
 
 
-def how_to_read(seeds: int, by_itself: bool = False, drawn: Collection[bool] = (False,)) -> list[Words]:
+def how_to_read(seeds: int, by_itself: bool = False, drawn: Collection[bool] = (False,)) -> list[Said]:
     """What stands above the numbers of any experiment of so many seeds; `by_itself`: it stops where all is decided;
     `drawn`: whether each seed draws its own training texts, of all its rows."""
     if seeds == 1:
         return [
-            Words("One seed a configuration: nothing is known of the spread between seeds, and no difference here can "
-                  "be called real. Nothing is ranked, and nothing is bold.",
-                  "每种配置只有一个随机种子：对种子间的波动一无所知，此处任何差异都不能称为真实。不作排名，也没有粗体。"),
+            _(
+        "One seed a configuration: nothing is known of the spread between seeds, and no difference here "
+        "can be called real. Nothing is ranked, and nothing is bold."),
         ]  # fmt: skip
     return [
-        Words(f"{'Up to ' if by_itself else ''}{seeds} seeds a configuration; numbers are the mean over seeds ± half "
-              "the width of its 95 % interval (Student's t).",
-              f"每种配置{'最多' if by_itself else ''} {seeds} 个随机种子；"
-              "数字为各随机种子的均值 ± 95 % 置信区间的半宽（学生 t）。"),
-        Words("Verdicts come from one interval of each difference to the baseline, which holds for all comparisons of "
-              "a section together: better or worse where it leaves out 0, equivalent where it lies within the margin "
-              "that was declared too small to matter, undecided otherwise.",
-              "结论来自每个与基线差异的区间，对一节内的全部比较同时成立：区间不含 0 为更好或更差，"
-              "落在声明为无关紧要的容差之内为等效，否则为未定。"),
-        Words("Bold is every value that is tied with the best of its column, among those on the same data: nothing "
-              "was shown to be better, over all pairs of the section. Where a section is not ranked, nothing in it is "
-              "bold.",
-              "粗体表示在相同数据上与该列最佳值并列：就本节所有配对而言，没有任何一个值显示出比它更优。"
-              "未作排名的小节没有粗体。"),
+        _(
+        "Up to {seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 "
+        "% interval (Student's t).", seeds=seeds)
+        if by_itself
+        else _(
+        "{seeds} seeds a configuration; numbers are the mean over seeds ± half the width of its 95 % "
+        "interval (Student's t).", seeds=seeds),
+        _(
+        "Verdicts come from one interval of each difference to the baseline, which holds for all "
+        "comparisons of a section together: better or worse where it leaves out 0, equivalent where it "
+        "lies within the margin that was declared too small to matter, undecided otherwise."),
+        _(
+        "Bold is every value that is tied with the best of its column, among those on the same data: "
+        "nothing was shown to be better, over all pairs of the section. Where a section is not ranked, "
+        "nothing in it is bold."),
         TRAINED_ON[frozenset(drawn)],
     ]  # fmt: skip
 
 
 TRAINED_ON = {
-    frozenset({False}): Words(
-        "All seeds train on the same texts: what is concluded holds for these training texts.",
-        "所有种子使用相同的训练文本：结论仅对这些训练文本成立。",
+    frozenset({False}): _("All seeds train on the same texts: what is concluded holds for these training texts."),
+    frozenset({True}): _(
+        "Each seed draws its own training texts: what is concluded holds for training texts drawn from this data."
     ),
-    frozenset({True}): Words(
-        "Each seed draws its own training texts: what is concluded holds for training texts drawn from this data.",
-        "每个种子各自抽取训练文本：结论适用于从该数据中抽取的训练文本。",
-    ),
-    frozenset({False, True}): Words(
-        "With data.resample each seed draws its own training texts; without it all seeds train on the same, and what "
-        "is concluded holds for these.",
-        "设 data.resample 时每个种子各自抽取训练文本；否则所有种子使用相同的训练文本，结论仅对这些文本成立。",
+    frozenset({False, True}): _(
+        "With data.resample each seed draws its own training texts; without it all seeds train on the "
+        "same, and what is concluded holds for these."
     ),
 }
 
 
-def reading(results: Results, to: Markup = MARKDOWN) -> list[Words]:
+def reading(results: Results, to: Markup = MARKDOWN) -> list[Said]:
     """How the numbers are to be read: what stands above them all."""
     rows = [row for section in results.grid.sections for row in section.rows]
     drawn = {row.drawn for row in rows} or {False}
     lines = how_to_read(len(results.grid.experiment.seeds), results.grid.stopping is not None, drawn)
     for error in standard_errors(results):
-        count, size, name = error.count, f"{error.value:.4f}", to.text(error.data)
-        of, von = (f" of {name}", f"{name} 的 ") if name else ("", "")
+        count, size = error.count, f"{error.value:.4f}"
+        name = _(" of {data}", data=to.text(error.data)) if error.data else ""
         lines.append(
-            Words(f"On {count} test texts{of}, one accuracy has a standard error of {size} by the choice of texts "
-                  "alone.",
-                  f"在 {von}{count} 条测试文本上，仅由文本的选取，单个准确率的标准误为 {size}。")
-        )  # fmt: skip
+            _(
+                "On {count} test texts{name}, one accuracy has a standard error of {size} by the choice of texts "
+                "alone.",
+                count=count,
+                name=name,
+                size=size,
+            )
+        )
     return lines
 
 
@@ -92,8 +92,8 @@ def standard_errors(results: Results) -> list[StandardError]:
     return errors
 
 
-def class_counts(results: Results) -> list[Words]:
-    """A table for each data set."""
+def class_counts(results: Results) -> list[str]:
+    """A table for each data set, in Markdown in the language in use."""
     counted = []
     for data, cells in cells_by_data(results).items():
         if counts := dict(counts_of(results, cells)):
@@ -104,14 +104,8 @@ def class_counts(results: Results) -> list[Words]:
                 [str(split), *map(str, row), str(sum(row))]
                 for split, row in zip(frame.index, frame.to_numpy(), strict=True)
             ]
-            classes = [plain(name) for name in frame.columns]
-            of, von = (f" of {plain(data)}", f"（{plain(data)}）") if data else ("", "")
-            counted.append(
-                Words(
-                    markdown([["Split" + of, *classes, "all"], *lines]),
-                    markdown([["划分" + von, *classes, "合计"], *lines]),
-                )
-            )
+            head = _("Split of {data}", data=plain(data)) if data else _("Split")
+            counted.append(markdown([[str(head), *map(plain, frame.columns), str(_("all"))], *lines]))
     return counted
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from contrastive.runs.recorded import RecordedSection
 from reports import figures, page, tables
-from reports.bilingual import Words
 from reports.compare import Section
 from reports.findings import findings, same_note, tested, unequal_note
 from reports.load import Results
 from reports.looks import judge_section
 from reports.markdown import MARKDOWN, PAGE, Markup
+from reports.messages import Said
 from reports.over_data_sets import across
 from reports.provenance import section_footer
 from reports.section_effects import Effect, explained, level_means
@@ -22,12 +22,12 @@ class SectionReport:
 
     title: str
     note: str
-    guards: list[Words]
-    findings: list[Words]
+    guards: list[Said]
+    findings: list[Said]
     tables: list[tables.Table]
-    tested: list[Words]
+    tested: list[Said]
     figures: list[figures.Figure | figures.LeftOut]
-    footer: Words | None
+    footer: Said | None
     runs: list[tuple[str, str]]  # label and cells of each row
     compared: Section
     effects: list[Effect]

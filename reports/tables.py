@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Language, Words
 from reports.compare import Comparison, RowScore, Section
 from reports.load import Results
 from reports.markdown import MARKDOWN, MISSING, Markup, heading, markdown, number, probability, signed, symbol
+from reports.messages import Said, _, n_
 from reports.rows import Row, transfer_values
 from reports.section_effects import Effect, Level
 
 Item = TypeVar("Item")
 VERDICTS = {
-    "better": Words("better", "更好"),
-    "worse": Words("worse", "更差"),
-    "equivalent": Words("equivalent", "等效"),
-    "undecided": Words("undecided", "未定"),
-    "one seed": Words("one seed", "单个种子"),
-    "no spread": Words("no spread", "没有波动"),
-    "not comparable": Words("not comparable", "不可比"),
+    "better": _("better"),
+    "worse": _("worse"),
+    "equivalent": _("equivalent"),
+    "undecided": _("undecided"),
+    "one seed": _("one seed"),
+    "no spread": _("no spread"),
+    "not comparable": _("not comparable"),
 }
 
 
@@ -32,7 +32,7 @@ VERDICTS = {
 class Entry:
     """One field of a table: what stands there, and what it is made of."""
 
-    text: Words
+    text: Said
     value: float | None = None
     cells: list[str] = field(default_factory=list)
     bold: bool = False
@@ -40,24 +40,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    caption: Words | None
-    head: list[Words]
+    caption: Said | None
+    head: Sequence[Said]
     rows: list[list[Entry]]
     folded: bool = False  # long, and detail: behind its caption
 
-    def markdown(self, language: Language) -> str:
-        lines = [[words.in_language(language) for words in self.head]]
-        return markdown(lines + [[entry.text.in_language(language) for entry in row] for row in self.rows])
-
-
-def same(text: str) -> Words:
-    return Words(text, text)
+    def markdown(self) -> str:
+        """In the language in use."""
+        lines = [[str(words) for words in self.head]]
+        return markdown(lines + [[str(entry.text) for entry in row] for row in self.rows])
 
 
 def label(name: str, baseline: bool, to: Markup = MARKDOWN) -> Entry:
     """`baseline`: whether it is one, beside others that are compared with it."""
     text = to.text(name)
-    return Entry(Words(f"{text} (baseline)", f"{text}（基线）") if baseline else same(text))
+    return Entry(_("{value} (baseline)", value=text) if baseline else (text))
 
 
 def section_tables(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Table]:
@@ -84,11 +81,11 @@ def list_table(section: Section, values: Sequence[str], results: Results, to: Ma
         if any(value in scores for value in values):
             body.append(
                 [
-                    Entry(same(f"{to.italic}{to.text(name)}{to.italic}")),
+                    Entry(f"{to.italic}{to.text(name)}{to.italic}"),
                     *(reference_entry(scores.get(value)) for value in values),
                 ]
             )
-    return Table(None, [Words("Configuration", "配置"), *(same(heading(value, to)) for value in values)], body)
+    return Table(None, [_("Configuration"), *((heading(value, to)) for value in values)], body)
 
 
 def pivot_table(section: Section, value: str, results: Results, to: Markup) -> Table:
@@ -100,12 +97,14 @@ def pivot_table(section: Section, value: str, results: Results, to: Markup) -> T
     columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
     body = []
     for name in names:
-        line = [Entry(same(to.text(name)))]
+        line = [Entry(to.text(name))]
         for column in columns:
             here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             rest = [further(r, (down, across), to) if len(here) > 1 else "" for r in here]
             line.append(
-                joined([(text, entry(section.of[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to)
+                in_one_field(
+                    [(text, entry(section.of[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to
+                )
             )
         body.append(line)
     body += [
@@ -117,18 +116,18 @@ def pivot_table(section: Section, value: str, results: Results, to: Markup) -> T
         for name, scores in section_references(section.recorded, results).items()
         if value in scores
     ]
-    corner = same(f"{to.text(symbol(down))} \\ {to.text(symbol(across))}")
-    return Table(same(heading(value, to)), [corner, *(same(to.text(column)) for column in columns)], body)
+    corner = f"{to.text(symbol(down))} \\ {to.text(symbol(across))}"
+    return Table((heading(value, to)), [corner, *((to.text(column)) for column in columns)], body)
 
 
-def joined(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
+def in_one_field(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
     """What stands in one field of a pivot: usually one configuration."""
     if len(parts) == 1 and not parts[0][0]:
         return parts[0][1]
     if not parts:
-        return Entry(same(MISSING))
+        return Entry(MISSING)
     return Entry(
-        same(to.line_break.join(text + content.text.en for text, content in parts)),
+        (to.line_break.join(text + str(content.text) for text, content in parts)),
         None,
         [cell for _, content in parts for cell in content.cells],
     )
@@ -153,19 +152,19 @@ def section_references(section: RecordedSection, results: Results) -> dict[str, 
 def entry(score: RowScore, to: Markup = MARKDOWN) -> Entry:
     """Mean ± half-width, bold where it is tied with the best."""
     if not math.isfinite(score.mean):
-        return Entry(same(MISSING))
+        return Entry(MISSING)
     text = number(score.mean)
     text = f"{to.bold}{text}{to.bold}" if score.bold else text
     text = text if not math.isfinite(score.half_width) else f"{text} ± {number(score.half_width)}"
-    return Entry(same(text), score.mean, score.row.cells, score.bold)
+    return Entry((text), score.mean, score.row.cells, score.bold)
 
 
 def reference_label(name: str, to: Markup) -> Entry:
-    return Entry(same(f"{to.italic}{to.text(name)}{to.italic}"))
+    return Entry(f"{to.italic}{to.text(name)}{to.italic}")
 
 
 def reference_entry(score: float | None) -> Entry:
-    return Entry(same(MISSING if score is None else number(score)), score)
+    return Entry((MISSING if score is None else number(score)), score)
 
 
 LONGEST = 12  # comparisons that stand open
@@ -178,30 +177,30 @@ def comparison_table(section: Section, to: Markup = MARKDOWN) -> Table | None:
         return None
     one_value = len({score.value for score, _ in compared}) == 1
     head = [
-        Words("Compared to its baseline", "与基线比较"),
-        *([] if one_value else [Words("Score", "指标")]),
-        Words("verdict", "结论"),
-        Words("difference ± interval of all together", "差异 ± 联合区间"),
-        Words("margin", "容差"),
-        Words("p", "p"),
-        Words("probability of improvement", "改进概率"),
-        Words("texts only it has right : only the baseline", "仅它答对 : 仅基线答对"),
+        _("Compared to its baseline"),
+        *([] if one_value else [_("Score")]),
+        _("verdict"),
+        _("difference ± interval of all together"),
+        _("margin"),
+        _("p"),
+        _("probability of improvement"),
+        _("texts only it has right : only the baseline"),
     ]
     body = [
         [
-            Entry(same(to.text(score.row.label))),
-            *([] if one_value else [Entry(same(heading(score.value, to)))]),
+            Entry(to.text(score.row.label)),
+            *([] if one_value else [Entry(heading(score.value, to))]),
             verdict_entry(comparison),
             difference_entry(score, comparison),
-            Entry(same(MISSING if score.margin is None else f"{score.margin:g}")),
+            Entry(MISSING if score.margin is None else f"{score.margin:g}"),
             p_value(comparison.p),
             improvement_entry(comparison),
-            Entry(same(discordant(comparison))),
+            Entry(discordant(comparison)),
         ]
         for score, comparison in compared
     ]
     count = len(compared)
-    caption = Words(f"{count} comparison{'s' if count > 1 else ''} to the baseline", f"与基线的 {count} 项比较")
+    caption = n_("{count} comparison to the baseline", "{count} comparisons to the baseline", count)
     return Table(caption, head, body, folded=count > LONGEST)
 
 
@@ -209,20 +208,20 @@ def verdict_entry(comparison: Comparison) -> Entry:
     said = VERDICTS[comparison.verdict]
     if comparison.verdict == "equivalent" and comparison.side:
         more = VERDICTS["better" if comparison.side > 0 else "worse"]
-        return Entry(Words(f"{said.en}; {more.en}, by less than matters", f"{said.zh}；{more.zh}，但无关紧要"))
+        return Entry(_("{said}; {more}, by less than matters", said=said, more=more))
     return Entry(said)
 
 
 def difference_entry(score: RowScore, comparison: Comparison) -> Entry:
     if not math.isfinite(comparison.difference):
-        return Entry(same(MISSING))
+        return Entry(MISSING)
     half = comparison.half_width
     text = signed(comparison.difference) + (f" ± {number(half)}" if math.isfinite(half) else "")
-    return Entry(same(text), comparison.difference, score.row.cells)
+    return Entry((text), comparison.difference, score.row.cells)
 
 
 def p_value(p: float) -> Entry:
-    return Entry(same(MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
+    return Entry((MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
 
 
 def discordant(comparison: Comparison) -> str:
@@ -233,8 +232,8 @@ def discordant(comparison: Comparison) -> str:
 
 def improvement_entry(comparison: Comparison) -> Entry:
     if not math.isfinite(comparison.improvement):
-        return Entry(same(MISSING))
-    return Entry(same(f"{comparison.improvement:.2f}"), comparison.improvement)
+        return Entry(MISSING)
+    return Entry((f"{comparison.improvement:.2f}"), comparison.improvement)
 
 
 def effects_tables(effects: Sequence[Effect], to: Markup = MARKDOWN) -> list[Table]:
@@ -242,22 +241,22 @@ def effects_tables(effects: Sequence[Effect], to: Markup = MARKDOWN) -> list[Tab
     tables = []
     for value in dict.fromkeys(effect.value for effect in effects):
         head = [
-            Words(f"Axis, of {heading(value, to)}", f"轴（{heading(value, to)}）"),
-            Words("share of the variance", "方差占比"),
-            Words("F", "F"),
-            Words("p", "p"),
+            _("Axis, of {value}", value=heading(value, to)),
+            _("share of the variance"),
+            _("F"),
+            _("p"),
         ]
         body = [
             [
-                Entry(same(" × ".join(to.text(symbol(factor)) for factor in effect.factors))),
-                Entry(same(f"{100 * effect.share:.1f} %"), effect.share),
-                Entry(same(f"{effect.f:.2f}"), effect.f),
+                Entry(" × ".join(to.text(symbol(factor)) for factor in effect.factors)),
+                Entry((f"{100 * effect.share:.1f} %"), effect.share),
+                Entry((f"{effect.f:.2f}"), effect.f),
                 p_value(effect.p),
             ]
             for effect in effects
             if effect.value == value
         ]
-        tables.append(Table(Words("Main effects and interactions", "主效应与交互作用"), head, body))
+        tables.append(Table(_("Main effects and interactions"), head, body))
     return tables
 
 
@@ -268,19 +267,19 @@ def levels_tables(levels: Sequence[Level], to: Markup = MARKDOWN) -> list[Table]
     for value in dict.fromkeys(level.value for level in levels):
         name = heading(value, to)
         head = [
-            Words("Level of an axis", "轴的水平"),
-            Words(
-                f"mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
-                f"{name} 在其他轴上的均值 ± 其与各水平均值之差的 95 % 区间",
+            _("Level of an axis"),
+            _(
+                "mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
+                name=name,
             ),
         ]
         body = []
         for level in levels:
             if level.value == value:
                 half = f" ± {number(level.half_width)}" if math.isfinite(level.half_width) else ""
-                shown = Entry(same(f"{number(level.mean)}{half}"), level.mean)
-                body.append([Entry(same(f"{to.text(level.axis)}={to.text(level.name)}")), shown])
-        caption = Words(f"Means of the levels, {name}", f"各水平的均值（{name}）")
+                shown = Entry((f"{number(level.mean)}{half}"), level.mean)
+                body.append([Entry(f"{to.text(level.axis)}={to.text(level.name)}"), shown])
+        caption = _("Means of the levels, {name}", name=name)
         tables.append(Table(caption, head, body, folded=True))
     return tables
 

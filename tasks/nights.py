@@ -42,13 +42,13 @@ def record_night(document: dict[str, Any]) -> None:
         client.set_terminated(run, "FINISHED")
 
 
-def report_night() -> page.Said:
+def report_night() -> page.NightlyResult:
     """Write the report of the nights from MLflow, below the home."""
     with in_words():
         return page.write_nightly(tracking_uri(store.home()), pages())
 
 
-def report_against(then: dict[str, Any], now: dict[str, Any]) -> page.Said:
+def report_against(then: dict[str, Any], now: dict[str, Any]) -> page.NightlyResult:
     """Write what one document says against another, below the home; MLflow knows nothing of it."""
     return write_against(night(then), night(now), pages())
 

@@ -2,24 +2,24 @@
 
 from pathlib import Path
 
-from reports.bilingual import Words
 from reports.compare import Section
 from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
 from reports.figures.canvas import Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
+from reports.messages import _
 
 __all__ = ["Figure", "LeftOut", "draw", "overview"]
 
-FOREST = Words("differences to the baseline", "相对于基线的差值")
-HEAT = Words("heat map", "热图")
-PAIRS = Words("matrix of all pairs", "两两比较矩阵")
-PLACES = Words("picture of the embeddings", "嵌入图")
-SPECTRA = Words("singular values of the embeddings", "嵌入的奇异值")
-CURVES = Words("training curves", "训练曲线")
-GRADIENTS = Words("gradient norms of the terms", "各损失项的梯度范数")
-COSTS = Words("score against cost", "得分与成本")
-SEARCH = Words("score against configurations tried", "得分与尝试的配置数")
+FOREST = _("differences to the baseline")
+HEAT = _("heat map")
+PAIRS = _("matrix of all pairs")
+PLACES = _("picture of the embeddings")
+SPECTRA = _("singular values of the embeddings")
+CURVES = _("training curves")
+GRADIENTS = _("gradient norms of the terms")
+COSTS = _("score against cost")
+SEARCH = _("score against configurations tried")
 
 
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
-from reports.bilingual import Words
+from reports.messages import Said, _, joined
 
 WIDTH = 4.2  # inches: where 420 pixels show them, a letter of 7 points is 10 pixels high
 # Okabe and Ito's palette: told apart with any colour vision; their yellow last, as it is faint as a line
@@ -47,7 +47,7 @@ class Figure:
     """A picture, where it lies from the report's folder, and what it shows."""
 
     path: str
-    alt: Words
+    alt: Said
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def canvas(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
-def save(drawn: Any, path: Path, alt: Words) -> Figure:
+def save(drawn: Any, path: Path, alt: Said) -> Figure:
     """Written without a date or a version in it; whole, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -91,23 +91,23 @@ def value_name(value: str) -> str:
     return f"{name.replace('_', ' ').replace('.', ' ')} ({split})"
 
 
-def labels_in_words(labels: list[str]) -> Words:
+def labels_in_words(labels: list[str]) -> Said:
     """All of a few, the ends of many."""
     if len(labels) <= NAMED:
-        return Words(", ".join(labels), "、".join(labels))
+        return joined(labels, _(", "))
     count, first, last = len(labels), labels[0], labels[-1]
-    return Words(f"{count} configurations from {first} to {last}", f"从 {first} 到 {last} 共 {count} 个配置")
+    return _("{count} configurations from {first} to {last}", count=count, first=first, last=last)
 
 
-def renamed(labels: list[str], kind: str, kind_zh: str) -> Words:
+def renamed(labels: list[str], kind: str) -> Said:
     """Which label stands for which number, where the font could not draw them; else nothing."""
-    shown = drawable(labels, kind)
+    shown, kind_said = drawable(labels, kind), KINDS.get(kind, kind)
     entries = [
-        f"{number} {label}" for number, (a, label) in enumerate(zip(shown, labels, strict=True), 1) if a != label
+        _("{kind} {number} {label}", kind=kind_said, number=number, label=label)
+        for number, (drawn, label) in enumerate(zip(shown, labels, strict=True), 1)
+        if drawn != label
     ]
-    if not entries:
-        return Words("", "")
-    return Words(
-        f" ({', '.join(f'{kind} {entry}' for entry in entries)})",
-        f"（{'、'.join(f'{kind_zh} {entry}' for entry in entries)}）",
-    )
+    return _(" ({names})", names=joined(entries, _(", "))) if entries else ""
+
+
+KINDS = {"row": _("row"), "section": _("section"), "class": _("class"), "configuration": _("configuration")}

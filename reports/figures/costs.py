@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from contrastive.runs.recorded import Provenance
-from reports.bilingual import Words
 from reports.figures.canvas import (
     BETTER,
     GREY,
@@ -22,6 +21,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Results
+from reports.messages import Said, _, joined
 
 FEWEST = 3  # points of a panel
 
@@ -137,13 +137,12 @@ def best_in_words(best: list[Point]) -> str:
     return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
 
 
-def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Words:
+def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Said:
     count, devices = sum(map(len, panels)), ", ".join(dict.fromkeys(panel[0].device for panel in panels))
     labels = [point.label for best in fronts for point in best]
-    others = renamed(labels, "configuration", "配置")
-    return Words(
-        f"{value_name(value)} against {devices} of a cell for {count} configurations; numbered, the Pareto front "
-        f"of the means, which no test has gone through: {'; '.join(labels)}{others.en}",
-        f"{count} 个配置的 {value_name(value)} 与每个单元的 {devices}；带编号者为均值的帕累托前沿，未经检验："
-        f"{'；'.join(labels)}{others.zh}",
-    )
+    return _(
+        "{score} against {devices} of a cell for {count} configurations; numbered, the Pareto front of the means, "
+        "which no test has gone through: {rows}{numbers}",
+        score=value_name(value), devices=devices, count=count, rows=joined(labels, _("; ")),
+        numbers=renamed(labels, "configuration"),
+    )  # fmt: skip

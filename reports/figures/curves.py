@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
 from reports.load import Results
+from reports.messages import Said, _, joined
 
 SMOOTHING = 10  # steps in the running mean of a curve
 # What a loss's smallest value depends on.
@@ -23,7 +23,7 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figur
     if not panels:
         return None
     names = [panel.title for panel in panels]
-    said = curves_caption(section, Words(" and ".join(names), "、".join(names)), SMOOTHING)
+    said = curves_caption(section, joined(names, _(" and ")), SMOOTHING)
     with style():
         drawn = lines.draw_lines(panels, labels(section), "optimizer step")
         return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
@@ -38,7 +38,7 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     if not panels:
         return None
     names = [panel.title for panel in panels]
-    what = Words(f"gradient norm of the terms {', '.join(names)}", f"各损失项（{'、'.join(names)}）的梯度范数")
+    what = _("gradient norm of the terms {names}", names=joined(names, _(", ")))
     with style():
         drawn = lines.draw_lines(panels, labels(section), "optimizer step", one_scale=True, scale="log")
         return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
@@ -81,14 +81,13 @@ def labels(section: RecordedSection) -> list[str]:
     return [row.label for row in section.rows]
 
 
-def curves_caption(section: RecordedSection, what: Words, smoothing: int) -> Words:
+def curves_caption(section: RecordedSection, what: Said, smoothing: int) -> Said:
     names = labels_in_words(labels(section))
-    others = renamed(labels(section), "row", "行")
-    mean = (
-        Words(f"running mean over {smoothing} steps; ", f"{smoothing} 步滑动平均；") if smoothing > 1 else Words("", "")
-    )
-    return Words(
-        f"{what.en[0].upper()}{what.en[1:]} against the optimizer step ({mean.en}mean over seeds, band from the lowest "
-        f"to the highest): {names.en}{others.en}",
-        f"{what.zh} 随优化步数的变化（{mean.zh}各种子的均值，色带为最低到最高）：{names.zh}{others.zh}",
-    )
+    others = renamed(labels(section), "row")
+    mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
+    return _(
+
+        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
+        " {names}{numbers}",
+        what=what, mean=mean, names=names, numbers=others,
+    )  # fmt: skip

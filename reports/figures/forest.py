@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reports.bilingual import Words
 from reports.compare import Comparison, RowScore, Section
 from reports.figures.canvas import (
     BETTER,
@@ -23,6 +22,7 @@ from reports.figures.canvas import (
     value_name,
     wrapped,
 )
+from reports.messages import Said, _, joined
 
 LINES = 40  # of all panels together; a section with more shows its first value only
 MOST = 60  # rows: of more, the table says it
@@ -93,7 +93,7 @@ def forest_panel(axis: Any, compared: list[Compared], names: list[str], detectab
     if detectable is not None:
         axis.axvspan(max(-detectable, -reach), min(detectable, reach), color="#DDDDDD", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
-    for verdict, (marker, colour, filled, _) in MARKS.items():
+    for verdict, (marker, colour, filled, _words) in MARKS.items():
         own = np.array([score.verdict == verdict for score, _ in compared])
         face = colour if filled else "white"
         axis.errorbar(
@@ -137,16 +137,18 @@ def beside(compared: list[Compared], names: dict[str, str]) -> list[str]:
     return [wrapped(f"{name} – {other}" if several else name, LETTERS) for name, other in pairs]
 
 
-def forest_caption(panels: list[Panel], labels: list[str], detectable: dict[str, float | None]) -> Words:
-    values = [value_name(value) for value, _ in panels]
-    names = labels_in_words([score.row.label for score, _ in panels[0][1]])
-    against = labels_in_words(list(dict.fromkeys(comparison.against.label for _, comparison in panels[0][1])))
-    numbers = renamed(labels, "row", "行")
-    band = any(detectable.get(value) is not None for value, _ in panels)
-    return Words(
-        f"Differences of {', '.join(values)} to {against.en}, with 95 % intervals"
-        f"{' and the band of differences that are found less often than 4 times in 5' if band else ''}: "
-        f"{names.en}{numbers.en}",
-        f"{'、'.join(values)} 相对于 {against.zh} 的差值及其 95 % 区间"
-        f"{'，灰带为本设计检出概率低于五分之四的差值' if band else ''}：{names.zh}{numbers.zh}",
-    )
+def forest_caption(panels: list[Panel], labels: list[str], detectable: dict[str, float | None]) -> Said:
+    names = labels_in_words([score.row.label for score, _compared in panels[0][1]])
+    against = labels_in_words(list(dict.fromkeys(comparison.against.label for _score, comparison in panels[0][1])))
+    values = joined([value_name(value) for value, _compared in panels], _(", "))
+    numbers = renamed(labels, "row")
+    if any(detectable.get(value) is not None for value, _compared in panels):
+        return _(
+            "Differences of {values} to {against}, with 95 % intervals and the band of differences that are found less "
+            "often than 4 times in 5: {names}{numbers}",
+            values=values, against=against, names=names, numbers=numbers,
+        )  # fmt: skip
+    return _(
+        "Differences of {values} to {against}, with 95 % intervals: {names}{numbers}",
+        values=values, against=against, names=names, numbers=numbers,
+    )  # fmt: skip

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from reports.bilingual import Words
 from reports.compare import RowScore, Section
 from reports.figures.canvas import (
     WIDTH,
@@ -23,6 +22,7 @@ from reports.figures.canvas import (
 )
 from reports.load import Results
 from reports.markdown import symbol
+from reports.messages import Said, _, joined
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
@@ -152,18 +152,18 @@ def shades(colours: Normalize) -> ScalarMappable:
     return ScalarMappable(colours, COLOURS)
 
 
-def heat_caption(panels: list[Panel], axes: Axes) -> Words:
-    values = list(dict.fromkeys(value_name(value) for value, _, _ in panels))
-    scores = [score for _, _, part in panels for score in part]
+def heat_caption(panels: list[Panel], axes: Axes) -> Said:
+    values = joined(dict.fromkeys(value_name(value) for value, _key, _part in panels), _(", "))
+    scores = [score for _value, _key, part in panels for score in part]
     levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
     outside = list(dict.fromkeys(score.row.label for score in scores if not within(score, axes)))
-    en = " and ".join(f"{symbol(name)} ({', '.join(values)})" for name, values in zip(axes, levels, strict=True))
-    zh = " 与 ".join(f"{symbol(name)}（{'、'.join(values)}）" for name, values in zip(axes, levels, strict=True))
-    numbers = [renamed(names, symbol(name), symbol(name)) for name, names in zip(axes, levels, strict=True)]
-    below = labels_in_words(outside)
-    return Words(
-        f"Heat map of {', '.join(values)}, mean over seeds ± half-width, by {en}"
-        f"{f', and below it {below.en}' if outside else ''}{''.join(n.en for n in numbers)}",
-        f"{'、'.join(values)} 的热图（各种子的均值 ± 半宽），按 {zh}"
-        f"{f'，下方为 {below.zh}' if outside else ''}{''.join(n.zh for n in numbers)}",
-    )
+    by = [
+        _("{axis} ({levels})", axis=symbol(name), levels=joined(own, _(", ")))
+        for name, own in zip(axes, levels, strict=True)
+    ]
+    numbers = joined([renamed(own, symbol(name)) for name, own in zip(axes, levels, strict=True)], "")
+    below = _(", and below it {rows}", rows=labels_in_words(outside)) if outside else ""
+    return _(
+        "Heat map of {values}, mean over seeds ± half-width, by {axes}{below}{numbers}",
+        values=values, axes=joined(by, _(" and ")), below=below, numbers=numbers,
+    )  # fmt: skip

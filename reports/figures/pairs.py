@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from reports.bilingual import Words
 from reports.compare import Section
 from reports.figures.canvas import (
     BETTER,
@@ -21,6 +20,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.judge import RowPairs
+from reports.messages import Said, _
 from reports.statistics import ALPHA
 
 FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
@@ -85,10 +85,12 @@ def legend(higher: bool | None) -> str:
     return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
 
 
-def pairs_caption(labels: list[str], value: str) -> Words:
-    names, numbers = labels_in_words(labels), renamed(labels, "row", "行")
-    return Words(
-        f"Matrix of all pairs by {value_name(value)}: the sign of row minus column, and its p-value, for all pairs "
-        f"together: {names.en}{numbers.en}",
-        f"{value_name(value)} 的两两比较矩阵：行减列之差的符号及对全部配对同时成立的 p 值：{names.zh}{numbers.zh}",
+def pairs_caption(labels: list[str], value: str) -> Said:
+    names, numbers = labels_in_words(labels), renamed(labels, "row")
+    return _(
+        "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
+        "together: {names}{numbers}",
+        value=value_name(value),
+        names=names,
+        numbers=numbers,
     )

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, labels_in_words, renamed, save, style, value_name
 from reports.figures.costs import main_value
 from reports.load import Results
+from reports.messages import _
 from reports.statistics import expected_best
 
 FEWEST = 4  # configurations of a section: of fewer there is nothing to search
@@ -27,11 +27,12 @@ def draw_search(results: Results, path: Path) -> Figure | None:
     if not tables:
         return None
     titles = [section.title for section in sections]
-    shown, others = labels_in_words([titles[number] for number in tables]), renamed(titles, "section", "小节")
-    said = Words(
-        f"Expected best {value_name(value)} against the number of configurations drawn from a section and tried: "
-        f"{shown.en}{others.en}",
-        f"从各小节随机抽取并尝试若干配置时 {value_name(value)} 的期望最优值：{shown.zh}{others.zh}",
+    shown, others = labels_in_words([titles[number] for number in tables]), renamed(titles, "section")
+    said = _(
+        "Expected best {value} against the number of configurations drawn from a section and tried: {shown}{others}",
+        value=value_name(value),
+        shown=shown,
+        others=others,
     )
     with style():
         drawn = lines.draw_lines(

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.bilingual import Words
 from reports.figures import lines
 from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
 from reports.load import Results
+from reports.messages import _
 
 SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
 UNUSED = 1e-4  # of the largest
@@ -20,12 +20,12 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     if not tables:
         return None
     labels = [row.label for row in section.rows]
-    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row", "行")
-    said = Words(
-        "Singular values of the centred, normalised test embeddings, largest first, as shares of their sum (mean over "
-        f"seeds, band from the lowest to the highest): {names.en}{others.en}",
-        "测试集嵌入（归一化并中心化）的奇异值，从大到小，以占总和的比例表示"
-        f"（各种子的均值，色带为最低到最高）：{names.zh}{others.zh}",
+    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row")
+    said = _(
+        "Singular values of the centred, normalised test embeddings, largest first, as shares of their "
+        "sum (mean over seeds, band from the lowest to the highest): {names}{others}",
+        names=names,
+        others=others,
     )
     with style():
         drawn = lines.draw_lines(

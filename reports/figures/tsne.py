@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
-from reports.bilingual import Words
 from reports.figures.canvas import (
     COLOURS,
     WIDTH,
@@ -21,6 +20,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Results
+from reports.messages import Said, _
 from reports.pictures import Picture
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -139,12 +139,16 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     return list(class_lists.pop()) if len(class_lists) == 1 else []
 
 
-def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Words:
+def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Said:
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
-    others, classes = renamed(labels, "row", "行"), renamed(names, "class", "类别")
+    others, classes = renamed(labels, "row"), renamed(names, "class")
     method, seed = first.method, ", ".join(map(str, seeds))
-    return Words(
-        f"{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown.en}; "
-        f"colour is the class{others.en}{classes.en}",
-        f"嵌入的 {method} 图，种子 {seed}，各图旋转至与第一幅一致：{shown.zh}；颜色表示类别{others.zh}{classes.zh}",
+    return _(
+        "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
+        " the class{others}{classes}",
+        method=method,
+        seed=seed,
+        shown=shown,
+        others=others,
+        classes=classes,
     )

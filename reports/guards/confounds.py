@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedSection
-from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, where
 from reports.load import Results
+from reports.messages import Said, _, joined
 
 Key: TypeAlias = Callable[[Shown], Hashable]
 
@@ -54,39 +54,29 @@ def same_settings(section: RecordedSection, results: Results, cells: list[Shown]
         alike = by({*choices()} - {name}) if name in FOLLOWING else by(set())
         values = {cell: cell.setting(path(name)) for cell in recorded}
         if difference := first_difference(values, alike):
-            differences.append((Words(f"{name} is {difference.en}", f"{name} 为 {difference.zh}"), values))
+            differences.append((_("{name} is {difference}", name=name, difference=difference), values))
     if differences:
-        words = [said for said, _ in differences[:3]]
-        rest = len(differences) - len(words)
-        more = Words(f"; and {rest} more settings", f"；另有 {rest} 项设置") if rest else Words("", "")
-        yield Guard(
-            "settings",
-            Words(
-                f"The cells differ in settings that are no axis of this table: "
-                f"{'; '.join(said.en for said in words)}{more.en}.",
-                f"各单元在并非本表坐标轴的设置上有差异：{'；'.join(said.zh for said in words)}{more.zh}。",
-            ),
-            True,
+        said: list[Said] = [words for words, _values in differences[:3]]
+        if rest := len(differences) - len(said):
+            said.append(_("and {rest} more settings", rest=rest))
+        words = _(
+            "The cells differ in settings that are no axis of this table: {settings}.", settings=joined(said, _("; "))
         )
+        yield Guard("settings", words, True)
 
 
-def first_difference(values: dict[Shown, str], alike: Key) -> Words | None:
+def first_difference(values: dict[Shown, str], alike: Key) -> Said | None:
     """`a, but b in ce, seed 1` for the first group of cells that should have one value and have several."""
     if len(set(values.values())) < 2:
         return None
     for group in grouped(values, alike).values():
         by_value = grouped(group, values.__getitem__)
         if len(by_value) > 1:
-            (usual, _), *others = sorted(by_value.items(), key=lambda item: (-len(item[1]), item[0]))
-            english, chinese = [], []
-            for value, cells in others[:OTHERS]:
-                location = where(cells)
-                english.append(f"{value} in {location.en}")
-                chinese.append(f"{location.zh} 中为 {value}")
-            if rest := len(others) - OTHERS if len(others) > OTHERS else 0:
-                english.append(f"and {rest} more values")
-                chinese.append(f"另有 {rest} 种值")
-            return Words(f"{usual}, but {'; '.join(english)}", f"{usual}，但{'；'.join(chinese)}")
+            usual, *others = sorted(by_value, key=lambda value: (-len(by_value[value]), value))
+            said = [_("{value} in {where}", value=value, where=where(by_value[value])) for value in others[:OTHERS]]
+            if len(others) > OTHERS:
+                said.append(_("and {rest} more values", rest=len(others) - OTHERS))
+            return _("{usual}, but {others}", usual=usual, others=joined(said, _("; ")))
     return None
 
 
@@ -99,19 +89,15 @@ def within_seeds(values: dict[Shown, str], alike: Key) -> bool:
 
 
 def compare_alike(
-    kind: str, what: Words, values: dict[Shown, str], alike: Key, *, blocks: bool | None = None
+    kind: str, what: Said, values: dict[Shown, str], alike: Key, *, blocks: bool | None = None
 ) -> list[Guard]:
     """A guard where cells that are alike have several values; by itself it blocks where they have so at one seed."""
     difference = first_difference(values, alike)
     if difference is None:
         return []
     confounded = within_seeds(values, alike)
-    end = (
-        Words("differences between rows may come from that", "行间差异可能由此而来")
-        if confounded
-        else Words("it is the same for all rows of a seed", "同一种子的所有行一致")
-    )
-    said = Words(f"{what.en}: {difference.en}; {end.en}.", f"{what.zh}：{difference.zh}；{end.zh}。")
+    end = _("differences between rows may come from that") if confounded else _("it is the same for all rows of a seed")
+    said = _("{what}: {difference}; {end}.", what=what, difference=difference, end=end)
     return [Guard(kind, said, confounded if blocks is None else blocks)]
 
 
@@ -125,12 +111,12 @@ def data(section: RecordedSection, results: Results, cells: list[Shown]) -> Iter
     may = declared(section, results) & set(PARTS["data"].model_fields)
     digests = noted(cells, lambda p: p.data_digest[:12] if p.data_digest else None)
     sources = may & {"source", "text", "label", "positive", "negative", "test", "validation"}
-    yield from compare_alike("data", Words("The data is not the same", "数据不一致"), digests, by(sources), blocks=True)
+    yield from compare_alike("data", _("The data is not the same"), digests, by(sources), blocks=True)
     tests = noted(cells, lambda p: split_counts(p, "test"))
-    what = Words("The test texts are not the same", "测试文本不一致")
+    what = _("The test texts are not the same")
     yield from compare_alike("test data", what, tests, by(may - {"train", "max_length"}), blocks=True)
     training = noted(cells, lambda p: split_counts(p, "train"))
-    what = Words("The training texts are not the same", "训练文本不一致")
+    what = _("The training texts are not the same")
     yield from compare_alike("training data", what, training, of_one_draw(by(may - {"max_length"})), blocks=True)
 
 
@@ -142,7 +128,7 @@ def split_counts(provenance: Provenance, split: str) -> str | None:
 def parameters(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     sizes = {*PARTS["encoder"].model_fields, *PARTS["objective"].model_fields, *PARTS["data"].model_fields}
     counted = noted(cells, lambda p: p.trained_parameters)
-    what = Words("The number of trained parameters differs between cells of one model", "同一模型的训练参数量不一致")
+    what = _("The number of trained parameters differs between cells of one model")
     alike = of_one_draw(by(sizes - SIZELESS - {"max_length"}))  # a vocabulary may be that of the training texts
     yield from compare_alike("parameters", what, counted, alike, blocks=True)
 
@@ -150,7 +136,7 @@ def parameters(section: RecordedSection, results: Results, cells: list[Shown]) -
 def same_code(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells of the same parts by their digest; beyond that module by module, where it is noted."""
     digests = noted(cells, lambda p: p.code)
-    what = Words("The code is not the same", "代码不一致")
+    what = _("The code is not the same")
     guards = compare_alike("code", what, digests, by({"loss", "view", "source"}), blocks=True)
     if guards or len({cell.provenance.commit for cell in digests if cell.provenance}) < 2:
         yield from guards
@@ -163,10 +149,7 @@ def same_code(section: RecordedSection, results: Results, cells: list[Shown]) ->
         names = listed(changed, 3)
         yield Guard(
             "code",
-            Words(
-                f"The cells were computed by different code: {names.en} changed between them.",
-                f"各单元由不同的代码计算：其间 {names.zh} 有改动。",
-            ),
+            _("The cells were computed by different code: {names} changed between them.", names=names),
             True,
         )
 
@@ -184,12 +167,12 @@ def packages(section: RecordedSection, results: Results, cells: list[Shown]) -> 
         return ", ".join(f"{name} {p.packages[name]}" for name in differing) if whole else None
 
     values = noted(cells, shown)
-    yield from compare_alike("packages", Words("Package versions differ", "软件包版本不一致"), values, by(set()))
+    yield from compare_alike("packages", _("Package versions differ"), values, by(set()))
 
 
 def same_hardware(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     machines = noted(cells, lambda p: f"{p.hardware.device} ({p.hardware.cpu})")
-    yield from compare_alike("hardware", Words("The hardware differs", "硬件不一致"), machines, by(set()))
+    yield from compare_alike("hardware", _("The hardware differs"), machines, by(set()))
 
 
 def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -197,11 +180,9 @@ def width(section: RecordedSection, results: Results, cells: list[Shown]) -> Ite
     may = declared(section, results)
     threads, processes = noted(cells, lambda p: p.threads), noted(cells, lambda p: p.processes)
     if "threads" not in may:
-        yield from compare_alike("threads", Words("The number of threads differs", "线程数不一致"), threads, by(set()))
+        yield from compare_alike("threads", _("The number of threads differs"), threads, by(set()))
     if "processes" not in may:
-        yield from compare_alike(
-            "processes", Words("The number of processes differs", "进程数不一致"), processes, by(set())
-        )
+        yield from compare_alike("processes", _("The number of processes differs"), processes, by(set()))
 
 
 def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -216,9 +197,9 @@ def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> It
         location = where(affected)
         yield Guard(
             "micro-batch",
-            Words(
-                f"For lack of memory, fewer texts were encoded at a time than the settings say: {location.en}.",
-                f"因内存不足，每次编码的文本少于设置：{location.zh}。",
+            _(
+                "For lack of memory, fewer texts were encoded at a time than the settings say: {location}.",
+                location=location,
             ),
             False,
         )
@@ -226,7 +207,7 @@ def halved(section: RecordedSection, results: Results, cells: list[Shown]) -> It
 
 def evaluation(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     keys = {cell: cell.evaluation for cell in cells if cell.status == "finished" and cell.evaluation}
-    what = Words("The cells were measured by different settings", "各单元的评测设置不一致")
+    what = _("The cells were measured by different settings")
     yield from compare_alike("evaluation", what, keys, by(set()), blocks=True)
 
 
@@ -237,7 +218,7 @@ def unknown(section: RecordedSection, results: Results, cells: list[Shown]) -> I
         location = where(without)
         yield Guard(
             "provenance",
-            Words(f"Nothing tells where these numbers come from: {location.en}.", f"以下数值来源不明：{location.zh}。"),
+            _("Nothing tells where these numbers come from: {location}.", location=location),
             True,
         )
 

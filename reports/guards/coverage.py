@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, grouped, values_of, where
 from reports.load import Results
+from reports.messages import _, joined
 
 STATES = {
-    "missing": "缺失", "running": "仍在运行", "failed": "失败", "diverged": "发散", "unfinished": "未完成",
+    "running": _("running"), "failed": _("failed"), "diverged": _("diverged"), "unfinished": _("unfinished"),
 }  # fmt: skip
 
 
@@ -16,10 +16,14 @@ def unfinished(section: RecordedSection, results: Results, cells: list[Shown]) -
     """Cells without a result, those of one reason in one sentence."""
     holes = [cell for cell in cells if cell.status != "finished"]
     for (status, error), group in grouped(holes, lambda cell: (cell.status, cell.error)).items():
-        said = [error] if status == "missing" else [status, error] if error else [status]
-        state = [STATES.get(status, status), error] if error else [STATES.get(status, status)]
-        location = where(group)
-        yield Guard("missing", Words(f"{location.en}: {': '.join(said)}", f"{location.zh}：{'：'.join(state)}"), True)
+        said = (
+            [error]
+            if status == "missing"
+            else [STATES.get(status, status), error]
+            if error
+            else [STATES.get(status, status)]
+        )
+        yield Guard("missing", _("{where}: {why}", where=where(group), why=joined(said, _(": "))), True)
 
 
 def unmeasured(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
@@ -29,15 +33,10 @@ def unmeasured(section: RecordedSection, results: Results, cells: list[Shown]) -
         held = values_of(results, finished, value)
         without = [cell for cell in finished if cell.cell not in held]
         if without:
-            location, why = where(without), left_out(without, value, results)
-            yield Guard(
-                "missing score",
-                Words(
-                    f"{location.en}: finished, without {value}" + (f": {why}" if why else ""),
-                    f"{location.zh}：已完成，但没有 {value}" + (f"：{why}" if why else ""),
-                ),
-                True,
-            )
+            said = _("{where}: finished, without {value}", where=where(without), value=value)
+            if why := left_out(without, value, results):
+                said = _("{said}: {why}", said=said, why=why)
+            yield Guard("missing score", said, True)
 
 
 def left_out(cells: list[Shown], value: str, results: Results) -> str:
@@ -59,10 +58,7 @@ def unequal_seeds(section: RecordedSection, results: Results, cells: list[Shown]
         location = where(other)
         yield Guard(
             "seeds",
-            Words(
-                f"Rows with other seeds than the first one cannot be paired with it: {location.en}.",
-                f"以下各行的种子与第一行不同，无法配对：{location.zh}。",
-            ),
+            _("Rows with other seeds than the first one cannot be paired with it: {location}.", location=location),
             True,
         )
 
@@ -71,10 +67,7 @@ def one_seed(section: RecordedSection, results: Results, cells: list[Shown]) -> 
     if cells and max(len(row.seeds) for row in section.rows) == 1:
         yield Guard(
             "one seed",
-            Words(
-                "One seed a row: nothing is known of the spread between seeds, no difference can be called real.",
-                "每行只有一个种子：无从得知种子之间的波动，此处任何差异都不能认定为真实。",
-            ),
+            _("One seed a row: nothing is known of the spread between seeds, no difference can be called real."),
             True,
         )
 
@@ -93,12 +86,12 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[Shown]) 
     if not baselines:
         yield Guard(
             "baseline",
-            Words("The baseline has no results: nothing is compared with it.", "基线没有结果：无法与之比较。"),
+            _("The baseline has no results: nothing is compared with it."),
             False,
         )
     elif alone:
         location = where(alone, seeds=False)
-        yield Guard("baseline", Words(f"Without a baseline: {location.en}.", f"没有基线：{location.zh}。"), False)
+        yield Guard("baseline", _("Without a baseline: {location}.", location=location), False)
 
 
 CHECKS = (unfinished, unmeasured, unequal_seeds, one_seed, no_baseline)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Words
 from reports.guards.shown import Guard, Shown, default, listed, where
 from reports.load import Results
+from reports.messages import _
 
 LONGEST = 6000  # characters of a parameter that MLflow is given
 
@@ -22,10 +22,7 @@ def other_settings(section: RecordedSection, results: Results, cells: list[Shown
         names, location = listed(list(dict.fromkeys(said)), 3), where(wrong)
         yield Guard(
             "identity",
-            Words(
-                f"These cells are not what their row says: {location.en} ({names.en}).",
-                f"这些单元与所在行的设置不符：{location.zh}（{names.zh}）。",
-            ),
+            _("These cells are not what their row says: {location} ({names}).", location=location, names=names),
             True,
         )
 
@@ -47,22 +44,6 @@ def short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def one_run_twice(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    """A cell that stands in the table more than once."""
-    seen: dict[str, Shown] = {}
-    again = [cell for cell in cells if seen.setdefault(cell.cell, cell) is not cell]
-    if again:
-        location = where(again)
-        yield Guard(
-            "identity",
-            Words(
-                f"These cells are shown in another place of this table, too: {location.en}.",
-                f"这些单元在本表的其他位置重复出现：{location.zh}。",
-            ),
-            True,
-        )
-
-
 def other_scores(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Scores that MLflow holds otherwise than scores.json, or of which scores.json knows nothing."""
     finished = {cell.cell: cell for cell in cells if cell.status == "finished"}
@@ -72,12 +53,9 @@ def other_scores(section: RecordedSection, results: Results, cells: list[Shown])
         location, names = where(wrong), listed(sorted({name for cell in wrong for name in mismatched[cell.cell]}), 3)
         yield Guard(
             "scores",
-            Words(
-                f"MLflow holds other numbers than scores.json, for {names.en}: {location.en}.",
-                f"MLflow 中的 {names.zh} 与 scores.json 不一致：{location.zh}。",
-            ),
+            _("MLflow holds other numbers than scores.json, for {names}: {location}.", names=names, location=location),
             True,
         )
 
 
-CHECKS = (other_settings, one_run_twice, other_scores)
+CHECKS = (other_settings, other_scores)

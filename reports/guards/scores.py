@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Words
 from reports.guards.confounds import by
 from reports.guards.shown import Guard, Shown, declared, grouped, listed, values_of, where
 from reports.load import SCORE, Results
+from reports.messages import _
 
 NEARLY = 1e-5  # that rounding puts outside of a range
 RANGES = (  # the last part of a score's name, and what it lies between
@@ -53,9 +53,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
         location = where([entry for cell, entry in chosen.items() if any(cell == other for _, other in wrong)])
         yield Guard(
             "range",
-            Words(
-                f"{names.en}: outside of what it can be, in {location.en}.", f"{names.zh} 超出取值范围：{location.zh}。"
-            ),
+            _("{names}: outside of what it can be, in {location}.", names=names, location=location),
             True,
         )
 
@@ -73,20 +71,14 @@ def unclear_direction(section: RecordedSection, results: Results, cells: list[Sh
         names = listed(torn)
         yield Guard(
             "direction",
-            Words(
-                f"The runs do not agree whether more is better: {names.en}.",
-                f"各运行对优劣方向的说法不一：{names.zh}。",
-            ),
+            _("The runs do not agree whether more is better: {names}.", names=names),
             True,
         )
     if silent := [name for name in values if name in results.scores.columns and name not in said and len(measured)]:
         names = listed(silent)
         yield Guard(
             "direction",
-            Words(
-                f"Nothing says whether more is better, and nothing is ranked by it: {names.en}.",
-                f"没有说明优劣方向，不据此排序：{names.zh}。",
-            ),
+            _("Nothing says whether more is better, and nothing is ranked by it: {names}.", names=names),
             False,
         )
 
@@ -113,10 +105,7 @@ def examples(section: RecordedSection, results: Results, cells: list[Shown]) -> 
             names = listed(sorted(torn))
             yield Guard(
                 "examples",
-                Words(
-                    f"The rows were not measured on the same texts ({names.en} differ).",
-                    f"各行并非在相同的文本上评测（{names.zh} 不一致）。",
-                ),
+                _("The rows were not measured on the same texts ({names} differ).", names=names),
                 True,
             )
             return
@@ -135,9 +124,9 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -
         location = where([cell for row in idle for cell in row])
         yield Guard(
             "idle seeds",
-            Words(
-                f"Every number is the same at each seed, so that the seed does nothing here: {location.en}.",
-                f"各种子的所有数值完全相同，种子在此不起作用：{location.zh}。",
+            _(
+                "Every number is the same at each seed, so that the seed does nothing here: {location}.",
+                location=location,
             ),
             False,
         )
@@ -146,15 +135,17 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -
 def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
     """Cells whose sentence vectors ended in one direction; their scores measure nothing."""
     for name in filter(ALARM.fullmatch, results.scores.columns):
-        of, _, split = name.removesuffix(".collapsed").rpartition("/")
+        of, _slash, split = name.removesuffix(".collapsed").rpartition("/")
         held = values_of(results, cells, name)
         if affected := [cell for cell in cells if held.get(cell.cell) == 1]:
             location, extra = where(affected), f" ({of})" if of else ""
             yield Guard(
                 "collapsed",
-                Words(
-                    f"{location.en}: the {split} embeddings{extra} lie in one direction",
-                    f"{location.zh}：{split} 的嵌入{extra}都落在同一方向",
+                _(
+                    "{location}: the {split} embeddings{extra} lie in one direction",
+                    location=location,
+                    split=split,
+                    extra=extra,
                 ),
                 False,
             )
@@ -163,10 +154,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) ->
         location = where(affected)
         yield Guard(
             "collapsed",
-            Words(
-                f"{location.en}: all sentence vectors lie in one direction, since step {step}",
-                f"{location.zh}：自第 {step} 步起，所有句向量都落在同一方向",
-            ),
+            _("{location}: all sentence vectors lie in one direction, since step {step}", location=location, step=step),
             False,
         )
 
@@ -178,11 +166,9 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sho
     if len(values) > 1 and units and all(cell_units.get(value) for cell_units in units for value in values):
         yield Guard(
             "redundant",
-            Words(
-                "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the accuracy a "
-                "of k-means. They are one number, not two.",
-                "两个类别数量均衡：ARI ≈ (2a − 1)²，NMI ≈ 1 − H(a)，都由 k-means 的准确率 a 决定，"
-                "是一个数，而不是两个。",
+            _(
+                "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the "
+                "accuracy a of k-means. They are one number, not two."
             ),
             False,
         )
@@ -203,9 +189,10 @@ def chance(section: RecordedSection, results: Results, cells: list[Shown]) -> It
             location = where(low, seeds=False)
             yield Guard(
                 "chance",
-                Words(
-                    f"{value} is not above the share of the largest class, which needs no training: {location.en}.",
-                    f"{value} 不高于最大类别所占比例，而后者无需训练：{location.zh}。",
+                _(
+                    "{value} is not above the share of the largest class, which needs no training: {location}.",
+                    value=value,
+                    location=location,
                 ),
                 False,
             )

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
-from reports.bilingual import Words
 from reports.load import Results
+from reports.messages import Said, _, joined, n_
 
 ROWS = 3  # that a sentence names; of the others it says how many there are
 SEEDS = 5
@@ -23,7 +23,7 @@ class Guard:
     """Something that would mislead: what kind, in words, and whether nothing may be ranked because of it."""
 
     kind: str
-    words: Words
+    words: Said
     blocks_ranking: bool
 
 
@@ -96,24 +96,24 @@ def grouped(cells: Iterable[Shown], key: Callable[[Shown], Hashable]) -> dict[An
     return groups
 
 
-def where(cells: Sequence[Shown], *, seeds: bool = True) -> Words:
+def where(cells: Sequence[Shown], *, seeds: bool = True) -> Said:
     """`ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
-    rows = list(grouped(cells, lambda cell: id(cell.row)).values())
-    english, chinese = [], []
+    rows, said = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Said]()
     for row in rows[:ROWS]:
         numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
-        label = row[0].row.label
-        english.append(label + (f", seed{'s' if len(numbers) > 1 else ''} {listed(numbers).en}" if numbers else ""))
-        chinese.append(label + (f"，种子 {listed(numbers).zh}" if numbers else ""))
-    if rest := len(rows) - ROWS if len(rows) > ROWS else 0:
-        english.append(f"and {rest} more row{'s' if rest > 1 else ''}")
-        chinese.append(f"另有 {rest} 行")
-    return Words("; ".join(english), "；".join(chinese))
+        label, count = row[0].row.label, len(numbers)
+        some = n_("{label}, seed {seeds}", "{label}, seeds {seeds}", count, label=label, seeds=listed(numbers))
+        said.append(some if numbers else label)
+    if len(rows) > ROWS:
+        said.append(n_("and {count} more row", "and {count} more rows", len(rows) - ROWS))
+    return joined(said, _("; "))
 
 
-def listed(items: Sequence[str], most: int = SEEDS) -> Words:
+def listed(items: Sequence[str], most: int = SEEDS) -> Said:
     """`a, b and c`."""
     if len(items) > most:
-        rest = len(items) - most
-        return Words(f"{', '.join(items[:most])} and {rest} more", f"{'、'.join(items[:most])}等 {len(items)} 个")
-    return Words(" and ".join(filter(None, (", ".join(items[:-1]), *items[-1:]))), "、".join(items))
+        first = joined(items[:most], _(", "))
+        return _("{first} and {rest} more", first=first, rest=len(items) - most, all=len(items))
+    if len(items) < 2:
+        return "".join(items)
+    return _("{first} and {last}", first=joined(items[:-1], _(", ")), last=items[-1])

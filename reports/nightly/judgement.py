@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from reports.bilingual import Words
+from reports.messages import Said, _
 from reports.nightly.measured import Metric, Refused, Verdict
 
 
@@ -13,7 +13,7 @@ class Judgement:
 
     metric: Metric
     verdict: Verdict
-    why: Words
+    why: Said
     tonight: float = math.nan
     baseline: float = math.nan
     difference: float = math.nan
@@ -27,7 +27,7 @@ class Judgement:
         return self.verdict in ("regressed", "measured nothing")
 
 
-NOTHING_VARIES = Words("nothing varies that the difference could be measured by", "没有任何波动可供衡量差值")
+NOTHING_VARIES = _("nothing varies that the difference could be measured by")
 
 
 def refusal(metric: Metric, refused: Refused) -> Judgement:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reports.bilingual import Words
+from reports.messages import Said, _
 from reports.nightly.settings import TIMINGS, Nightly
 
 Verdict = Literal["improved", "regressed", "unchanged", "inconclusive", "measured nothing"]
@@ -107,7 +107,7 @@ class Refused:
     """What is said of values that cannot be compared."""
 
     verdict: Verdict
-    why: Words
+    why: Said
 
 
 def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -> Measured | Refused:
@@ -116,7 +116,7 @@ def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -
     if values is None:
         return Refused("measured nothing", nothing(night.values.get(metric.name)))
     if len(values) >= FEWEST_SEEDS and np.ptp(values) == 0:
-        return Refused("measured nothing", Words("all seeds have the same value", "所有种子的值都相同"))
+        return Refused("measured nothing", _("all seeds have the same value"))
     if metric.is_timing:
         now = Measured(metric.scaled(values))
     else:
@@ -127,34 +127,31 @@ def comparable_value(night: Night, metric: Metric, before: Sequence[Measured]) -
     return now if why is None else Refused("inconclusive", why)
 
 
-def turned_direction(now: Measured, before: Sequence[Measured]) -> Words | None:
+def turned_direction(now: Measured, before: Sequence[Measured]) -> Said | None:
     """A direction that new code turned round would make an improvement of a loss."""
     then = next((earlier.higher_is_better for earlier in before if earlier.higher_is_better is not None), None)
     if None in (then, now.higher_is_better) or then == now.higher_is_better:
         return None
-    old, new = (Words("higher", "越高越好"), Words("lower", "越低越好"))[:: 1 if then else -1]
-    return Words(
-        f"the code says now that {new.en} is better, before it was {old.en}",
-        f"现在的代码称{new.zh}，此前为{old.zh}",
-    )
+    old, new = (_("higher"), _("lower"))[:: 1 if then else -1]
+    return _("the code says now that {new} is better, before it was {old}", new=new, old=old)
 
 
-def other_seeds(now: Measured, before: Sequence[Measured]) -> Words | None:
+def other_seeds(now: Measured, before: Sequence[Measured]) -> Said | None:
     if not before or (len(now.values) == len(before[0].values) and None in (now.seeds, before[0].seeds)):
         return None
     if len(now.values) == len(before[0].values) and list(now.seeds or ()) == list(before[0].seeds or ()):
         return None
     ours, theirs = values_in_words(now), values_in_words(before[0])
-    return Words(f"{ours.en} now, {theirs.en} before", f"现在{ours.zh}，此前{theirs.zh}")
+    return _("{ours} now, {theirs} before", ours=ours, theirs=theirs)
 
 
-def values_in_words(measured: Measured) -> Words:
+def values_in_words(measured: Measured) -> Said:
     """Its seeds, or its values where these are not known."""
     if measured.seeds is not None and len(measured.seeds) == len(measured.values):
         seeds = ", ".join(map(str, measured.seeds))
-        return Words(f"seeds {seeds}", f"种子 {seeds}")
+        return _("seeds {seeds}", seeds=seeds)
     values = ", ".join(f"{value:.4g}" for value in measured.values)
-    return Words(f"values {values}", f"值 {values}")
+    return _("values {values}", values=values)
 
 
 def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
@@ -165,8 +162,8 @@ def complete_values(values: Values, metric: Metric) -> np.ndarray | None:
     return None if metric.is_timing and bool((array <= 0).any()) else array
 
 
-def nothing(values: np.ndarray | None) -> Words:
+def nothing(values: np.ndarray | None) -> Said:
     if values is None or len(values) == 0:
-        return Words("nothing has this name", "没有这个指标")
+        return _("nothing has this name")
     count = int((~np.isfinite(values)).sum()) or int((values <= 0).sum())
-    return Words(f"{count} of {len(values)} values are missing", f"{len(values)} 个值中缺 {count} 个")
+    return _("{count} of {count_2} values are missing", count=count, count_2=len(values))

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from reports.bilingual import Words
+from reports.messages import Said, _, n_
 from reports.nightly.judgement import NOTHING_VARIES, Judgement, refusal
 from reports.nightly.measured import FEWEST_SEEDS, Measured, Metric, Refused
 from reports.statistics import ALPHA, Decided, Measurements, decide, detectable
@@ -41,7 +41,7 @@ def judge_scores(
             judgements[metric.name] = said
         else:
             moved.append((metric, measured, earlier[0]))
-    levels = levels_of([metric for metric, _, _ in moved], false_alarms)
+    levels = levels_of([metric for metric, *_rest in moved], false_alarms)
     return judgements | {
         metric.name: by_interval(metric, measured, then, levels[metric.name], false_alarms)
         for metric, measured, then in moved
@@ -51,15 +51,18 @@ def judge_scores(
 def untested(metric: Metric, now: Measured, earlier: Sequence[Measured]) -> Judgement | None:
     """What needs no test, or cannot have one."""
     if not earlier:
-        why = Words("the first measurement of it in this environment", "本环境中首次测量")
+        why = _("the first measurement of it in this environment")
         return Judgement(metric, "inconclusive", why, now.mean)
     then = earlier[0]
     if np.allclose(now.values, then.values, rtol=ROUNDING, atol=0):
-        why = Words("the same at every seed", "每个种子都相同")
+        why = _("the same at every seed")
         return Judgement(metric, "unchanged", why, now.mean, then.mean, difference=0.0, half_width=0.0)
     if (seeds := len(now.values)) < FEWEST_SEEDS:
-        en = f"it moved; three seeds are needed to say more, there {'is' if seeds == 1 else 'are'} {seeds}"
-        why = Words(en, f"有变化；至少需要三个种子才能判断，现有 {seeds} 个")
+        why = n_(
+            "it moved; three seeds are needed to say more, there is {count}",
+            "it moved; three seeds are needed to say more, there are {count}",
+            seeds,
+        )
         return Judgement(metric, "inconclusive", why, now.mean, then.mean)
     return None
 
@@ -88,9 +91,9 @@ def by_interval(metric: Metric, now: Measured, then: Measured, level: float, fal
     )
     sign = side(decided.difference, decided.half_width, metric.higher_is_better)
     if sign and size > metric.margin:
-        return replace(judgement, verdict="improved" if sign > 0 else "regressed", why=Words("", ""))
+        return replace(judgement, verdict="improved" if sign > 0 else "regressed", why=_(""))
     if size + decided.half_width <= metric.margin:
-        return replace(judgement, verdict="unchanged", why=Words("moved by less than matters", "变化小到无关紧要"))
+        return replace(judgement, verdict="unchanged", why=_("moved by less than matters"))
     return replace(judgement, why=what_would_decide(decided, metric.margin, level))
 
 
@@ -100,7 +103,7 @@ def detectable_errors(seeds: int, share: float) -> float:
     return detectable([Decided(0.0, 1.0, 1.0, seeds, 1.0, 0.0, seeds - 1)], PAIR, 2, share) or np.nan
 
 
-def what_would_decide(decided: Decided, margin: float, level: float) -> Words:
+def what_would_decide(decided: Decided, margin: float, level: float) -> Said:
     """How many seeds, if the difference stays as it is: a large one has to leave 0, a small one the margin's ends.
 
     Two rows are Student's test, whose quantiles are there at once; `needed` would simulate each number of seeds.
@@ -109,9 +112,5 @@ def what_would_decide(decided: Decided, margin: float, level: float) -> Words:
     seeds = np.arange(decided.seeds + 1, MOST_SEEDS + 1)
     now, then = (-special.stdtrit(count - 1, level / 2) / count**0.5 for count in (decided.seeds, seeds))
     enough = seeds[decided.half_width * then / now < (size if size > margin else margin - size)]
-    count = str(enough[0]) if len(enough) else f"more than {MOST_SEEDS}"
-    count_zh = str(enough[0]) if len(enough) else f"超过 {MOST_SEEDS}"
-    return Words(
-        f"the interval reaches beyond {margin:g}; {count} seeds would decide it",
-        f"区间超出 {margin:g}；需要 {count_zh} 个种子才能判断",
-    )
+    count: Said = str(enough[0]) if len(enough) else _("more than {most}", most=MOST_SEEDS)
+    return _("the interval reaches beyond {margin}; {count} seeds would decide it", margin=f"{margin:g}", count=count)

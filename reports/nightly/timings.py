@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reports.bilingual import Words
+from reports.messages import _
 from reports.nightly.evidence import Evidence, compare_nights
 from reports.nightly.judgement import NOTHING_VARIES, Judgement, refusal
 from reports.nightly.measured import Measured, Metric, Refused, Verdict
@@ -50,7 +50,7 @@ def judge_timings(
             judgements[metric.name] = refusal(metric, measured)
         elif len(earlier) < settings.window:
             number, size = len(earlier) + 1, settings.window
-            why = Words(f"night {number} of the window of {size}", f"基线窗口 {size} 晚中的第 {number} 晚")
+            why = _("night {value} of the window of {size}", value=number, size=size)
             judgements[metric.name] = Judgement(metric, "inconclusive", why, measured.mean)
         else:
             compared.append((metric, with_window(measured, earlier, settings.window)))
@@ -80,9 +80,9 @@ def one_timing(metric: Metric, seen: Compared, last_night: int, tests: int, fals
     if math.isnan(alone.half_width):
         return judgement
     if abs(alone.difference) + alone.half_width <= margin:
-        return replace(judgement, verdict="unchanged", why=Words("", ""))
+        return replace(judgement, verdict="unchanged", why=_(""))
     shown = metric.shown_margin
-    return replace(judgement, why=Words(f"the interval reaches beyond {shown}", f"区间超出 {shown}"))
+    return replace(judgement, why=_("the interval reaches beyond {shown}", shown=shown))
 
 
 def called(judgement: Judgement, alone: Evidence, last_night: int) -> Judgement:
@@ -91,7 +91,7 @@ def called(judgement: Judgement, alone: Evidence, last_night: int) -> Judgement:
     again = alone.p <= AGREES and judgement.metric.better_or_worse(alone.difference) == suspected
     if last_night == suspected and again:
         verdict: Verdict = "improved" if suspected > 0 else "regressed"
-        return replace(judgement, verdict=verdict, why=Words("as the night before", "与前一晚一致"))
-    word = Words("better", "变好") if suspected > 0 else Words("worse", "变差")
-    why = Words(f"suspected to be {word.en}, not confirmed", f"疑似{word.zh}，未经证实")
+        return replace(judgement, verdict=verdict, why=_("as the night before"))
+    word = _("better") if suspected > 0 else _("worse")
+    why = _("suspected to be {word}, not confirmed", word=word)
     return replace(judgement, why=why)

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from contrastive.errors import printable
 from contrastive.runs.recorded import RecordedSection
-from reports.bilingual import Words
 from reports.figures import PLACES, Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
+from reports.messages import PAGES, Joined, Message, Said, _, language, other
 from reports.page import points
 from reports.page.links import Links
 from reports.tables import Table
@@ -32,10 +32,10 @@ class PageSection:
 
     recorded: RecordedSection
     anchor: str
-    guards: Sequence[Words]
-    findings: Sequence[Words]
+    guards: Sequence[Said]
+    findings: Sequence[Said]
     tables: Sequence[Table]
-    tested: Sequence[Words]
+    tested: Sequence[Said]
     figures: Sequence[Figure | LeftOut]
 
 
@@ -44,7 +44,7 @@ class Image:
     """A figure as an address that holds it."""
 
     address: str
-    alt: Words
+    alt: Said
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def write_page(
     results: Results,
     sections: Sequence[PageSection],
     folder: Path,
-    general: Sequence[Words] = (),
-    reading: Sequence[Words] = (),
-    footer: Sequence[Words] = (),
+    general: Sequence[Said] = (),
+    reading: Sequence[Said] = (),
+    footer: Sequence[Said] = (),
 ) -> Path:
-    """index.html beside the figures, which it holds too; the same bytes from the same results."""
-    path = folder / "index.html"
+    """The page in the language in use beside the figures, which it holds too; the same bytes from the same results."""
+    path = folder / PAGES[language()]
     path.write_text(
         render_page(results, sections, folder, general, reading, footer), encoding="utf-8", errors="replace"
     )
@@ -76,19 +76,10 @@ def render_page(
     results: Results,
     sections: Sequence[PageSection],
     folder: Path,
-    general: Sequence[Words] = (),
-    reading: Sequence[Words] = (),
-    footer: Sequence[Words] = (),
+    general: Sequence[Said] = (),
+    reading: Sequence[Said] = (),
+    footer: Sequence[Said] = (),
 ) -> str:
-    templates = Environment(
-        loader=FileSystemLoader(HERE),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-        finalize=seen,
-    )
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     attempted = [
         drawn_or_left_out(PLACES, partial(points.section_points, section.recorded.rows, results))
@@ -96,21 +87,30 @@ def render_page(
     ]
     pictures = [None if isinstance(picture, LeftOut) else picture for picture in attempted]
     shown = points.texts(pictures, results)
-    return templates.get_template("page.html.j2").render(
+    drawn = [section_pictures(section, one, folder) for section, one in zip(sections, attempted, strict=True)]
+    return template().render(
+        _=_,
+        language=language(),
+        other=other(PAGES),
         experiment=results.grid.experiment,
         general=general,
         reading=reading,
         footer=footer,
-        sections=[
-            (section, section_pictures(section, other, folder))
-            for section, other in zip(sections, attempted, strict=True)
-        ],
+        sections=list(zip(sections, drawn, strict=True)),
         link=Links(results).to,
         style=Markup(style),
         script=Markup(script),
         digests={"style": digest(style), "script": digest(script)},
         data=Markup(inside_script({"texts": list(shown.values()), "pictures": points.arrays(pictures, shown)})),
     )
+
+
+def template() -> Template:
+    settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    templates = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True, finalize=seen, **settings
+    )
+    return templates.get_template("page.html.j2")
 
 
 def section_pictures(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
@@ -142,4 +142,5 @@ def inside_script(document: Any) -> str:
 
 def seen(value: object) -> object:
     """A text as the page shows it: of what is not our own markup, nothing that stays unseen or turns text around."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    said = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
+    return printable(str(value)) if said else value

@@ -4,17 +4,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const told = document.getElementById("told");
 const alphabet = new Intl.Collator("en", { numeric: true });
 
-// language: both stand in the page, the root's `lang` shows one
-function speak(language) {
-  document.documentElement.lang = language;
-  for (const it of document.querySelectorAll("[data-zh]")) {
-    it.setAttribute(it.tagName === "IMG" ? "alt" : "aria-label", it.dataset[language]);
-  }
-}
-document.getElementById("language").addEventListener("click", () => {
-  speak(document.documentElement.lang === "en" ? "zh" : "en");
-});
-
 // tables: by number where a column has any, and what has none stays below; equal ones keep the report's order
 function sortable(table) {
   const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
@@ -138,4 +127,3 @@ function live(box) {
   new ResizeObserver(redraw).observe(box);
 }
 document.querySelectorAll(".picture").forEach(live);
-speak(navigator.language.startsWith("zh") ? "zh" : "en");

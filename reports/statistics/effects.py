@@ -14,16 +14,13 @@ from jaxtyping import Float, Num
 from numpy import ndarray
 from scipy import stats
 
-from reports.bilingual import Words
+from reports.messages import Said, _
 from reports.statistics.summary import CONFIDENCE
 
 Term = tuple[str, ...]
-NO_RESIDUAL = Words(
-    "every value is needed to describe the effects, and none is left to tell noise from them",
-    "所有数值都用于描述效应，没有剩余数值可以区分噪声",
-)
+NO_RESIDUAL = _("every value is needed to describe the effects, and none is left to tell noise from them")
 
-NO_FACTOR = Words("no axis has two values", "没有任何维度有两个取值")
+NO_FACTOR = _("no axis has two values")
 COLUMNS = ["effect", "df", "F", "p", "share"]
 ROUNDING = 1e-12  # of the sum of squares: less of it is none
 BLURRED = 1e-6  # of a level: less of it is rounding
@@ -94,7 +91,7 @@ def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
     return max(0.0, of_both - of_rest) / texts
 
 
-def no_effects(reason: Words) -> pd.DataFrame:
+def no_effects(reason: Said) -> pd.DataFrame:
     empty = pd.DataFrame(columns=COLUMNS)
     empty.attrs["reason"] = reason
     return empty

@@ -150,12 +150,6 @@ def test_a_section_takes_the_place_of_its_older_self_and_none_stands_beside_anot
     assert f"torch {torch.__version__}" in results.header() and " cores, " in results.header()
 
 
-def test_make_bench_is_the_front():
-    command = ["make", "--dry-run", "--assume-old=.venv/installed", "bench"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert "bin/python -m benchmarks" in done.stdout, done.stderr
-
-
 @pytest.mark.full
 def test_the_front_runs_a_benchmark_and_keeps_what_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "results.md"

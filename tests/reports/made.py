@@ -12,6 +12,7 @@ import pandas as pd
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Provenance, RecordedGrid, RecordedRow, RecordedSection
 from reports.load import MEASURED, CellRun, Kind, Results
+from reports.messages import using
 from reports.rows import ANY
 from reports.statistics import ALPHA, summarise
 from reports.verdicts import TESTED, verdict
@@ -128,3 +129,8 @@ def contradictions(folder: Path) -> list[str]:
         if line["verdict"] != follows or (p < ALPHA) != (abs(difference) > apart):
             problems.append(f"{line}: it is {follows}")
     return problems
+
+
+def in_chinese(said: object) -> str:
+    with using("zh"):
+        return str(said)

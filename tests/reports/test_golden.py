@@ -15,9 +15,9 @@ import pytest
 
 from contrastive.config.evaluation import Evaluation
 from contrastive.runs.recorded import Reference, Stopping
-from reports.bilingual import FILES
 from reports.build import write_report
 from reports.looks import follow, rows_at
+from reports.messages import FILES
 from tests.reports.made import contradictions, made, put
 
 pytestmark = pytest.mark.slow

@@ -48,7 +48,7 @@ def section(*rows: RecordedRow, values: tuple[str, ...] = ("test.accuracy",), **
 def tables_of(part: RecordedSection, known: Results) -> list[list[str]]:
     """The lines of each table of a section, below its caption."""
     found = tables.section_tables(compare(part, known), known)
-    return [[*([table.caption.en] if table.caption else []), *table.markdown("en").splitlines()] for table in found]
+    return [[*([str(table.caption)] if table.caption else []), *table.markdown().splitlines()] for table in found]
 
 
 def lines(part: RecordedSection, **scores: dict[str, float]) -> list[str]:
@@ -245,7 +245,7 @@ def test_vectors_that_nothing_trained_reaches_are_one_row_and_the_report_says_wh
     compared = compare(part, results)
     labels = [row.label for row in compared.rows]
     assert [label for label in labels if "layer:1:mean" in label] == ["any of them · layer:1:mean"]
-    assert "layer:1:mean" in same_note(compared)[0].en
+    assert "layer:1:mean" in str(same_note(compared)[0])
     results.scores.loc["new-3", f"layer:1:mean/{NAME}"] = 0.51
     other = compare(part, replace(results, scores=results.scores.copy()))
     assert len([row for row in other.rows if "layer:1:mean" in row.label]) == 3

@@ -1,6 +1,5 @@
 """Predictions from finished cells and from a calibration, and their formulas held against real models and batches."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,16 +164,6 @@ def test_evaluation_takes_what_it_took_of_the_same_settings():
     assert Fit(evaluation=settings).evaluation_seconds(twice) == pytest.approx(5.0)
     calibrate(cell(100), evaluation={evaluation_key(Evaluation(folds=3)): 0.5})
     assert Fit(evaluation=Evaluation(folds=3)).evaluation_seconds(cell(100)) == pytest.approx(5.0)
-
-
-@pytest.mark.full
-def test_thousands_of_cells_take_a_second():
-    """Here, where every call's types are checked, two; 0.1 in a flow."""
-    finish("one", cell(100), 10)
-    cells = [cell(100, loss="ce+supcon", alpha=float(a), temperature=t / 100) for a in range(50) for t in range(1, 41)]
-    began = time.process_time()
-    fit = Fit()
-    assert all(map(fit.seconds, cells)) and time.process_time() - began < 2.0
 
 
 def test_rates_are_found_again_in_what_probes_saw():

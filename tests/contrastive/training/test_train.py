@@ -135,6 +135,7 @@ def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home:
     train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")
     assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
+    assert 100 < noted["peak_memory_mib"] < 8 * 2**10
 
 
 def test_bf16_trains_and_fp16_without_a_gpu_says_what_to_do(source: str, home: Path):

@@ -13,12 +13,12 @@ from playwright.sync_api import Browser, Page
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports import page as html
-from reports.bilingual import Words
 from reports.compare import compare
 from reports.load import Results
+from reports.messages import using
 from reports.page import PageSection
 from reports.page.links import base
-from reports.tables import Entry, Table, same
+from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
 
@@ -41,6 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
     sections = handed(results, folder)
     sections[0].tables.insert(0, ties())
+    with using("zh"):
+        html.write_page(results, sections, folder)
     return SimpleNamespace(results=results, sections=sections, path=html.write_page(results, sections, folder))
 
 
@@ -50,8 +52,8 @@ def handed(results: Results, folder: Path) -> list[PageSection]:
     for number, section in enumerate(results.grid.sections):
         drawn = figures.draw(compare(section, results), results, folder, f"section-{number}")
         first = section.rows[0].label
-        guards = [Words(f"A guard of {first}.", f"对 {first} 的警告。")]
-        findings = [Words(f"Nothing beats {first}.", f"没有配置优于 {first}。")]
+        guards = [f"A guard of {first}."]
+        findings = [f"Nothing beats {first}."]
         found.append(PageSection(section, f"section-{number}", guards, findings, [scores(section, results)], [], drawn))
     return found
 
@@ -61,16 +63,16 @@ def scores(section: RecordedSection, results: Results) -> Table:
     for row in section.rows:
         means = [float(results.scores[value].reindex(row.cells).mean()) for value in values]
         shown = [(f"{mean:.4f}", mean) if np.isfinite(mean) else ("–", None) for mean in means]
-        entries = [Entry(same(text), mean, row.cells, (mean or 0) > 0.75) for text, mean in shown]
-        rows.append([Entry(same(row.label)), *entries])
-    return Table(Words("Scores", "得分"), [same("Configuration"), *map(same, values)], rows)
+        entries = [Entry(text, mean, row.cells, (mean or 0) > 0.75) for text, mean in shown]
+        rows.append([Entry(row.label), *entries])
+    return Table("Scores", ["Configuration", *values], rows)
 
 
 def ties() -> Table:
     """A table with equal numbers, numbers that letters would sort otherwise, and holes."""
     numbers = zip("abcdefg", (9.0, None, 10.0, 9.0, -0.5, None, 9.0), strict=True)
-    rows = [[Entry(same(name)), Entry(same(f"{value or '–'}"), value, bold=value == 10)] for name, value in numbers]
-    return Table(Words("Ties", "相同"), [same("Name"), same("Number")], rows)
+    rows = [[Entry(name), Entry((f"{value or '–'}"), value, bold=value == 10)] for name, value in numbers]
+    return Table("Ties", [("Name"), ("Number")], rows)
 
 
 @pytest.fixture
@@ -163,16 +165,15 @@ def ink(page: Page) -> int:
     )
 
 
-def test_a_button_changes_the_language_of_all(shown: Page):
-    root, image = shown.locator("html"), shown.locator("img").first
-    finding = shown.locator("#concluded li").nth(1)
-    assert (root.get_attribute("lang"), finding.inner_text()) == ("en", "Nothing beats ce.")
-    english = image.get_attribute("alt")
-    shown.locator("#language").click()
-    assert (root.get_attribute("lang"), finding.inner_text()) == ("zh", "没有配置优于 ce。")
-    assert re.search("[一-鿿]", image.get_attribute("alt") or "") and image.get_attribute("alt") != english
-    shown.locator("#language").click()
-    assert image.get_attribute("alt") == english
+def test_each_language_has_a_page_of_its_own_that_leads_to_the_other(shown: Page):
+    english = shown.locator("img").first.get_attribute("alt")
+    shown.locator("header a[hreflang]").click()
+    assert shown.url.endswith("index.zh.html") and shown.locator("html").get_attribute("lang") == "zh"
+    chinese = shown.locator("img").first.get_attribute("alt") or ""
+    assert re.search("[一-鿿]", chinese) and chinese != english
+    assert shown.locator("#concluded h2").inner_text() == "可以得出的结论"
+    shown.locator("header a[hreflang]").click()
+    assert shown.url.endswith("index.html") and shown.locator("img").first.get_attribute("alt") == english
 
 
 def test_what_is_concluded_stands_first_and_guards_above_their_tables(shown: Page):
@@ -218,7 +219,9 @@ def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNa
     again = html.render_page(made.results, made.sections, made.path.parent)
     assert again.encode() == made.path.read_bytes()
     outside_data = re.sub(r'<script type="application/json".*?</script>', "", again, flags=re.DOTALL)
-    assert not re.findall(r"""(?:src|href)=["'](?!data:|#|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data)
+    assert not re.findall(
+        r"""(?:src|href)=["'](?!data:|#|index\.zh\.html"|http://127\.0\.0\.1:5000/#/)[^"']*""", outside_data
+    )
     assert len(re.findall("<script", again)) == 2
     # nothing turns text around or stays unseen
     assert "\\u202e" in again and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", again)

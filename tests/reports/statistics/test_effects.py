@@ -149,7 +149,7 @@ def test_without_a_residual_there_is_a_reason_in_the_place_of_effects():
         (grid().iloc[:0], "no axis"),
     ):
         table = effects(frame, ["k", "alpha", "view"], "value")
-        assert table.empty and reason in table.attrs["reason"].en and "p" in table.columns
+        assert table.empty and reason in str(table.attrs["reason"]) and "p" in table.columns
 
 
 def test_levels_deviate_as_in_a_sum_to_zero_model_without_an_interval_where_there_is_no_residual():
