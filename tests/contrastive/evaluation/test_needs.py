@@ -26,6 +26,7 @@ from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.views import batches
 from contrastive.views.types import Encoded, Hidden
+from tasks import worker_calls
 from tests.contrastive.training.trained import make
 
 MORE = Evaluation(
@@ -56,6 +57,12 @@ def measured(cell: Cell, evaluation: Evaluation) -> Path:
 def arrays(folder: Path, name: str = "embeddings") -> dict[str, np.ndarray]:
     with np.load(folder / f"{name}.npz") as stored:
         return dict(stored)
+
+
+def test_a_worker_makes_the_texts_of_a_larger_test_ahead(source: str, home: Path):
+    for texts, folders in ((None, 1), (60, 2), (60, 2)):
+        worker_calls.prepare(make(source), texts)
+        assert len(list((home / "cache" / "tokens").glob("*/DONE"))) == folders
 
 
 def examples(folder: Path) -> dict[str, bytes]:
