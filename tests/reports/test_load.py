@@ -15,7 +15,7 @@ from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs import store
 from reports import mlflow_runs
-from reports.export import tidy
+from reports.export import tidy, write_tables
 from reports.load import Results, load
 from tasks import record, tracking
 from tests.recorded import cell_folder, failed_folder, grid
@@ -92,7 +92,7 @@ def results(home: Path) -> Results:
     return written(home)
 
 
-def test_there_is_one_line_a_section_row_seed_and_score(results: Results):
+def test_there_is_one_line_a_section_row_seed_and_score(results: Results, home: Path):
     frame = tidy(results)
     assert len(frame) == (3 + 5) * 2 * 19 and set(frame["variant"]) == {""}
     row = frame[(frame["label"] == "k=3 · α=0.5") & (frame["seed"] == 7) & (frame["score"] == "test.accuracy")]
@@ -117,6 +117,10 @@ def test_there_is_one_line_a_section_row_seed_and_score(results: Results):
     assert list(other["score"]) == ["test.svm_accuracy"] and list(other["value"]) == [0.5]
     (hole,) = frame[(frame["cell"] == gone) & (frame["section"] == "Losses")].to_dict("records")
     assert hole["status"] == "missing" and pd.isna(hole["value"]) and pd.isna(hole["score"]) and hole["seed"] == 7
+    # both files hold it
+    write_tables(tidy(results), home)
+    parquet, text = pd.read_parquet(home / "results.parquet"), pd.read_csv(home / "results.csv")
+    assert parquet["value"].equals(text["value"]) and list(parquet.columns) == list(text.columns)
     # axes of several types are texts
     results.grid.sections[1].rows[1].axes["k"] = "all"
     frame = tidy(results)
