@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from contrastive.errors import brief
 from contrastive.runs.recorded import RecordedSection
 from reports import export, figures, page, sifted
+from reports import overview as first_screen
 from reports.guards import general
 from reports.load import Results, load
 from reports.markdown import PAGE, code, plain
@@ -26,6 +28,12 @@ from reports.section_report import SectionReport, describe
 
 TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
 BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    said: first_screen.Overview
+    forest: figures.Figure | figures.LeftOut | None
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
@@ -49,18 +57,19 @@ def publish(results: Results, output: Path) -> Path:
 def write_report(results: Results, folder: Path) -> None:
     """Everything that a report consists of."""
     titles = results.grid.sections
-    sections = [
-        describe(section, name, results, folder) for section, name in zip(titles, file_names(titles), strict=True)
-    ]
+    names = file_names(titles)
+    sections = [describe(section, name, results, folder) for section, name in zip(titles, names, strict=True)]
+    seen = first_screen.overview(results, [section.compared for section in sections], names)
+    first = FirstScreen(seen, figures.draw_first(seen, folder))
     overview = figures.overview(results, folder)
     notes = [guard.words for guard in general(results)]
     below = footer_lines(footer(results))
     read = [*reading(results, PAGE), *sifted.sentences(results)]
     for name in LANGUAGES:
         with using(name):
-            text = render_markdown(results, sections, overview, notes, reading(results), below)
+            text = render_markdown(results, sections, first, overview, notes, reading(results), below)
             (folder / FILES[name]).write_text(text, encoding="utf-8")
-            page.write_page(results, [section.on_page for section in sections], folder, notes, read, below)
+            page.write_page(results, [section.on_page for section in sections], folder, notes, read, below, seen)
     export.write_tables(export.tidy(results), folder)
     export.write_comparisons([section.compared for section in sections], folder)
     export.write_effects([(section.compared, section.effects) for section in sections], folder)
@@ -118,6 +127,7 @@ def put(fresh: Path, output: Path) -> None:
 def render_markdown(
     results: Results,
     sections: list[SectionReport],
+    first: FirstScreen,
     overview: list[figures.Figure | figures.LeftOut],
     notes: list[Said],
     above: list[Said],
@@ -138,6 +148,7 @@ def render_markdown(
         other=other(FILES),
         page=PAGES[language()],
         experiment=results.grid.experiment,
+        first=first,
         general=notes,
         sections=sections,
         overview=overview,

@@ -8,8 +8,9 @@ from reports.figures.canvas import Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import _
+from reports.overview import Overview
 
-__all__ = ["Figure", "LeftOut", "draw", "overview"]
+__all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 
 FOREST = _("differences to the baseline")
 HEAT = _("heat map")
@@ -26,7 +27,6 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     """The pictures of a section, in the order of reading; one without data is not drawn."""
     path, recorded = folder / "figures" / name, section.recorded
     drawn = [
-        drawn_or_left_out(FOREST, lambda: forest.draw_forest(section, path)),
         drawn_or_left_out(HEAT, lambda: heat.draw_heat(section, results, path)),
         drawn_or_left_out(PAIRS, lambda: pairs.draw_pairs(section, path)),
     ]
@@ -37,6 +37,12 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
         drawn.append(drawn_or_left_out(CURVES, lambda: curves.draw_curves(recorded, results, path)))
         drawn.append(drawn_or_left_out(GRADIENTS, lambda: curves.draw_terms(recorded, results, path)))
     return [figure for figure in drawn if figure is not None]
+
+
+def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
+    """The forest of the first screen."""
+    path = folder / "figures" / "forest.svg"
+    return drawn_or_left_out(FOREST, lambda: forest.draw_forest(overview, path))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:

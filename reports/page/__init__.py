@@ -18,6 +18,7 @@ from reports.figures import PLACES, Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import PAGES, Joined, Message, Said, _, language, other
+from reports.overview import Overview
 from reports.page import points
 from reports.page.links import Links
 from reports.tables import Table
@@ -63,11 +64,12 @@ def write_page(
     general: Sequence[Said] = (),
     reading: Sequence[Said] = (),
     footer: Sequence[Said] = (),
+    first: Overview | None = None,
 ) -> Path:
     """The page in the language in use beside the figures, which it holds too; the same bytes from the same results."""
     path = folder / PAGES[language()]
     path.write_text(
-        render_page(results, sections, folder, general, reading, footer), encoding="utf-8", errors="replace"
+        render_page(results, sections, folder, general, reading, footer, first), encoding="utf-8", errors="replace"
     )
     return path
 
@@ -79,6 +81,7 @@ def render_page(
     general: Sequence[Said] = (),
     reading: Sequence[Said] = (),
     footer: Sequence[Said] = (),
+    first: Overview | None = None,
 ) -> str:
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     attempted = [
@@ -93,6 +96,7 @@ def render_page(
         language=language(),
         other=other(PAGES),
         experiment=results.grid.experiment,
+        first=first,
         general=general,
         reading=reading,
         footer=footer,

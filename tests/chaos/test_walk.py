@@ -74,6 +74,6 @@ def test_a_cancelled_run_leaves_no_process_no_claim_and_nothing_running(home: Pa
     services = processes.of_kind(home, "Prefect worker")
     command = prefect("flow-run", "cancel", flow_run)
     subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
-    soon(lambda: state(environment, flow_run) == "Cancelled", "the run was not cancelled", 60)
-    soon(lambda: processes.of(home) == services, "processes are left of a cancelled run", 30)
+    soon(lambda: state(environment, flow_run) == "Cancelled", 60, "the run was not cancelled")
+    soon(lambda: processes.of(home) == services, 30, "processes are left of a cancelled run")
     assert soak.left_in_the_store(home) == []

@@ -10,11 +10,12 @@ import yaml
 from contrastive.errors import UserError
 from contrastive.experiment.load import load_experiment
 from flows.night.bisection import check_ends_differ, difference_between, first_bad, judged, metric_of, search
-from flows.night.panel import expected
+from flows.night.panel import expected, failures
 from reports.nightly.measured import Metric, Night
 from reports.nightly.settings import Nightly
 from tests.e2e.conftest import Ablate
 from tests.e2e.planted import SETTINGS, copy_of_the_code, harm, panel
+from tests.reports.made import made, put
 
 
 def git(code: Path, *arguments: str) -> str:
@@ -123,6 +124,13 @@ def test_what_a_panel_may_measure_covers_its_configurations_vectors_and_timings(
     path.write_text(yaml.safe_dump(content))
     wanted = {"test.accuracy", "whiten/test.macro_f1", "training_seconds", "whiten/test.accuracy @ ce"}
     assert wanted <= set(expected(load_experiment(path)))
+
+
+def test_cells_without_a_result_are_named():
+    _, results = made({"ce": {"test.accuracy": [0.7, 0.8]}})
+    put(results.cells["ce-0"], status="failed", error="no luck")
+    told = ["ce, seed number 1: failed: no luck", "ce, seed number 3: not in MLflow: "]
+    assert failures(results, {"ce": ["ce-0", "ce-1", "absent"]}) == told
 
 
 def test_ends_that_do_not_differ_are_no_search():

@@ -129,6 +129,7 @@ def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, en
     mine = [p for p in psutil.process_iter() if p.is_running() and checkout_of(p) == str(checkout)]
     listening = {at.laddr.ip for process in mine for at in process.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}
+    assert len(ask(f"{services}/automations/filter", {})) == 1  # which ends flows that nobody works on
 
 
 def checkout_of(process: psutil.Process) -> str | None:
@@ -166,7 +167,9 @@ def test_a_command_of_the_readme(
         )
     output = done.stdout + done.stderr
     assert done.returncode == 0 and "Traceback" not in output, output[-3000:]
-    if "until-decided" not in command:
+    if "until-decided" in command:
+        assert "until every comparison was decided" in report.read_text()
+    else:
         assert sorted(deployed.glob("runs/*/DONE")) == cells and report.read_text() == before
 
 

@@ -107,9 +107,11 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
     monkeypatch.setenv("ABLATE_HOME", str(home))
     shutil.copy(empty_store, home / "mlflow.db")
     document = few_pictures(grid(titles=("视角", "层", "K 4", "K", "k", "long " * 100)))
+    for section in document["sections"]:
+        section["show"]["curves"] = True
     report = build("small", record(home, document, cells()), home / "out")
     pictures = sorted(path.name for path in report.parent.glob("figures/*"))
-    assert len(pictures) == 6
+    assert len([name for name in pictures if name.endswith("-curves.png")]) == 6
     assert all(f"](figures/{name})" in report.read_text() for name in pictures)
     assert "| ce (baseline) | **0.7000** ± 0.0000 |" in report.read_text()
 
@@ -195,8 +197,8 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, 
     for name, said in (("README.md", "**No picture** picture of the embeddings"), ("README.zh.md", "**无图** 嵌入图")):
         text = (folder / name).read_text()
         assert f"\n> {said}: `IndexError: " in text or f"\n> {said}：`IndexError: " in text
-        assert "recipes-forest.svg" in text and "recipes-curves.png" in text
-    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["recipes-curves.png", "recipes-forest.svg"]
+        assert "forest.svg" in text and "recipes-curves.png" in text
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["forest.svg", "recipes-curves.png"]
     assert "No picture" in (folder / "index.html").read_text()
     assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
 

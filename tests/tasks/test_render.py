@@ -60,7 +60,7 @@ FORGED = {  # in each file a piece, and what somebody makes of it; results and c
     "README.zh.md": (b"\n---\n", "\nSupCon 更好。\n---\n".encode()),
     "comparisons.csv": (b"0.7", b"0.9"),
     "effects.csv": (b"\n", b"\nRecipes,test.accuracy,loss,0.99,80.0,0.0001\n"),
-    "figures/recipes-forest.svg": (b"stroke: #", b"stroke: #f0"),
+    "figures/forest.svg": (b"stroke: #", b"stroke: #f0"),
     "figures/recipes-tsne.png": (b"IDAT", b"IDAU"),
     "index.html": (b"0.8000", b"0.8900"),
     "results.csv": (b"0.7", b"0.9"),

@@ -42,10 +42,10 @@ def without(section: RecordedSection, *shown: str) -> RecordedSection:
 @pytest.mark.parametrize(
     ("section", "names"),
     [
-        (sample.recipes(), ("forest", "pairs", "tsne", "spectra", "curves", "gradients")),
-        (without(sample.recipes(labels=("ce", "rdrop")), "curves"), ("forest", "tsne", "spectra")),
+        (sample.recipes(), ("pairs", "tsne", "spectra", "curves", "gradients")),
+        (without(sample.recipes(labels=("ce", "rdrop")), "curves"), ("tsne", "spectra")),
         (without(sample.recipes(labels=("ce",)), "tsne", "curves"), ()),
-        (without(sample.pivot(), "tsne"), ("forest", "heat", "curves", "gradients")),
+        (without(sample.pivot(), "tsne"), ("heat", "curves", "gradients")),
     ],
 )
 def test_a_section_has_the_pictures_that_it_asks_for_and_has_data_for(section: Any, names: Any, tmp_path: Path):
@@ -141,14 +141,6 @@ def test_names_that_no_font_has_are_numbered_and_told_beside(tmp_path: Path):
     for name, figure in drawn(without(sample.recipes(labels=("交叉熵", "ce", "对比")), "curves"), tmp_path).items():
         assert "row 1 交叉熵" in str(figure.alt) and "行 1 交叉熵" in in_chinese(figure.alt), name
         assert "row 3 对比" in str(figure.alt), name
-
-
-def test_one_seed_has_no_pairs_and_says_that_nothing_can_be_tested(canvases: list[Any], tmp_path: Path):
-    rows = [sample.row(i, label, {"loss": label}, (0,)) for i, label in enumerate(("ce", "rdrop", "ce+supcon"))]
-    found = drawn(without(sample.section("One", rows, sample.VALUES), "tsne", "curves"), tmp_path)
-    assert list(found) == ["forest"]
-    assert "no test possible" in [text.get_text() for text in canvases[0].legends[0].get_texts()]
-    assert "too small" not in str(found["forest"].alt)
 
 
 def test_a_value_has_one_scale_of_colours_in_the_whole_report():

@@ -1,0 +1,229 @@
+"""The first screen of a report: the finding, its setting, and every comparison of the primary score on one axis."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contrastive.config.margins import metric, score_width
+from reports.compare import Comparison, RowScore, Section
+from reports.load import Results
+from reports.messages import Message, Said, _, joined, n_
+from reports.reading import counts_of
+from reports.verdicts import DECIDED
+
+MOST = 16  # comparisons on the first screen; of more the ends, and all of them in their sections
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝"}
+WORDS = {
+    "better": _("better"),
+    "worse": _("worse"),
+    "equivalent": _("equivalent"),
+    "undecided": _("undecided"),
+    "one seed": _("one seed"),
+    "no spread": _("no spread"),
+    "not comparable": _("not comparable"),
+}
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A row beside its baseline: the difference of each seed, and of their means with its interval, in shown units."""
+
+    score: RowScore
+    comparison: Comparison
+    anchor: str  # of its section
+    seeds: list[float]
+    difference: float
+    half_width: float
+
+    @property
+    def gain(self) -> float:
+        return self.difference if self.score.higher else -self.difference
+
+    @property
+    def sign(self) -> str:
+        return SIGNS.get(self.score.verdict, "?")
+
+    @property
+    def verdict(self) -> Message:
+        return WORDS[self.score.verdict]
+
+    @property
+    def size(self) -> str:
+        return with_half_width(self.difference, self.half_width)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a reader sees first. Where the score is a share, differences are in points of a hundred."""
+
+    headline: Said
+    setting: Said
+    score: str  # its name; empty where nothing is compared
+    share: bool
+    higher: bool
+    margin: float | None  # in shown units
+    rows: list[ForestRow]
+    left_out: int
+    notes: list[Said]
+    next: Said
+    command: str
+
+    @property
+    def caption(self) -> Said:
+        """What the axis is, and what is shaded."""
+        name = metric(self.score).replace("_", " ")
+        said: Said = _("Difference in {score} to the baseline", score=name)
+        if self.share:
+            said = _("Difference in {score} to the baseline, in points", score=name)
+        if not self.higher:
+            said = _("{said}, lower is better", said=said)
+        if self.margin is not None:
+            said = _("{said}; shaded: ± {margin}, too small to matter", said=said, margin=f"{self.margin:g}")
+        return _("{said}. Dots are seeds.", said=said)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the axis: all intervals and seeds, zero and its margin."""
+        limit = self.margin or 0.0
+        ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
+        for row in self.rows:
+            width = row.half_width if math.isfinite(row.half_width) else 0.0
+            ends += [row.difference - width, row.difference + width]
+        rest = 0.03 * (max(ends) - min(ends)) or 1.0
+        return min(ends) - rest, max(ends) + rest
+
+    def at(self, value: float) -> str:
+        """Where a value lies on the axis."""
+        low, high = self.ends
+        return f"{100 * (value - low) / (high - low):.2f}%"
+
+
+def overview(results: Results, sections: Sequence[Section], anchors: Sequence[str]) -> Overview:
+    value = primary(results, sections)
+    share = bool(value) and score_width(value) == 1.0
+    unit = 100.0 if share else 1.0
+    rows = [
+        forest_row(score, comparison, section, anchor, unit)
+        for section, anchor in zip(sections, anchors, strict=True)
+        for score, comparison in section.compared
+        if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
+    ]
+    rows.sort(key=lambda row: -row.gain)
+    shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
+    limit = next((row.score.margin for row in rows if row.score.margin is not None), None)
+    return Overview(
+        headline(rows, value, share),
+        setting(results, rows, share),
+        value,
+        share,
+        rows[0].score.higher is not False if rows else True,
+        None if limit is None else limit * unit,
+        shown,
+        len(rows) - len(shown),
+        limits(results, rows),
+        *next_step(rows),
+    )
+
+
+def primary(results: Results, sections: Sequence[Section]) -> str:
+    """The declared primary score where it is compared, else the first one that is."""
+    compared = [score.value for section in sections for score, _comparison in section.compared]
+    declared = results.grid.experiment.report.primary
+    return declared if declared in compared else next(iter(compared), "")
+
+
+def forest_row(score: RowScore, comparison: Comparison, section: Section, anchor: str, unit: float) -> ForestRow:
+    key, other = (score.row.number, score.value), (comparison.against.number, score.value)
+    apart: list[float] = []
+    if key in section.measured and other in section.measured:
+        ours, theirs = section.measured[key].beside(section.measured[other])
+        apart = [unit * float(each) for each in ours.numbers - theirs.numbers]
+    return ForestRow(score, comparison, anchor, apart, unit * comparison.difference, unit * comparison.half_width)
+
+
+def headline(rows: Sequence[ForestRow], value: str, share: bool) -> Said:
+    """The largest gain that was shown; else what is known of all."""
+    better = [row for row in rows if row.score.verdict == "better"]
+    decided = [row for row in rows if row.score.verdict in DECIDED]
+    names = list(dict.fromkeys(row.comparison.against.label for row in rows))
+    if better:
+        best = better[0]
+        size = with_unit(best.size, share)
+        label, against = best.score.row.label, best.comparison.against.label
+        return _("{label} beats {against}: {size}", label=label, against=against, size=size)
+    if not rows:
+        return _("Nothing is compared yet")
+    if all(row.score.verdict == "one seed" for row in rows):
+        return _("One seed a row: no difference can be called real")
+    if not decided:
+        return n_("{count} comparison is still open", "None of {count} comparisons is decided yet", len(rows))
+    if len(decided) == len(rows):
+        return _("Nothing beats {baseline}", baseline=joined(names[:2], _(", ")))
+    return _(
+        "Nothing was shown to beat {baseline}; {open} of {count} comparisons are open",
+        baseline=joined(names[:2], _(", ")), open=len(rows) - len(decided), count=len(rows),
+    )  # fmt: skip
+
+
+def with_unit(size: str, share: bool) -> Said:
+    return _("{size} points", size=size) if share else size
+
+
+def with_half_width(difference: float, half_width: float) -> str:
+    """`+2.0 ± 1.4`: as many digits as the interval bears."""
+    if not math.isfinite(half_width):
+        return decimals(difference, 2 if abs(difference) < 10 else 1)
+    places = min(4, max(0, 1 - math.floor(math.log10(half_width)))) if half_width > 0 else 4
+    return f"{decimals(difference, places)} ± {half_width:.{places}f}"
+
+
+def decimals(value: float, places: int) -> str:
+    return f"{value:+.{places}f}".replace("-", "−")
+
+
+def setting(results: Results, rows: Sequence[ForestRow], share: bool) -> Said:
+    """Encoder, data, how much of it, how many seeds, and where the baseline stands."""
+    experiment, parts = results.grid.experiment, list[Said]()
+    cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
+    counts = {
+        split: dict(found) for split, found in counts_of(results, [c for c in cells if c in results.cells]).items()
+    }
+    encoder, data = (bare(name) for name in (experiment.encoder.model, experiment.data.source))
+    parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
+    if "train" in counts and "test" in counts:
+        train, test = (sum(counts[split].values()) for split in ("train", "test"))
+        parts.append(_("{train} training and {test} test texts", train=train, test=test))
+        parts.append(_("{classes} classes", classes=len(counts["test"])))
+    seeds = sorted({len(row.seeds) for section in results.grid.sections for row in section.rows})
+    if seeds:
+        few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
+        parts.append(_("{seeds} seeds a row", seeds=few_many))
+    said = [_("{parts}.", parts=joined(parts, _(", ")))]
+    if rows:
+        name, mean = metric(rows[0].score.value).replace("_", " "), rows[0].score.mean - rows[0].comparison.difference
+        level = f"{100 * mean:.1f} %" if share else f"{mean:.4g}"
+        label = rows[0].comparison.against.label
+        said.append(_("Baseline {label}: {score} {level}.", label=label, score=name, level=level))
+    return joined(said, _(" "))
+
+
+def bare(name: str) -> str:
+    """`tweets.csv` of file:/somewhere/tweets.csv."""
+    return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
+
+
+def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
+    """What the numbers on the first screen rest on."""
+    said = list[Said]()
+    if any(math.isfinite(row.half_width) for row in rows):
+        said.append(_("± is half of a 95 % interval that holds for all comparisons of a section together."))
+    if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
+        said.append(_("All seeds share one sample of training texts."))
+    return said
+
+
+def next_step(rows: Sequence[ForestRow]) -> tuple[Said, str]:
+    """What a reader may want to do now, and the command for it."""
+    if any(row.score.verdict in ("undecided", "one seed") for row in rows):
+        return _("Next, add seeds to what is open:"), "ablate run FILE --until-decided"
+    return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

@@ -1,0 +1,106 @@
+"""The first screen: the finding, its setting, and every comparison of the primary score on one axis."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from reports import figures
+from reports.looks import judge_section
+from reports.overview import MOST, Overview, overview, with_half_width
+from tests.reports.made import in_chinese, made, put
+
+CE = [0.70, 0.71, 0.69, 0.705, 0.695]
+NOISE = (0.002, 0.0, -0.002, 0.001, 0.0)
+
+
+def shifted(by: float) -> list[float]:
+    return [one + by + noise for one, noise in zip(CE, NOISE, strict=True)]
+
+
+def seen(values: dict[str, list[float]], **more: Any) -> Overview:
+    part, results = made({label: {"test.accuracy": found} for label, found in values.items()}, **more)
+    return overview(results, [judge_section(part, results)[1]], ["a-section"])
+
+
+FAR = {"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1), "wild": [0.5, 0.9, 0.6, 0.8, 0.7]}
+
+
+def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain():
+    first = seen(FAR)
+    assert [(row.score.row.label, str(row.verdict)) for row in first.rows] == [
+        ("good", "better"), ("wild", "undecided"), ("bad", "worse"),
+    ]  # fmt: skip
+    assert str(first.headline).startswith("good beats ce: +10.0") and str(first.headline).endswith(" points")
+    assert "100 training and 100 test texts, 2 classes, 5 seeds a row. Baseline ce: accuracy 70.0 %." in str(
+        first.setting
+    )
+    assert first.rows[0].seeds == pytest.approx([10.2, 10.0, 9.8, 10.1, 10.0]) and first.margin == 1.0
+    assert first.command == "ablate run FILE --until-decided" and "优于 ce" in in_chinese(first.headline)
+    low, high = first.ends
+    assert low < -10.2 and high > 20 and first.at(low) == "0.00%" and first.at(high) == "100.00%"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"ce": CE, "bad": shifted(-0.1)}, "Nothing beats ce"),
+        (
+            {"ce": CE, "bad": shifted(-0.1), "wild": FAR["wild"]},
+            "Nothing was shown to beat ce; 1 of 2 comparisons are open",
+        ),
+        ({"ce": CE, "wild": FAR["wild"]}, "1 comparison is still open"),
+        ({"ce": CE[:1], "good": shifted(0.1)[:1]}, "One seed a row: no difference can be called real"),
+        ({"ce": CE}, "Nothing is compared yet"),
+        ({"ce": CE, "none": [float("nan")] * 5}, "Nothing is compared yet"),
+    ],
+)
+def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[float]], said: str):
+    assert str(seen(values).headline) == said
+
+
+def test_of_a_score_that_counts_down_less_is_a_gain():
+    first = seen(FAR, worse_is_more=("test.accuracy",))
+    assert str(first.headline).startswith("bad beats ce: −9.98 ±") and first.rows[0].score.row.label == "bad"
+    assert "lower is better" in str(first.caption)
+
+
+def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_one():
+    random = np.random.default_rng(0)
+    values = {f"r{i}": list(0.5 + 0.001 * i + 0.01 * random.normal(size=3)) for i in range(40)}
+    first = seen(values)
+    assert len(first.rows) == MOST and first.left_out == 39 - MOST
+    part, results = made({label: {"test.f1": found, "test.accuracy": found} for label, found in FAR.items()})
+    put(results.grid.experiment.report, primary="test.accuracy")
+    assert overview(results, [judge_section(part, results)[1]], ["a"]).score == "test.accuracy"
+
+
+@pytest.mark.parametrize(
+    ("difference", "half", "said"),
+    [
+        (1.994, 1.41, "+2.0 ± 1.4"), (-55.2, 12.38, "−55 ± 12"), (0.7512, 0.0712, "+0.751 ± 0.071"),
+        (0.0, 0.0, "+0.0000 ± 0.0000"), (3.456, float("nan"), "+3.46"), (1e-7, 1e-7, "+0.0000 ± 0.0000"),
+    ],
+)  # fmt: skip
+def test_digits_follow_the_interval(difference: float, half: float, said: str):
+    assert with_half_width(difference, half) == said
+
+
+@pytest.mark.slow
+def test_the_forest_shows_each_row_with_its_number_and_names_that_no_font_has_are_numbered(tmp_path: Path):
+    drawn: list[Any] = []
+    with pytest.MonkeyPatch.context() as patched:
+        real = figures.forest.save
+        patched.setattr(figures.forest, "save", lambda one, *rest: drawn.append(one) or real(one, *rest))
+        figure = figures.draw_first(
+            seen({"交叉熵" if name == "ce" else f"{name} 对比": v for name, v in FAR.items()}), tmp_path
+        )
+    assert (tmp_path / figure.path).exists() and "row 1 good 对比" in str(figure.alt)
+    (axis,) = drawn[0].axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["row 1", "row 2", "row 3"]
+    numbers = [text.get_text() for text in axis.child_axes[0].get_yticklabels()]
+    assert numbers[0].startswith("+10.0") and numbers[0].endswith("better")
+    plt.close("all")
+    assert figures.draw_first(seen({"ce": CE}), tmp_path) is None
