@@ -129,8 +129,8 @@ def test_what_a_panel_may_measure_covers_its_configurations_vectors_and_timings(
 def test_cells_without_a_result_are_named():
     _, results = made({"ce": {"test.accuracy": [0.7, 0.8]}})
     put(results.cells["ce-0"], status="failed", error="no luck")
-    told = ["ce, seed number 1: failed: no luck", "ce, seed number 3: not in MLflow: "]
-    assert failures(results, {"ce": ["ce-0", "ce-1", "absent"]}) == told
+    found = failures(results, {"ce": ["ce-0", "ce-1", "absent"]})
+    assert found == ["ce, seed number 1: failed: no luck", "ce, seed number 3: not in MLflow: "]
 
 
 def test_ends_that_do_not_differ_are_no_search():

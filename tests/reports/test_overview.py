@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -98,9 +97,8 @@ def test_the_forest_shows_each_row_with_its_number_and_names_that_no_font_has_ar
             seen({"交叉熵" if name == "ce" else f"{name} 对比": v for name, v in FAR.items()}), tmp_path
         )
     assert (tmp_path / figure.path).exists() and "row 1 good 对比" in str(figure.alt)
-    (axis,) = drawn[0].axes
+    axis = drawn[0].axes[0]
     assert [text.get_text() for text in axis.get_yticklabels()] == ["row 1", "row 2", "row 3"]
     numbers = [text.get_text() for text in axis.child_axes[0].get_yticklabels()]
     assert numbers[0].startswith("+10.0") and numbers[0].endswith("better")
-    plt.close("all")
     assert figures.draw_first(seen({"ce": CE}), tmp_path) is None
