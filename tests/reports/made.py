@@ -100,9 +100,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def contradictions(folder: Path) -> list[str]:
     """What comparisons.csv says of means, differences and verdicts and results.csv does not; each computed anew."""
-    results, compared = (
-        pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in ("results", "comparisons")
-    )
+    results, compared = (pd.read_csv(folder / f"{n}.csv", keep_default_na=False) for n in ("results", "comparisons"))
     seeds: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in results[(results["status"] == "finished") & (results["value"] != "")].to_dict("records"):
         label = f"{line['label']} · {line['variant']}" if line["variant"] else line["label"]
@@ -110,10 +108,8 @@ def contradictions(folder: Path) -> list[str]:
     problems = []
     for line in compared.to_dict("records"):
         own, theirs = (seeds.get((line["section"], line[who], line["value"]), {}) for who in ("label", "against"))
-        mean, half, difference, apart, p, margin = (
-            float(line[name] or "nan")
-            for name in ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
-        )
+        names = ("mean", "half_width", "difference", "difference_half_width", "p", "margin")
+        mean, half, difference, apart, p, margin = (float(line[name] or "nan") for name in names)
         if not line["label"].startswith(ANY):  # one row for all, of no name in the results
             summary = summarise(list(own.values()))
             said = [math.nan, math.nan] if summary is None else [summary.mean, summary.half_width or math.nan]
