@@ -19,6 +19,7 @@ READERS = {
     "tasks/": ("tests/tasks", "tests/e2e"),
     "reports/templates/": ("tests/reports", "tests/tasks/test_render"),
     "reports/page/": ("tests/reports",),
+    "reports/locale/": ("tests/reports", "tests/flows/test_to_decide"),
     "reports/output/": ("tests/reports/test_golden",),
     "benchmarks/": ("tests/benchmarks",),
     "configs/": ("tests/contrastive/test_configs", "tests/contrastive/experiment", "tests/contrastive/training"),
