@@ -24,7 +24,7 @@ run: $(INSTALLED) ## train and report QUICKSTART (configs/quickstart.yaml); fini
 # An empty PYTHONDONTWRITEBYTECODE: else a hundred processes would each compile the same modules again.
 TESTS_AT_ONCE ?= 2
 PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
-test: $(INSTALLED) $(BROWSER) ## before each commit, for nine minutes; PYTEST_ARGS="-k grid" for some of them
+test: $(INSTALLED) $(BROWSER) ## before each commit, for eight minutes; PYTEST_ARGS="-k grid" for some of them
 	$(PYTEST) $(PYTEST_ARGS)
 
 # minutes are allowed to a test here: whole nights, matrices of shardings, every service killed
@@ -32,7 +32,7 @@ test-all: $(INSTALLED) $(BROWSER) ## every test, for about an hour: with all pro
 	$(PYTEST) --tier all --timeout 1200 --ignore tests/chaos $(PYTEST_ARGS)
 	$(MAKE) chaos KILLS=0
 
-test-fast: $(INSTALLED) $(BROWSER) ## for two minutes: two cases of each test that needs no server, process or long training
+test-fast: $(INSTALLED) $(BROWSER) ## for a minute and a half: two cases of each test that needs no server, process or long training
 	$(PYTEST) --tier fast $(PYTEST_ARGS)
 
 BASE ?= HEAD
