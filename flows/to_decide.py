@@ -14,7 +14,7 @@ from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
 from reports.compare import Comparison
 from reports.findings import with_interval
-from reports.guards.whole import changed_declarations
+from reports.guards.report import changed_declarations
 from reports.load import Results, load
 from reports.looks import judge_section
 from reports.sifted import counted_data, rows_dropped

@@ -59,7 +59,8 @@ def write_report(results: Results, folder: Path) -> None:
     titles = results.grid.sections
     names = file_names(titles)
     sections = [describe(section, name, results, folder) for section, name in zip(titles, names, strict=True)]
-    seen = first_screen.overview(results, [section.compared for section in sections], names)
+    caveats = [words for section in sections for words in section.limits]
+    seen = first_screen.overview(results, [section.compared for section in sections], names, caveats)
     first = FirstScreen(seen, figures.draw_first(seen, folder))
     overview = figures.overview(results, folder)
     notes = [guard.words for guard in general(results)]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from reports.compare import Comparison, RowScore, Section
-from reports.guards.shown import listed
+from reports.guards.section_cells import listed
 from reports.markdown import MARKDOWN, Markup, heading, number, probability, signed, symbol
 from reports.messages import Message, Said, _, joined, n_
 from reports.rows import ANY

@@ -22,7 +22,6 @@ from reports.pictures import Picture, pictures
 
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
-LARGEST = 1.7e308  # what MLflow's databases make of infinity is larger
 
 
 @dataclass(frozen=True)
@@ -102,19 +101,6 @@ class Results:
         """Module → digest of the code that computed a cell; empty for a run of before that was noted."""
         path = self._file(cell, "config.json")
         return {} if path is None else json.loads(path.read_bytes()).get("files", {})
-
-    @cached_property
-    def mismatched(self) -> dict[str, list[str]]:
-        """Finished cells of which MLflow holds other scores than scores.json says, and which."""
-        ours = self.measured.pivot(index="cell", columns="score", values="value")
-        names = sorted({*ours.columns, *filter(SCORE.match, self.scores.columns)})
-        finished = [cell for cell, run in self.cells.items() if run.status == "finished"]
-        left, right = (finite(frame.reindex(finished, columns=names).to_numpy(float)) for frame in (ours, self.scores))
-        different = (left != right) & ~(np.isnan(left) & np.isnan(right))
-        return {
-            finished[row]: [names[c] for c in np.flatnonzero(different[row])]
-            for row in np.flatnonzero(different.any(1))
-        }
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         """Some of the arrays of `each`, and the marks of the ids, at one reading."""
@@ -244,11 +230,6 @@ def measured_frame(scores: dict[str, list[Score]]) -> pd.DataFrame:
         ],
         columns=MEASURED,
     )
-
-
-def finite(values: np.ndarray) -> np.ndarray:
-    """Infinity as MLflow's databases hold it."""
-    return np.where(np.abs(values) > LARGEST, np.copysign(LARGEST, values), values)
 
 
 def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:

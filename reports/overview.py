@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from contrastive.config.margins import metric, score_width
 from reports.compare import Comparison, RowScore, Section
 from reports.load import Results
 from reports.messages import Message, Said, _, joined, n_
 from reports.reading import counts_of
+from reports.rows import references_of
 from reports.verdicts import DECIDED
 
 MOST = 16  # comparisons on the first screen; of more the ends, and all of them in their sections
-SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝"}
+SAME = " = "  # between the names of one recipe
+CAVEATS = 2  # that are told on the first screen
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝", "reference": "·"}
 WORDS = {
     "better": _("better"),
     "worse": _("worse"),
@@ -21,6 +24,7 @@ WORDS = {
     "one seed": _("one seed"),
     "no spread": _("no spread"),
     "not comparable": _("not comparable"),
+    "reference": _("single fit"),
 }
 
 
@@ -28,24 +32,26 @@ WORDS = {
 class ForestRow:
     """A row beside its baseline: the difference of each seed, and of their means with its interval, in shown units."""
 
-    score: RowScore
-    comparison: Comparison
+    label: str
     anchor: str  # of its section
-    seeds: list[float]
+    verdict: str
+    against: str
+    higher: bool
     difference: float
-    half_width: float
+    half_width: float = math.nan
+    seeds: list[float] = field(default_factory=list)
 
     @property
     def gain(self) -> float:
-        return self.difference if self.score.higher else -self.difference
+        return self.difference if self.higher else -self.difference
 
     @property
     def sign(self) -> str:
-        return SIGNS.get(self.score.verdict, "?")
+        return SIGNS.get(self.verdict, "?")
 
     @property
-    def verdict(self) -> Message:
-        return WORDS[self.score.verdict]
+    def word(self) -> Message:
+        return WORDS[self.verdict]
 
     @property
     def size(self) -> str:
@@ -98,31 +104,90 @@ class Overview:
         return f"{100 * (value - low) / (high - low):.2f}%"
 
 
-def overview(results: Results, sections: Sequence[Section], anchors: Sequence[str]) -> Overview:
+def overview(
+    results: Results, sections: Sequence[Section], anchors: Sequence[str], caveats: Sequence[Said] = ()
+) -> Overview:
+    """`caveats`: what the sections leave open, of which the first few are told here."""
     value = primary(results, sections)
     share = bool(value) and score_width(value) == 1.0
     unit = 100.0 if share else 1.0
-    rows = [
-        forest_row(score, comparison, section, anchor, unit)
+    compared = [
+        Compared(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
         for score, comparison in section.compared
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
-    rows.sort(key=lambda row: -row.gain)
+    own = sorted(forest_rows(compared, unit), key=lambda row: -row.gain)
+    rows = sorted([*own, *reference_rows(compared, results, unit)], key=lambda row: -row.gain)
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
-    limit = next((row.score.margin for row in rows if row.score.margin is not None), None)
+    margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
-        headline(rows, value, share),
-        setting(results, rows, share),
+        headline(own, share),
+        setting(results, compared, share),
         value,
         share,
-        rows[0].score.higher is not False if rows else True,
-        None if limit is None else limit * unit,
+        rows[0].higher if rows else True,
+        None if margin is None else margin * unit,
         shown,
         len(rows) - len(shown),
-        limits(results, rows),
-        *next_step(rows),
+        [*limits(results, own), *caveats[:CAVEATS]],
+        *next_step(own),
     )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of the primary score, and where it stands."""
+
+    score: RowScore
+    comparison: Comparison
+    section: Section
+    anchor: str
+
+    @property
+    def level(self) -> float:
+        """The mean of the baseline."""
+        return self.score.mean - self.comparison.difference
+
+
+def forest_rows(compared: Sequence[Compared], unit: float) -> list[ForestRow]:
+    """A row each; one of two sections that has the same cells, baseline and verdict stands once, under both names."""
+    found: dict[tuple[object, ...], ForestRow] = {}
+    for each in compared:
+        row = forest_row(each, unit)
+        key = (*each.score.row.cells, "beside", *each.comparison.against.cells, row.verdict)
+        known = found.setdefault(key, row)
+        if row.label not in known.label.split(SAME):
+            found[key] = replace(known, label=f"{known.label}{SAME}{row.label}")
+    return list(found.values())
+
+
+def forest_row(each: Compared, unit: float) -> ForestRow:
+    score, comparison, measured = each.score, each.comparison, each.section.measured
+    key, other = (score.row.number, score.value), (comparison.against.number, score.value)
+    apart: list[float] = []
+    if key in measured and other in measured:
+        ours, theirs = measured[key].beside(measured[other])
+        apart = [unit * float(difference) for difference in ours.numbers - theirs.numbers]
+    return ForestRow(
+        score.row.label, each.anchor, score.verdict, comparison.against.label, score.higher is not False,
+        unit * comparison.difference, unit * comparison.half_width, apart,
+    )  # fmt: skip
+
+
+def reference_rows(compared: Sequence[Compared], results: Results, unit: float) -> list[ForestRow]:
+    """What the data is measured against, where all rows have one baseline."""
+    if len({tuple(each.comparison.against.cells) for each in compared}) != 1:
+        return []
+    first = compared[0]
+    return [
+        ForestRow(
+            name, first.anchor, "reference", first.comparison.against.label, first.score.higher is not False,
+            unit * (scores[first.score.value] - first.level),
+        )
+        for name, scores in references_of(first.section.recorded, results).items()
+        if first.score.value in scores
+    ]  # fmt: skip
 
 
 def primary(results: Results, sections: Sequence[Section]) -> str:
@@ -132,28 +197,18 @@ def primary(results: Results, sections: Sequence[Section]) -> str:
     return declared if declared in compared else next(iter(compared), "")
 
 
-def forest_row(score: RowScore, comparison: Comparison, section: Section, anchor: str, unit: float) -> ForestRow:
-    key, other = (score.row.number, score.value), (comparison.against.number, score.value)
-    apart: list[float] = []
-    if key in section.measured and other in section.measured:
-        ours, theirs = section.measured[key].beside(section.measured[other])
-        apart = [unit * float(each) for each in ours.numbers - theirs.numbers]
-    return ForestRow(score, comparison, anchor, apart, unit * comparison.difference, unit * comparison.half_width)
-
-
-def headline(rows: Sequence[ForestRow], value: str, share: bool) -> Said:
+def headline(rows: Sequence[ForestRow], share: bool) -> Said:
     """The largest gain that was shown; else what is known of all."""
-    better = [row for row in rows if row.score.verdict == "better"]
-    decided = [row for row in rows if row.score.verdict in DECIDED]
-    names = list(dict.fromkeys(row.comparison.against.label for row in rows))
+    better = [row for row in rows if row.verdict == "better"]
+    decided = [row for row in rows if row.verdict in DECIDED]
+    names = list(dict.fromkeys(row.against for row in rows))
     if better:
         best = better[0]
         size = with_unit(best.size, share)
-        label, against = best.score.row.label, best.comparison.against.label
-        return _("{label} beats {against}: {size}", label=label, against=against, size=size)
+        return _("{label} beats {against}: {size}", label=best.label, against=best.against, size=size)
     if not rows:
         return _("Nothing is compared yet")
-    if all(row.score.verdict == "one seed" for row in rows):
+    if all(row.verdict == "one seed" for row in rows):
         return _("One seed a row: no difference can be called real")
     if not decided:
         return n_("{count} comparison is still open", "None of {count} comparisons is decided yet", len(rows))
@@ -181,7 +236,7 @@ def decimals(value: float, places: int) -> str:
     return f"{value:+.{places}f}".replace("-", "−")
 
 
-def setting(results: Results, rows: Sequence[ForestRow], share: bool) -> Said:
+def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said:
     """Encoder, data, how much of it, how many seeds, and where the baseline stands."""
     experiment, parts = results.grid.experiment, list[Said]()
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
@@ -199,11 +254,12 @@ def setting(results: Results, rows: Sequence[ForestRow], share: bool) -> Said:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(_("{seeds} seeds a row", seeds=few_many))
     said = [_("{parts}.", parts=joined(parts, _(", ")))]
-    if rows:
-        name, mean = metric(rows[0].score.value).replace("_", " "), rows[0].score.mean - rows[0].comparison.difference
-        level = f"{100 * mean:.1f} %" if share else f"{mean:.4g}"
-        label = rows[0].comparison.against.label
-        said.append(_("Baseline {label}: {score} {level}.", label=label, score=name, level=level))
+    baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
+    if len(baselines) == 1:
+        name, level = metric(compared[0].score.value).replace("_", " "), compared[0].level
+        shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
+        labels = list(dict.fromkeys(each.comparison.against.label for each in compared))
+        said.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))
     return joined(said, _(" "))
 
 
@@ -224,6 +280,6 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
 
 def next_step(rows: Sequence[ForestRow]) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
-    if any(row.score.verdict in ("undecided", "one seed") for row in rows):
+    if any(row.verdict in ("undecided", "one seed") for row in rows):
         return _("Next, add seeds to what is open:"), "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

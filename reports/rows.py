@@ -109,3 +109,13 @@ def shown_row(row: RecordedRow, number: int, position: int, against: int | None,
     axes = row.axes | {"embedding": kind or "as trained"} if several else row.axes
     label = f"{row.label} · {kind}" if variant else row.label
     return Row(row, number, position, against, variant, label, axes)
+
+
+def references_of(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
+    """What the section's data is measured against, named with its data where there are several: name → scores."""
+    here = {row.data for row in section.rows}
+    return {
+        f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
+        for reference in results.grid.references
+        if reference.data in here
+    }

@@ -7,6 +7,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import figures, page, tables
 from reports.compare import Section
 from reports.findings import findings, same_note, tested, unequal_note
+from reports.guards.tuning import tuning
 from reports.load import Results
 from reports.looks import judge_section
 from reports.markdown import MARKDOWN, PAGE, Markup
@@ -30,6 +31,7 @@ class SectionReport:
     footer: Said | None
     runs: list[tuple[str, str]]  # label and cells of each row
     compared: Section
+    limits: list[Said]
     effects: list[Effect]
     on_page: page.PageSection
 
@@ -39,7 +41,8 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(compared, results)
     levels = level_means(effects, compared, results)
-    notes = [*(guard.words for guard in fired), *unequal_note(compared), *same_note(compared)]
+    limits = [guard.words for guard in tuning(compared, results)]
+    notes = [*(guard.words for guard in fired), *limits, *unequal_note(compared), *same_note(compared)]
     drawn = [] if "range" in blocking else figures.draw(compared, results, folder, name)
 
     def shown(to: Markup) -> list[tables.Table]:
@@ -63,6 +66,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
         section_footer(section, results),
         [(row.label, ", ".join(row.cells)) for row in section.rows],
         compared,
+        limits,
         effects,
         page.PageSection(
             section, name, notes, findings(compared, effects, PAGE), shown(PAGE), tested(compared, PAGE), drawn

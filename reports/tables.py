@@ -13,7 +13,7 @@ from reports.compare import Comparison, RowScore, Section
 from reports.load import Results
 from reports.markdown import MARKDOWN, MISSING, Markup, heading, markdown, number, probability, signed, symbol
 from reports.messages import Said, _, n_
-from reports.rows import Row, transfer_values
+from reports.rows import Row, references_of, transfer_values
 from reports.section_effects import Effect, Level
 
 Item = TypeVar("Item")
@@ -77,7 +77,7 @@ def list_table(section: Section, values: Sequence[str], results: Results, to: Ma
         ]
         for row in section.rows
     ]
-    for name, scores in section_references(section.recorded, results).items():
+    for name, scores in references_of(section.recorded, results).items():
         if any(value in scores for value in values):
             body.append(
                 [
@@ -113,7 +113,7 @@ def pivot_table(section: Section, value: str, results: Results, to: Markup) -> T
     ]
     body += [
         [reference_label(name, to), *[reference_entry(scores[value])] * len(columns)]
-        for name, scores in section_references(section.recorded, results).items()
+        for name, scores in references_of(section.recorded, results).items()
         if value in scores
     ]
     corner = f"{to.text(symbol(down))} \\ {to.text(symbol(across))}"
@@ -137,16 +137,6 @@ def further(row: Row, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
     """The axes of a row that a pivot shows neither down nor across."""
     rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
     return ", ".join(f"{to.text(symbol(name))}={to.text(value)}" for name, value in rest.items()) + ": "
-
-
-def section_references(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
-    """What the section's data is measured against, named with its data where there are several: name → scores."""
-    here = {row.data for row in section.rows}
-    return {
-        f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
-        for reference in results.grid.references
-        if reference.data in here
-    }
 
 
 def entry(score: RowScore, to: Markup = MARKDOWN) -> Entry:

@@ -16,7 +16,7 @@ MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GRE
 def draw_forest(overview: Overview, path: Path) -> Figure | None:
     if not overview.rows:
         return None
-    names = [row.score.row.label for row in overview.rows]
+    names = [row.label for row in overview.rows]
     with style(), using("en"):
         drawn = forest_figure(overview, drawable(names, "row"))
         said = _(
@@ -28,7 +28,7 @@ def draw_forest(overview: Overview, path: Path) -> Figure | None:
 
 
 def in_words(row: ForestRow) -> object:
-    return _("{label} {size} {verdict}", label=row.score.row.label, size=row.size, verdict=row.verdict)
+    return _("{label} {size} {verdict}", label=row.label, size=row.size, verdict=row.word)
 
 
 def forest_figure(overview: Overview, names: list[str]) -> Any:
@@ -39,8 +39,8 @@ def forest_figure(overview: Overview, names: list[str]) -> Any:
         axis.axvspan(-overview.margin, overview.margin, color="#E4E7EB", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
     for place, row in enumerate(overview.rows):
-        marker, colour = MARKS.get(row.score.verdict, ("o", GREY))
-        face = colour if row.score.verdict in MARKS else "white"
+        marker, colour = MARKS.get(row.verdict, ("o", GREY))
+        face = colour if row.verdict in MARKS else "white"
         axis.plot(row.seeds, [place + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
         width = row.half_width if math.isfinite(row.half_width) else 0
         axis.errorbar(row.difference, place, xerr=width, fmt=marker, color=colour, markersize=5, markerfacecolor=face)
@@ -49,7 +49,7 @@ def forest_figure(overview: Overview, names: list[str]) -> Any:
     axis.tick_params("y", length=0)
     axis.spines["left"].set_visible(False)
     numbers = axis.secondary_yaxis("right")
-    numbers.set_yticks(range(len(names)), [f"{row.size}  {row.verdict}" for row in overview.rows])
+    numbers.set_yticks(range(len(names)), [f"{row.size}  {row.word}" for row in overview.rows])
     numbers.tick_params("y", length=0)
     numbers.spines["right"].set_visible(False)
     axis.set_xlabel(str(overview.caption))

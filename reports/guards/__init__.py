@@ -1,22 +1,26 @@
-"""What would mislead a reader, found in the results themselves: each guard that is violated stands above its table."""
+"""Warnings above a table: what in the results would mislead a reader.
+
+`same.SAME` lists what must be equal in all cells of a section, `rows.ROWS` what must hold of each row, and
+`tuning.TUNING` what a finding leaves open. A check that needs more than a line in a table is a function beside it.
+"""
 
 from contrastive.runs.recorded import RecordedSection
-from reports.guards import confounds, coverage, identity, scores, whole
-from reports.guards.shown import Guard, shown
+from reports.guards import report, rows, same, scores
+from reports.guards.section_cells import Guard, section_cells
 from reports.load import Results
 
 __all__ = ["Guard", "general", "guards"]
 
-CHECKS = (*coverage.CHECKS, *identity.CHECKS, *confounds.CHECKS, *scores.CHECKS)
+CHECKS = (*rows.CHECKS, *same.CHECKS, *scores.CHECKS)
 
 
 def guards(section: RecordedSection, results: Results) -> list[Guard]:
-    """The violated guards of a section, what blocks a ranking first."""
-    cells = shown(section, results)
-    violated = [guard for check in CHECKS for guard in check(section, results, cells)]
-    return sorted(violated, key=lambda guard: not guard.blocks_ranking)
+    """The warnings of a section; those that forbid to rank come first."""
+    cells = section_cells(section, results)
+    found = [guard for check in CHECKS for guard in check(section, results, cells)]
+    return sorted(found, key=lambda guard: not guard.blocks_ranking)
 
 
 def general(results: Results) -> list[Guard]:
-    """Those of the report as a whole."""
-    return [guard for check in whole.CHECKS for guard in check(results)]
+    """The warnings of the report as a whole."""
+    return [guard for check in report.CHECKS for guard in check(results)]

@@ -3,14 +3,13 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedSection
-from reports.guards.confounds import by
-from reports.guards.shown import Guard, Shown, declared, grouped, listed, values_of, where
+from reports.guards.same import FILES, by
+from reports.guards.section_cells import Guard, SectionCell, declared, grouped, listed, values_of, where
 from reports.load import SCORE, Results
 from reports.messages import _
 
@@ -27,7 +26,7 @@ TIMES = re.compile(r".*(_per_second|memory_mib|seconds)")  # what no seed decide
 GUESSES = re.compile(r"(test|validation|train)\.(?!kmeans).*accuracy")  # a classifier's, to be held against chance
 
 
-def measured_of(results: Results, cells: list[Shown]) -> pd.DataFrame:
+def measured_of(results: Results, cells: list[SectionCell]) -> pd.DataFrame:
     return results.measured[results.measured["cell"].isin({cell.cell for cell in cells})]
 
 
@@ -36,7 +35,7 @@ def limits(score: str) -> tuple[float, float]:
     return next(((low, high) for kind, low, high in RANGES if kind.fullmatch(name)), (-math.inf, math.inf))
 
 
-def out_of_range(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def out_of_range(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Scores that no such measure can give, and such that are no numbers, in MLflow or in scores.json."""
     chosen = {cell.cell: cell for cell in cells if cell.status == "finished"}
     held = results.scores.reindex(list(chosen))
@@ -58,34 +57,9 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Shown])
         )
 
 
-def unclear_direction(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    """Shown values of which runs do not agree whether more is better, or none says."""
-    values = list(section.show.table.values)
-    measured = measured_of(results, cells)
-    said: dict[str, set[Any]] = {}
-    for name, higher in measured.loc[measured["score"].isin(values), ["score", "higher_is_better"]].itertuples(
-        index=False
-    ):
-        said.setdefault(name, set()).add(higher)
-    if torn := [name for name in values if len(said.get(name, ())) > 1]:
-        names = listed(torn)
-        yield Guard(
-            "direction",
-            _("The runs do not agree whether more is better: {names}.", names=names),
-            True,
-        )
-    if silent := [name for name in values if name in results.scores.columns and name not in said and len(measured)]:
-        names = listed(silent)
-        yield Guard(
-            "direction",
-            _("Nothing says whether more is better, and nothing is ranked by it: {names}.", names=names),
-            False,
-        )
-
-
-def examples(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
-    """Shown values that rest on other texts, or another number of them, in some rows."""
-    may = declared(section, results) & {"source", "text", "label", "positive", "negative", "test", "validation"}
+def examples(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """SectionCell values that rest on other texts, or another number of them, in some rows."""
+    may = declared(section, results) & FILES
     measured = measured_of(results, cells)
     values = set(section.show.table.values)
     counted = {
@@ -111,7 +85,7 @@ def examples(section: RecordedSection, results: Results, cells: list[Shown]) -> 
             return
 
 
-def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def idle_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Rows whose seeds gave the very same numbers, scores and curves: there the seed does nothing."""
     columns = [name for name in results.scores.columns if not TIMES.fullmatch(name)]
     finished = [cell for cell in cells if cell.status == "finished" and cell.cell in results.scores.index]
@@ -132,7 +106,7 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[Shown]) -
         )
 
 
-def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def collapsed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Cells whose sentence vectors ended in one direction; their scores measure nothing."""
     for name in filter(ALARM.fullmatch, results.scores.columns):
         of, _slash, split = name.removesuffix(".collapsed").rpartition("/")
@@ -159,7 +133,7 @@ def collapsed(section: RecordedSection, results: Results, cells: list[Shown]) ->
         )
 
 
-def redundant_scores(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def redundant_scores(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """ARI and NMI side by side where both follow from one accuracy."""
     values = [value for value in section.show.table.values if value.endswith((".ari", ".nmi"))]
     units = [cell_units for cell in cells if (cell_units := results.units.get(cell.cell))]
@@ -174,7 +148,7 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sho
         )
 
 
-def chance(section: RecordedSection, results: Results, cells: list[Shown]) -> Iterator[Guard]:
+def chance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     """Rows whose accuracy, over their seeds, is not above that of always saying the largest class."""
     rows = grouped([cell for cell in cells if cell.status == "finished"], lambda cell: id(cell.row))
     for value in filter(GUESSES.fullmatch, section.show.table.values):
@@ -198,9 +172,9 @@ def chance(section: RecordedSection, results: Results, cells: list[Shown]) -> It
             )
 
 
-def largest_class(cell: Shown, split: str) -> float:
+def largest_class(cell: SectionCell, split: str) -> float:
     of_classes = cell.provenance.class_counts.get(split, {}) if cell.provenance else {}
     return max(of_classes.values(), default=0) / max(1, sum(of_classes.values()))
 
 
-CHECKS = (out_of_range, unclear_direction, examples, idle_seeds, collapsed, redundant_scores, chance)
+CHECKS = (out_of_range, examples, idle_seeds, collapsed, redundant_scores, chance)

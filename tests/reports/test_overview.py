@@ -1,10 +1,12 @@
 """The first screen: the finding, its setting, and every comparison of the primary score on one axis."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contrastive.runs.recorded import Reference
 from reports import figures
 from reports import overview as overviews
 from reports.looks import judge_section
@@ -29,7 +31,7 @@ FAR = {"ce": CE, "good": shifted(0.1), "bad": shifted(-0.1), "wild": [0.5, 0.9, 
 
 def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain():
     first = seen(FAR)
-    assert [(row.score.row.label, str(row.verdict)) for row in first.rows] == [
+    assert [(row.label, str(row.word)) for row in first.rows] == [
         ("good", "better"), ("wild", "undecided"), ("bad", "worse"),
     ]  # fmt: skip
     assert str(first.headline).startswith("good beats ce: +10.0") and str(first.headline).endswith(" points")
@@ -62,14 +64,14 @@ def test_without_a_gain_the_headline_says_what_is_known(values: dict[str, list[f
 
 def test_of_a_score_that_counts_down_less_is_a_gain():
     first = seen(FAR, worse_is_more=("test.accuracy",))
-    assert str(first.headline).startswith("bad beats ce: −9.98 ±") and first.rows[0].score.row.label == "bad"
+    assert str(first.headline).startswith("bad beats ce: −9.98 ±") and first.rows[0].label == "bad"
     assert "lower is better" in str(first.caption)
 
 
 def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(overviews, "MOST", 2)
     first = seen(FAR)
-    assert [row.score.row.label for row in first.rows] == ["good", "bad"] and first.left_out == 1
+    assert [row.label for row in first.rows] == ["good", "bad"] and first.left_out == 1
     part, results = made({label: {"test.f1": found, "test.accuracy": found} for label, found in FAR.items()})
     put(results.grid.experiment.report, primary="test.accuracy")
     assert overview(results, [judge_section(part, results)[1]], ["a"]).score == "test.accuracy"
@@ -101,3 +103,23 @@ def test_the_forest_shows_each_row_with_its_number_and_names_that_no_font_has_ar
     numbers = [text.get_text() for text in axis.child_axes[0].get_yticklabels()]
     assert numbers[0].startswith("+10.0") and numbers[0].endswith("better")
     assert figures.draw_first(seen({"ce": CE}), tmp_path) is None
+
+
+def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_finding():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    put(results.grid, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
+    first = overview(results, [judge_section(part, results)[1]], ["a"], ["a caveat", "another", "a third"])
+    assert [row.label for row in first.rows] == ["TF-IDF", "good", "wild", "bad"]
+    assert (first.rows[0].size, str(first.rows[0].word)) == ("+20.0", "single fit")
+    assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["a caveat", "another"]
+
+
+def test_a_comparison_of_two_sections_stands_once_under_both_names():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    other = copy.deepcopy(part)
+    put(other.rows[1], label="fine")
+    put(other.rows[0], label="base")
+    sections = [judge_section(each, results)[1] for each in (part, other)]
+    first = overview(results, sections, ["a", "b"])
+    assert [row.label for row in first.rows] == ["good = fine", "wild", "bad"]
+    assert "Baseline ce = base: accuracy 70.0 %." in str(first.setting)

@@ -1,4 +1,4 @@
-"""The cells of a section with what is known of them, and how a guard names them."""
+"""The cells of a section with what is recorded of them, and how a guard names them."""
 
 import json
 import math
@@ -20,7 +20,7 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that would mislead: what kind, in words, and whether nothing may be ranked because of it."""
+    """A warning above a table. `blocks_ranking`: nothing is ranked or compared below it."""
 
     kind: str
     words: Said
@@ -28,8 +28,8 @@ class Guard:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """A cell where a section shows it: of which row and seed, and what MLflow holds of it."""
+class SectionCell:
+    """A cell in its row of a section, with what MLflow holds of it."""
 
     row: RecordedRow
     seed: int
@@ -58,15 +58,15 @@ def default(setting: str) -> str:
     )
 
 
-def shown(section: RecordedSection, results: Results) -> list[Shown]:
+def section_cells(section: RecordedSection, results: Results) -> list[SectionCell]:
     cells = []
     for row in section.rows:
         for cell, seed in zip(row.cells, row.seeds, strict=True):
             if run := results.cells.get(cell):
                 own = (run.status, run.error, run.params, run.provenance, run.evaluation)
-                cells.append(Shown(row, seed, cell, *own))
+                cells.append(SectionCell(row, seed, cell, *own))
             else:
-                cells.append(Shown(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
+                cells.append(SectionCell(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
     return cells
 
 
@@ -80,7 +80,7 @@ def declared(section: RecordedSection, results: Results) -> set[str]:
     return names
 
 
-def values_of(results: Results, cells: Iterable[Shown], name: str) -> dict[str, float]:
+def values_of(results: Results, cells: Iterable[SectionCell], name: str) -> dict[str, float]:
     """A score of these cells, of those that have it."""
     if name not in results.scores.columns:
         return {}
@@ -89,14 +89,14 @@ def values_of(results: Results, cells: Iterable[Shown], name: str) -> dict[str, 
     return {cell: value for cell, value in zip(names, held, strict=True) if not math.isnan(value)}
 
 
-def grouped(cells: Iterable[Shown], key: Callable[[Shown], Hashable]) -> dict[Any, list[Shown]]:
-    groups: dict[Any, list[Shown]] = {}
+def grouped(cells: Iterable[SectionCell], key: Callable[[SectionCell], Hashable]) -> dict[Any, list[SectionCell]]:
+    groups: dict[Any, list[SectionCell]] = {}
     for cell in cells:
         groups.setdefault(key(cell), []).append(cell)
     return groups
 
 
-def where(cells: Sequence[Shown], *, seeds: bool = True) -> Said:
+def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Said:
     """`ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
     rows, said = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Said]()
     for row in rows[:ROWS]:

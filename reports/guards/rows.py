@@ -1,0 +1,124 @@
+"""What must hold of each row of a section, and which cells break it; what is missing, reason by reason."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from contrastive.runs.recorded import RecordedSection
+from reports.guards.section_cells import Guard, SectionCell, grouped, values_of, where
+from reports.load import Results
+from reports.messages import Message, _, joined
+
+Find: TypeAlias = Callable[[RecordedSection, Results, list[SectionCell]], list[SectionCell]]
+
+STATES = {
+    "running": _("running"), "failed": _("failed"), "diverged": _("diverged"), "unfinished": _("unfinished"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Name the cells that `find` returns, if any, in a sentence that ends with them."""
+
+    kind: str
+    find: Find
+    says: Message
+    blocks: bool
+    seeds: bool = True  # whether the sentence names the seeds of a row
+
+
+def unequal_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
+    """Cells of rows that have other seeds than the first row. A study that stops by itself gives each row its own."""
+    rows = list(grouped(cells, lambda cell: id(cell.row)).values())
+    seeds = [sorted(cell.seed for cell in row) for row in rows]
+    if results.grid.stopping is not None:
+        return []
+    return [cell for row, own in zip(rows, seeds, strict=True) if own != seeds[0] for cell in row]
+
+
+def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
+    return [cell for cell in cells if cell.status == "finished" and not cell.provenance]
+
+
+def with_smaller_micro_batch(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
+    return [
+        cell
+        for cell in cells
+        if cell.provenance and cell.params and cell.provenance.micro_batch is not None
+        if json.dumps(cell.provenance.micro_batch) != cell.setting("training.micro_batch")
+    ]
+
+
+def without_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
+    """Cells of rows that have none, where the section declares one that has results."""
+    alone = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
+    return alone if wants_baseline(section, results) and baseline_finished(cells) else []
+
+
+ROWS = (
+    Rows("seeds", unequal_seeds, _("Rows with other seeds than the first one cannot be paired with it: {location}."),
+         True),
+    Rows("provenance", without_provenance, _("Nothing tells where these numbers come from: {location}."), True),
+    Rows("micro-batch", with_smaller_micro_batch,
+         _("For lack of memory, fewer texts were encoded at a time than the settings say: {location}."), False),
+    Rows("baseline", without_baseline, _("Without a baseline: {location}."), False, seeds=False),
+)  # fmt: skip
+
+
+def rows(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    for row in ROWS:
+        if found := row.find(section, results, cells):
+            yield Guard(row.kind, row.says.of(location=where(found, seeds=row.seeds)), row.blocks)
+
+
+def unfinished(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Cells without a result, those of one reason in one sentence."""
+    holes = [cell for cell in cells if cell.status != "finished"]
+    for (status, error), group in grouped(holes, lambda cell: (cell.status, cell.error)).items():
+        state = [] if status == "missing" else [STATES.get(status, status)]
+        why = joined([*state, *([error] if error else [])], _(": "))
+        yield Guard("missing", _("{where}: {why}", where=where(group), why=why), True)
+
+
+def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    """Finished cells without a score that the table shows."""
+    finished = [cell for cell in cells if cell.status == "finished"]
+    for value in section.show.table.values:
+        held = values_of(results, finished, value)
+        if without := [cell for cell in finished if cell.cell not in held]:
+            said = _("{where}: finished, without {value}", where=where(without), value=value)
+            if why := left_out(without, value, results):
+                said = _("{said}: {why}", said=said, why=why)
+            yield Guard("missing score", said, True)
+
+
+def left_out(cells: list[SectionCell], value: str, results: Results) -> str:
+    """Why the texts of a score's split could not have all scores, as the evaluation noted it."""
+    split = value.rpartition(".")[0]
+    notes = (results.notes.get(cell.cell, {}).items() for cell in cells)
+    return "; ".join({why: None for some in notes for name, why in some if name.rpartition(".")[0] == split})
+
+
+def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    if cells and max(len(row.seeds) for row in section.rows) == 1:
+        words = _("One seed a row: nothing is known of the spread between seeds, no difference can be called real.")
+        yield Guard("one seed", words, True)
+
+
+def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
+    if wants_baseline(section, results) and not baseline_finished(cells):
+        yield Guard("baseline", _("The baseline has no results: nothing is compared with it."), False)
+
+
+def wants_baseline(section: RecordedSection, results: Results) -> bool:
+    definitions = [each for each in results.grid.experiment.sections if each.title == section.title]
+    known = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
+    return known and any(definition.baseline for definition in definitions)
+
+
+def baseline_finished(cells: list[SectionCell]) -> bool:
+    return any(cell.row.baseline and cell.status == "finished" for cell in cells)
+
+
+CHECKS = (unfinished, unmeasured, one_seed, rows, no_baseline)
