@@ -13,11 +13,11 @@ from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
 from reports.compare import Comparison
-from reports.findings import with_interval
+from reports.data_counts import counted_data, rows_dropped
 from reports.guards.report import changed_declarations
 from reports.load import Results, load
 from reports.looks import judge_section
-from reports.sifted import counted_data, rows_dropped
+from reports.markdown import difference_text, unit
 from reports.statistics.cutoffs import LOOKS
 from reports.verdicts import DECIDED
 from tasks.tracking_address import tracking_uri
@@ -69,14 +69,13 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
         for score, comparison in compared.compared:
             verdicts[score.verdict] += 1
             if score.verdict == "undecided":
-                label, against = score.row.label, comparison.against.label
+                label, against, scale = score.row.label, comparison.against.label, unit(score.value)
                 cells = [row.cells[0] for row in rows if row.label in (label, against)]
                 ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
                 between = " together with " if comparison.needs and comparison.needs.together else ", or "
-                yield (
-                    f"{section.title}: {label} against {against} in {score.value} is undecided, "
-                    f"{with_interval(comparison)}: {between.join(text for _, text in sorted(ways)) or NOTHING}"
-                )
+                size = difference_text(scale * comparison.difference, scale * comparison.half_width)
+                what = between.join(text for _, text in sorted(ways)) or NOTHING
+                yield f"{section.title}: {label} against {against} in {score.value} is undecided, {size}: {what}"
     total = verdicts.total()
     for kind, why in NOT_JUDGED.items():
         if verdicts[kind]:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -16,24 +15,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from contrastive.errors import brief
 from contrastive.runs.recorded import RecordedSection
-from reports import export, figures, page, sifted
-from reports import overview as first_screen
-from reports.guards import general
+from reports import export, page
 from reports.load import Results, load
-from reports.markdown import PAGE, code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, Said, _, language, other, using
-from reports.provenance import footer, footer_lines
-from reports.reading import class_counts, reading
-from reports.section_report import SectionReport, describe
+from reports.markdown import code, plain
+from reports.messages import FILES, LANGUAGES, PAGES, _, language, other, using
+from reports.report import Report, make_report
 
 TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
 BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
-
-
-@dataclass(frozen=True)
-class FirstScreen:
-    said: first_screen.Overview
-    forest: figures.Figure | figures.LeftOut | None
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
@@ -56,24 +45,14 @@ def publish(results: Results, output: Path) -> Path:
 
 def write_report(results: Results, folder: Path) -> None:
     """Everything that a report consists of."""
-    titles = results.grid.sections
-    names = file_names(titles)
-    sections = [describe(section, name, results, folder) for section, name in zip(titles, names, strict=True)]
-    caveats = [words for section in sections for words in section.limits]
-    seen = first_screen.overview(results, [section.compared for section in sections], names, caveats)
-    first = FirstScreen(seen, figures.draw_first(seen, folder))
-    overview = figures.overview(results, folder)
-    notes = [guard.words for guard in general(results)]
-    below = footer_lines(footer(results))
-    read = [*reading(results, PAGE), *sifted.sentences(results)]
+    report = make_report(results, file_names(results.grid.sections), folder)
     for name in LANGUAGES:
         with using(name):
-            text = render_markdown(results, sections, first, overview, notes, reading(results), below)
-            (folder / FILES[name]).write_text(text, encoding="utf-8")
-            page.write_page(results, [section.on_page for section in sections], folder, notes, read, below, seen)
+            (folder / FILES[name]).write_text(render_markdown(report), encoding="utf-8")
+            page.write_page(report, results, folder)
     export.write_tables(export.tidy(results), folder)
-    export.write_comparisons([section.compared for section in sections], folder)
-    export.write_effects([(section.compared, section.effects) for section in sections], folder)
+    export.write_comparisons([section.compared for section in report.sections], folder)
+    export.write_effects([(section.compared, section.effects) for section in report.sections], folder)
 
 
 def differences(folder: Path, results: Results) -> list[str]:
@@ -125,15 +104,7 @@ def put(fresh: Path, output: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def render_markdown(
-    results: Results,
-    sections: list[SectionReport],
-    first: FirstScreen,
-    overview: list[figures.Figure | figures.LeftOut],
-    notes: list[Said],
-    above: list[Said],
-    below: list[Said],
-) -> str:
+def render_markdown(report: Report) -> str:
     """In the language in use."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -144,19 +115,7 @@ def render_markdown(
         autoescape=False,
     )
     templates.filters |= {"plain": plain, "code": code}
-    return templates.get_template("report.md.j2").render(
-        _=_,
-        other=other(FILES),
-        page=PAGES[language()],
-        experiment=results.grid.experiment,
-        first=first,
-        general=notes,
-        sections=sections,
-        overview=overview,
-        reading=above,
-        class_counts=[*class_counts(results), *sifted.sifted_tables(results)],
-        footer=below,
-    )
+    return templates.get_template("report.md.j2").render(_=_, other=other(FILES), page=PAGES[language()], report=report)
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:

@@ -63,7 +63,7 @@ class RowScore:
     half_width: float
     margin: float | None
     comparison: Comparison | None = None
-    bold: bool = False  # tied with the best
+    bold: bool = False  # tied with the best, where others are not
 
     @property
     def verdict(self) -> Verdict:
@@ -213,7 +213,7 @@ def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: R
 
 def best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
     """The rows that are tied with the best of those over the same data: nothing was shown to be better, neither among
-    all pairs nor by the comparison with a baseline."""
+    all pairs nor by the comparison with a baseline. None where no row is excluded."""
     tied = {(row, value) for value, each in pairs.items() for row in each.rows}
     higher = {score.value: bool(score.higher) for score in scores}
     for value, each in pairs.items():
@@ -227,4 +227,5 @@ def best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[in
         if score.comparison and score.comparison.side:
             loser = score.row if score.comparison.side < 0 else score.comparison.against
             tied.discard((loser.number, score.value))
-    return tied
+    excluding = {value for value, each in pairs.items() if any((row, value) not in tied for row in each.rows)}
+    return {(row, value) for row, value in tied if value in excluding}

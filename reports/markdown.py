@@ -1,11 +1,12 @@
-"""Text and numbers as Markdown shows them."""
+"""Texts as Markdown shows them, and numbers with as many digits as their interval bears."""
 
 import html
+import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
+from contrastive.config.margins import score_width
 from contrastive.errors import printable
+from reports.messages import Said, _
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
@@ -38,36 +39,55 @@ def markdown(lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-@dataclass(frozen=True)
-class Markup:
-    """How what a report says is set: one way for Markdown, another one for the page."""
-
-    text: Callable[[object], str]  # a text of data or configuration, shown as it is
-    bold: str
-    italic: str
-    line_break: str
+def unit(value: str) -> float:
+    """What a score is multiplied by where it is shown: shares are shown in percent."""
+    return 100.0 if score_width(value) == 1.0 else 1.0
 
 
-MARKDOWN = Markup(plain, "**", "*", "<br>")
-PAGE = Markup(lambda text: line(str(text)), "", "", "; ")  # its template escapes, and makes bold what is
+def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
+    """`68.6 ± 1.0` of a share, in percent."""
+    mean, half_width = unit(value) * mean, unit(value) * half_width
+    if not math.isfinite(mean):
+        return MISSING
+    if not math.isfinite(half_width) or half_width <= 0:
+        return f"{mean:.2f}" if unit(value) > 1 else f"{mean:.4g}"
+    places = digits(half_width)
+    return f"{mean:.{places}f} ± {half_width:.{places}f}"
 
 
-def number(value: float) -> str:
-    return f"{value:.4f}"
+def difference_text(difference: float, half_width: float = math.nan) -> str:
+    """`+2.0 ± 1.4`, of numbers in the unit that is shown."""
+    if not math.isfinite(half_width):
+        return signed(difference, 2 if abs(difference) < 10 else 1)
+    places = digits(half_width)
+    return f"{signed(difference, places)} ± {half_width:.{places}f}"
 
 
-def signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−")
+def digits(half_width: float) -> int:
+    """Two that are not zero."""
+    return min(4, max(0, 1 - math.floor(math.log10(half_width)))) if half_width > 0 else 4
+
+
+def signed(value: float, places: int) -> str:
+    return f"{value:+.{places}f}".replace("-", "−")
 
 
 def probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def heading(value: str, to: Markup = MARKDOWN) -> str:
+def duration(seconds: float) -> Said:
+    if seconds < 120:
+        return _("{number} s", number=f"{seconds:.0f}")
+    if seconds < 7200:
+        return _("{number} min", number=f"{seconds / 60:.1f}")
+    return _("{number} h", number=f"{seconds / 3600:.1f}")
+
+
+def heading(value: str) -> str:
     """`accuracy (test)` for test.accuracy: a score as a reader sees it."""
     split, _, name = value.partition(".")
-    return to.text(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
+    return line(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
 
 
 def symbol(name: str) -> str:

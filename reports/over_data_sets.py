@@ -5,17 +5,17 @@ import numpy as np
 from contrastive.config.cell import Data
 from reports.compare import GENERATOR, Section
 from reports.load import Results
-from reports.markdown import MARKDOWN, Markup, heading, number, symbol
+from reports.markdown import heading, symbol, unit
 from reports.messages import _
 from reports.rows import Row
 from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
-from reports.tables import Entry, Table
+from reports.tables import Entry, Table, head
 
 ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
 
 
-def across(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Table]:
+def across(section: Section, results: Results) -> list[Table]:
     """A table a tested value, where a section holds each configuration on the same data sets, two of them or more."""
     groups: dict[str, list[Row]] = {}
     for row in section.rows:
@@ -23,27 +23,21 @@ def across(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Ta
     sets = [sorted(row.data for row in group) for group in groups.values()]
     if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
         return []
-    return [table for value in section.tested if (table := one_value(value, groups, len(sets[0]), results, to))]
+    return [table for value in section.tested if (table := one_value(value, groups, len(sets[0]), results))]
 
 
-def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Results, to: Markup) -> Table | None:
+def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
     body = []
     for label, group in groups.items():
         scores = {row.data: seed_scores(row, value, results) for row in group}
         if not all(np.isfinite(values).all() for values in scores.values()):
             return None
-        middle, low, high = interquartile_mean(scores, seed=GENERATOR)
+        middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
+        interval = f" ({low:.4g}–{high:.4g})" if np.isfinite(low) else ""  # nothing of one seed
         cells = [cell for row in group for cell in row.cells]
-        interval = f" ({number(low)}–{number(high)})" if np.isfinite(low) else ""  # nothing of one seed
-        text = f"{number(middle)}{interval}"
-        body.append([Entry(to.text(label)), Entry(text, middle, cells)])
-    name = heading(value, to)
-    head = [
-        _("Over all data sets"),
-        _("interquartile mean of {value} (95 % interval)", value=heading(value, to)),
-    ]
-    caption = _("{name} over {sets} data sets", name=name, sets=sets)
-    return Table(caption, head, body)
+        body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
+    heads = [_("Over all data sets"), _("interquartile mean of {value} (95 % interval)", value=head(value))]
+    return Table(_("{name} over {sets} data sets", name=heading(value), sets=sets), heads, body)
 
 
 def configuration(row: Row) -> str:

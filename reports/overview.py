@@ -1,31 +1,23 @@
 """The first screen of a report: the finding, its setting, and every comparison of the primary score on one axis."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from contrastive.config.margins import metric, score_width
+from contrastive.config.margins import metric
 from reports.compare import Comparison, RowScore, Section
+from reports.data_counts import counts_of
 from reports.load import Results
+from reports.markdown import difference_text, unit
 from reports.messages import Message, Said, _, joined, n_
-from reports.reading import counts_of
 from reports.rows import references_of
+from reports.tables import SIGNS, WORDS
 from reports.verdicts import DECIDED
 
 MOST = 16  # comparisons on the first screen; of more the ends, and all of them in their sections
 SAME = " = "  # between the names of one recipe
 CAVEATS = 2  # that are told on the first screen
-SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝", "reference": "·"}
-WORDS = {
-    "better": _("better"),
-    "worse": _("worse"),
-    "equivalent": _("equivalent"),
-    "undecided": _("undecided"),
-    "one seed": _("one seed"),
-    "no spread": _("no spread"),
-    "not comparable": _("not comparable"),
-    "reference": _("single fit"),
-}
 
 
 @dataclass(frozen=True)
@@ -34,6 +26,7 @@ class ForestRow:
 
     label: str
     anchor: str  # of its section
+    section: str
     verdict: str
     against: str
     higher: bool
@@ -47,7 +40,7 @@ class ForestRow:
 
     @property
     def sign(self) -> str:
-        return SIGNS.get(self.verdict, "?")
+        return SIGNS.get(self.verdict, "")
 
     @property
     def word(self) -> Message:
@@ -55,7 +48,7 @@ class ForestRow:
 
     @property
     def size(self) -> str:
-        return with_half_width(self.difference, self.half_width)
+        return difference_text(self.difference, self.half_width)
 
 
 @dataclass(frozen=True)
@@ -109,16 +102,16 @@ def overview(
 ) -> Overview:
     """`caveats`: what the sections leave open, of which the first few are told here."""
     value = primary(results, sections)
-    share = bool(value) and score_width(value) == 1.0
-    unit = 100.0 if share else 1.0
+    scale = unit(value) if value else 1.0
+    share = scale > 1
     compared = [
         Compared(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
         for score, comparison in section.compared
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
-    own = sorted(forest_rows(compared, unit), key=lambda row: -row.gain)
-    rows = sorted([*own, *reference_rows(compared, results, unit)], key=lambda row: -row.gain)
+    own = sorted(forest_rows(compared, scale), key=lambda row: -row.gain)
+    rows = sorted([*own, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
@@ -127,7 +120,7 @@ def overview(
         value,
         share,
         rows[0].higher if rows else True,
-        None if margin is None else margin * unit,
+        None if margin is None else margin * scale,
         shown,
         len(rows) - len(shown),
         [*limits(results, own), *caveats[:CAVEATS]],
@@ -150,40 +143,43 @@ class Compared:
         return self.score.mean - self.comparison.difference
 
 
-def forest_rows(compared: Sequence[Compared], unit: float) -> list[ForestRow]:
+def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
     """A row each; one of two sections that has the same cells, baseline and verdict stands once, under both names."""
     found: dict[tuple[object, ...], ForestRow] = {}
     for each in compared:
-        row = forest_row(each, unit)
+        row = forest_row(each, scale)
         key = (*each.score.row.cells, "beside", *each.comparison.against.cells, row.verdict)
         known = found.setdefault(key, row)
         if row.label not in known.label.split(SAME):
             found[key] = replace(known, label=f"{known.label}{SAME}{row.label}")
-    return list(found.values())
+    names = Counter(row.label for row in found.values())
+    return [
+        row if names[row.label] == 1 else replace(row, label=f"{row.label} ({row.section})") for row in found.values()
+    ]
 
 
-def forest_row(each: Compared, unit: float) -> ForestRow:
+def forest_row(each: Compared, scale: float) -> ForestRow:
     score, comparison, measured = each.score, each.comparison, each.section.measured
     key, other = (score.row.number, score.value), (comparison.against.number, score.value)
     apart: list[float] = []
     if key in measured and other in measured:
         ours, theirs = measured[key].beside(measured[other])
-        apart = [unit * float(difference) for difference in ours.numbers - theirs.numbers]
+        apart = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
     return ForestRow(
-        score.row.label, each.anchor, score.verdict, comparison.against.label, score.higher is not False,
-        unit * comparison.difference, unit * comparison.half_width, apart,
+        score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
+        score.higher is not False, scale * comparison.difference, scale * comparison.half_width, apart,
     )  # fmt: skip
 
 
-def reference_rows(compared: Sequence[Compared], results: Results, unit: float) -> list[ForestRow]:
+def reference_rows(compared: Sequence[Compared], results: Results, scale: float) -> list[ForestRow]:
     """What the data is measured against, where all rows have one baseline."""
     if len({tuple(each.comparison.against.cells) for each in compared}) != 1:
         return []
     first = compared[0]
     return [
         ForestRow(
-            name, first.anchor, "reference", first.comparison.against.label, first.score.higher is not False,
-            unit * (scores[first.score.value] - first.level),
+            name, first.anchor, first.section.recorded.title, "reference", first.comparison.against.label,
+            first.score.higher is not False, scale * (scores[first.score.value] - first.level),
         )
         for name, scores in references_of(first.section.recorded, results).items()
         if first.score.value in scores
@@ -222,18 +218,6 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
 
 def with_unit(size: str, share: bool) -> Said:
     return _("{size} points", size=size) if share else size
-
-
-def with_half_width(difference: float, half_width: float) -> str:
-    """`+2.0 ± 1.4`: as many digits as the interval bears."""
-    if not math.isfinite(half_width):
-        return decimals(difference, 2 if abs(difference) < 10 else 1)
-    places = min(4, max(0, 1 - math.floor(math.log10(half_width)))) if half_width > 0 else 4
-    return f"{decimals(difference, places)} ± {half_width:.{places}f}"
-
-
-def decimals(value: float, places: int) -> str:
-    return f"{value:+.{places}f}".replace("-", "−")
 
 
 def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said:

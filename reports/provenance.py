@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contrastive.runs.recorded import Provenance, RecordedSection
+from contrastive.runs.recorded import Provenance
 from reports.load import Results
-from reports.messages import Said, _, joined
+from reports.markdown import duration
+from reports.messages import Said, _, joined, n_
 from reports.predicted import predicted
 from reports.ways import ways
 
@@ -14,15 +15,15 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Footer:
-    """What stands below a report, or below one of its sections. Times and energy are sums over the cells, each
-    counted once: cells that ran side by side took less time together."""
+    """What stands below a report. Times and energy are sums over the cells, each counted once: cells that ran side by
+    side took less time together."""
 
     hardware: list[str]
     versions: list[str]
     commits: list[str]
     cells: int
-    wall_minutes: float
-    gpu_minutes: float
+    wall_seconds: float
+    gpu_seconds: float
     peak_memory_mib: int
     energy_watt_hours: dict[str, float]  # meter → energy, where all cells have it
     predicted: Said | None
@@ -32,18 +33,17 @@ class Footer:
     cost: float | None  # None without a price
 
 
-def footer(results: Results, section: RecordedSection | None = None) -> Footer:
-    cells = list(results.cells) if section is None else list(section_cells(section, results))
-    provenances = [p for cell in cells if (p := results.cells[cell].provenance)]
+def footer(results: Results) -> Footer:
+    provenances = [p for run in results.cells.values() if (p := run.provenance)]
     machines = [p.hardware for p in provenances]
     report = results.grid.experiment.report
     return Footer(
         sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines}),
         sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances}),
         sorted({p.commit for p in provenances if p.commit}),
-        len(cells),
-        sum(p.wall_seconds for p in provenances) / 60,
-        sum(map(gpu_seconds, provenances)) / 60,
+        len(results.cells),
+        sum(p.wall_seconds for p in provenances),
+        sum(map(gpu_seconds, provenances)),
         max((p.peak_memory_mib for p in provenances), default=0),
         energy(provenances),
         predicted(provenances),
@@ -52,10 +52,6 @@ def footer(results: Results, section: RecordedSection | None = None) -> Footer:
         report.currency,
         money(report.price_per_hour, provenances),
     )
-
-
-def section_cells(section: RecordedSection, results: Results) -> dict[str, None]:
-    return {cell: None for row in section.rows for cell in row.cells if cell in results.cells}
 
 
 def gpu_seconds(provenance: Provenance) -> float:
@@ -92,11 +88,12 @@ def footer_lines(facts: Footer) -> list[Said]:
 
 def spent(facts: Footer) -> Said:
     """Cells and their time; energy and money where they are known."""
-    said = [
-        _("{cells} cells", cells=facts.cells),
-        _("{wall} minutes of computing, {gpu} of them on a GPU",
-          wall=f"{facts.wall_minutes:.1f}", gpu=f"{facts.gpu_minutes:.1f}"),
-    ]  # fmt: skip
+    said: list[Said] = [
+        n_("{count} cell", "{count} cells", facts.cells),
+        _("{time} of computing", time=duration(facts.wall_seconds)),
+    ]
+    if facts.gpu_seconds:
+        said.append(_("{time} of it on a GPU", time=duration(facts.gpu_seconds)))
     said += [
         _("{energy} Wh ({meter})", energy=f"{energy:.1f}", meter=meter)
         for meter, energy in facts.energy_watt_hours.items()
@@ -106,12 +103,3 @@ def spent(facts: Footer) -> Said:
         said.append(_("about {cost} at {price} an hour", cost=cost, price=price))
     said.append(_("largest memory of a process {memory} MiB", memory=facts.peak_memory_mib))
     return joined(said, _("; "))
-
-
-def section_footer(section: RecordedSection, results: Results) -> Said | None:
-    """On what a section was computed, and what that took; nothing of cells that say nothing of it."""
-    facts = footer(results, section)
-    if not facts.hardware:
-        return None
-    hardware, cost = " / ".join(facts.hardware), spent(facts)
-    return _("Computed on: {hardware}; {cost}", hardware=hardware, cost=cost)

@@ -1,23 +1,37 @@
-"""The tables of a section, as data: a list with a row a configuration, a pivot of two axes, and the comparisons.
+"""The tables of a section, as data: a list with a row a configuration, a pivot of two axes, the comparisons, the seeds.
 
-Markdown and the page have the same tables, each in its own markup (`to`).
+Texts have no markup; Markdown and the page each set them in their own.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from contrastive.runs.recorded import RecordedSection
 from reports.compare import Comparison, RowScore, Section
 from reports.load import Results
-from reports.markdown import MARKDOWN, MISSING, Markup, heading, markdown, number, probability, signed, symbol
-from reports.messages import Said, _, n_
+from reports.markdown import (
+    MISSING,
+    code,
+    difference_text,
+    duration,
+    heading,
+    markdown,
+    plain,
+    probability,
+    score_text,
+    symbol,
+    unit,
+)  # fmt: skip
+from reports.messages import Joined, Message, Said, _, joined
 from reports.rows import Row, references_of, transfer_values
 from reports.section_effects import Effect, Level
+from reports.seed_values import seed_scores
 
 Item = TypeVar("Item")
-VERDICTS = {
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝", "undecided": "?"}
+WORDS = {
     "better": _("better"),
     "worse": _("worse"),
     "equivalent": _("equivalent"),
@@ -25,17 +39,29 @@ VERDICTS = {
     "one seed": _("one seed"),
     "no spread": _("no spread"),
     "not comparable": _("not comparable"),
+    "reference": _("single fit"),
 }
+BREAK = "\n"  # between the lines of a field
+LONGEST = 12  # rows of a comparison that stand open
+MOST_SEEDS = 2000  # lines of the table of seeds; of more, results.csv has them
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One field of a table: what stands there, and what it is made of."""
+    """One field of a table: its text, the number that it is sorted by, and the cells that it is made of."""
 
     text: Said
     value: float | None = None
     cells: list[str] = field(default_factory=list)
     bold: bool = False
+    style: str = ""  # italic, code, or a verdict
+
+    def markdown(self) -> str:
+        if self.style == "code":
+            return code(str(self.text))
+        parts = self.text.parts if isinstance(self.text, Joined) and self.text.between == BREAK else (self.text,)
+        text = "<br>".join(map(plain, parts))
+        return f"**{text}**" if self.bold else f"*{text}*" if self.style == "italic" else text
 
 
 @dataclass(frozen=True)
@@ -47,48 +73,36 @@ class Table:
 
     def markdown(self) -> str:
         """In the language in use."""
-        lines = [[str(words) for words in self.head]]
-        return markdown(lines + [[str(entry.text) for entry in row] for row in self.rows])
+        lines = [[plain(words) for words in self.head]]
+        return markdown(lines + [[entry.markdown() for entry in row] for row in self.rows])
 
 
-def label(name: str, baseline: bool, to: Markup = MARKDOWN) -> Entry:
-    """`baseline`: whether it is one, beside others that are compared with it."""
-    text = to.text(name)
-    return Entry(_("{value} (baseline)", value=text) if baseline else (text))
-
-
-def section_tables(section: Section, results: Results, to: Markup = MARKDOWN) -> list[Table]:
+def section_tables(section: Section, results: Results) -> list[Table]:
     """One list, or one pivot for each score that the section shows; and one of transfer data, where asked."""
     show = section.recorded.show
     if show.table.columns is None:
-        tables = [list_table(section, show.table.values, results, to)]
+        tables = [list_table(section, show.table.values, results)]
     else:
-        tables = [pivot_table(section, value, results, to) for value in show.table.values]
+        tables = [pivot_table(section, value, results) for value in show.table.values]
     if show.transfer:
-        tables.append(list_table(section, transfer_values(results), results, to))
+        tables.append(list_table(section, transfer_values(results), results))
     return tables
 
 
-def list_table(section: Section, values: Sequence[str], results: Results, to: Markup) -> Table:
+def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     body = [
-        [
-            label(row.label, row.baseline and len(section.rows) > 1, to),
-            *(entry(section.of[row.number, value], to) for value in values),
-        ]
+        [label(row, len(section.rows) > 1), *(entry(section.of[row.number, value]) for value in values)]
         for row in section.rows
     ]
-    for name, scores in references_of(section.recorded, results).items():
-        if any(value in scores for value in values):
-            body.append(
-                [
-                    Entry(f"{to.italic}{to.text(name)}{to.italic}"),
-                    *(reference_entry(scores.get(value)) for value in values),
-                ]
-            )
-    return Table(None, [_("Configuration"), *((heading(value, to)) for value in values)], body)
+    body += [
+        [Entry(name, style="italic"), *(reference_entry(value, scores.get(value)) for value in values)]
+        for name, scores in references_of(section.recorded, results).items()
+        if any(value in scores for value in values)
+    ]
+    return Table(None, [_("Configuration"), *map(head, values)], body)
 
 
-def pivot_table(section: Section, value: str, results: Results, to: Markup) -> Table:
+def pivot_table(section: Section, value: str, results: Results) -> Table:
     table = section.recorded.show.table
     across = str(table.columns)
     down = table.rows or next(name for name in row_axes(section.recorded) if name != across)
@@ -97,180 +111,174 @@ def pivot_table(section: Section, value: str, results: Results, to: Markup) -> T
     columns, names = unique(row.axes[across] for row in inside), unique(row.axes[down] for row in inside)
     body = []
     for name in names:
-        line = [Entry(to.text(name))]
+        line = [Entry(str(name))]
         for column in columns:
             here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
-            rest = [further(r, (down, across), to) if len(here) > 1 else "" for r in here]
+            rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
             line.append(
-                in_one_field(
-                    [(text, entry(section.of[r.number, value], to)) for text, r in zip(rest, here, strict=True)], to
-                )
+                in_one_field([(text, entry(section.of[r.number, value])) for text, r in zip(rest, here, strict=True)])
             )
         body.append(line)
+    body += [[label(row), *[entry(section.of[row.number, value])] * len(columns)] for row in outside]
     body += [
-        [label(row.label, row.baseline, to), *[entry(section.of[row.number, value], to)] * len(columns)]
-        for row in outside
-    ]
-    body += [
-        [reference_label(name, to), *[reference_entry(scores[value])] * len(columns)]
+        [Entry(name, style="italic"), *[reference_entry(value, scores[value])] * len(columns)]
         for name, scores in references_of(section.recorded, results).items()
         if value in scores
     ]
-    corner = f"{to.text(symbol(down))} \\ {to.text(symbol(across))}"
-    return Table((heading(value, to)), [corner, *((to.text(column)) for column in columns)], body)
+    corner = f"{symbol(down)} \\ {symbol(across)}"
+    return Table(head(value), [corner, *map(str, columns)], body)
 
 
-def in_one_field(parts: list[tuple[str, Entry]], to: Markup) -> Entry:
+def head(value: str) -> Said:
+    return _("{score}, %", score=heading(value)) if unit(value) > 1 else heading(value)
+
+
+def label(row: Row, others: bool = True) -> Entry:
+    """`others`: whether rows beside it are compared with it."""
+    return Entry(_("{value} (baseline)", value=row.label) if row.baseline and others else row.label)
+
+
+def in_one_field(parts: list[tuple[str, Entry]]) -> Entry:
     """What stands in one field of a pivot: usually one configuration."""
     if len(parts) == 1 and not parts[0][0]:
         return parts[0][1]
     if not parts:
         return Entry(MISSING)
-    return Entry(
-        (to.line_break.join(text + str(content.text) for text, content in parts)),
-        None,
-        [cell for _, content in parts for cell in content.cells],
-    )
+    text = joined([name + str(content.text) for name, content in parts], BREAK)
+    return Entry(text, None, [cell for _, content in parts for cell in content.cells])
 
 
-def further(row: Row, shown_elsewhere: tuple[str, ...], to: Markup) -> str:
+def further(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
     """The axes of a row that a pivot shows neither down nor across."""
     rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
-    return ", ".join(f"{to.text(symbol(name))}={to.text(value)}" for name, value in rest.items()) + ": "
+    return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
 
 
-def entry(score: RowScore, to: Markup = MARKDOWN) -> Entry:
+def entry(score: RowScore) -> Entry:
     """Mean ± half-width, bold where it is tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
-    text = number(score.mean)
-    text = f"{to.bold}{text}{to.bold}" if score.bold else text
-    text = text if not math.isfinite(score.half_width) else f"{text} ± {number(score.half_width)}"
-    return Entry((text), score.mean, score.row.cells, score.bold)
+    text = score_text(score.value, score.mean, score.half_width)
+    return Entry(text, score.mean, score.row.cells, score.bold)
 
 
-def reference_label(name: str, to: Markup) -> Entry:
-    return Entry(f"{to.italic}{to.text(name)}{to.italic}")
+def reference_entry(value: str, score: float | None) -> Entry:
+    return Entry(MISSING if score is None else score_text(value, score), score)
 
 
-def reference_entry(score: float | None) -> Entry:
-    return Entry((MISSING if score is None else number(score)), score)
-
-
-LONGEST = 12  # comparisons that stand open
-
-
-def comparison_table(section: Section, to: Markup = MARKDOWN) -> Table | None:
-    """Each configuration against its baseline; None where nothing was compared."""
-    compared = [(score, score.comparison) for score in section.scores if score.comparison]
-    if not compared:
+def comparison_table(section: Section) -> Table | None:
+    """Each configuration beside its baseline: a verdict and a difference for each tested score."""
+    rows = [row for row in section.rows if any(own.row is row for own, _comparison in section.compared)]
+    if not rows:
         return None
-    one_value = len({score.value for score, _ in compared}) == 1
-    head = [
-        _("Compared to its baseline"),
-        *([] if one_value else [_("Score")]),
-        _("verdict"),
-        _("difference ± interval of all together"),
-        _("margin"),
-        _("p"),
-        _("probability of improvement"),
-        _("texts only it has right : only the baseline"),
-    ]
-    body = [
-        [
-            Entry(to.text(score.row.label)),
-            *([] if one_value else [Entry(heading(score.value, to))]),
-            verdict_entry(comparison),
-            difference_entry(score, comparison),
-            Entry(MISSING if score.margin is None else f"{score.margin:g}"),
-            p_value(comparison.p),
-            improvement_entry(comparison),
-            Entry(discordant(comparison)),
-        ]
-        for score, comparison in compared
-    ]
-    count = len(compared)
-    caption = n_("{count} comparison to the baseline", "{count} comparisons to the baseline", count)
-    return Table(caption, head, body, folded=count > LONGEST)
+    values = [value for value in section.tested if any(score.value == value for score, _ in section.compared)]
+    one_baseline = len({row.against for row in rows}) == 1
+    named = [_("{score}, points", score=heading(value)) if unit(value) > 1 else heading(value) for value in values]
+    open_rows = any(score.verdict == "undecided" for score, _comparison in section.compared)
+    body = []
+    for row in rows:
+        line = [Entry(row.label)] + ([] if one_baseline else [Entry(section.rows[row.against or 0].label)])
+        line += [chip(section.of.get((row.number, value))) for value in values]
+        body.append([*line, Entry(deciding(row, section))] if open_rows else line)
+    first: Said = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)
+    heads = [first if one_baseline else _("Configuration"), *([] if one_baseline else [_("Baseline")]), *named]
+    heads += [_("Would decide it")] if open_rows else []
+    return Table(None, heads, body, folded=len(rows) > LONGEST)
 
 
-def verdict_entry(comparison: Comparison) -> Entry:
-    said = VERDICTS[comparison.verdict]
-    if comparison.verdict == "equivalent" and comparison.side:
-        more = VERDICTS["better" if comparison.side > 0 else "worse"]
-        return Entry(_("{said}; {more}, by less than matters", said=said, more=more))
-    return Entry(said)
-
-
-def difference_entry(score: RowScore, comparison: Comparison) -> Entry:
-    if not math.isfinite(comparison.difference):
+def chip(score: RowScore | None) -> Entry:
+    """A verdict with the difference that it is about."""
+    if score is None or score.comparison is None:
         return Entry(MISSING)
-    half = comparison.half_width
-    text = signed(comparison.difference) + (f" ± {number(half)}" if math.isfinite(half) else "")
-    return Entry((text), comparison.difference, score.row.cells)
+    comparison, words = score.comparison, [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
+    if math.isfinite(comparison.difference):
+        scale = unit(score.value)
+        words.append(difference_text(scale * comparison.difference, scale * comparison.half_width))
+    text = joined([word for word in words if word], " ")
+    value = comparison.difference if math.isfinite(comparison.difference) else None
+    return Entry(text, value, score.row.cells, style=score.verdict.replace(" ", "-"))
 
 
-def p_value(p: float) -> Entry:
-    return Entry((MISSING if not math.isfinite(p) else probability(p)), p if math.isfinite(p) else None)
+def deciding(row: Row, section: Section) -> Said:
+    """What would decide the open comparisons of a row, if the differences are those that are seen."""
+    said = {
+        str(words): words
+        for value in section.tested
+        if (score := section.of.get((row.number, value))) and score.comparison and score.verdict == "undecided"
+        if (words := what_decides(score.comparison))
+    }
+    return joined(said.values(), BREAK)
 
 
-def discordant(comparison: Comparison) -> str:
-    """Of each seed, the texts on which just one of the two is right."""
-    pairs = zip(comparison.only_ours, comparison.only_theirs, strict=True)
-    return ", ".join(f"{ours} : {theirs}" for ours, theirs in pairs) or MISSING
+def what_decides(comparison: Comparison) -> Said:
+    """Seeds or test texts, and how long the seeds train here."""
+    needs, said = comparison.needs, list[Message]()
+    if needs and needs.seeds is not None:
+        seeds = _("{seeds} seeds", seeds=needs.seeds)
+        known = math.isfinite(comparison.needs_seconds)
+        said.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
+    if needs and needs.texts is not None:
+        said.append(_("{texts} test texts", texts=needs.texts))
+    if not said:
+        return _("more than 64 seeds and 100 times the texts")
+    return joined(said, _(" and ") if needs and needs.together else _(" or "))
 
 
-def improvement_entry(comparison: Comparison) -> Entry:
-    if not math.isfinite(comparison.improvement):
-        return Entry(MISSING)
-    return Entry((f"{comparison.improvement:.2f}"), comparison.improvement)
+def seeds_table(section: Section, results: Results) -> Table | None:
+    """Each cell with its scores and the command that trains it; none where there are very many."""
+    values = [value for value in section.values if value in results.by_score]
+    own = [row for row in section.rows if not row.variant and row.cells]
+    if not own or sum(len(row.cells) for row in own) > MOST_SEEDS:
+        return None
+    body = []
+    for row in own:
+        numbers = {value: seed_scores(row, value, results).tolist() for value in values}
+        for place, (cell, seed) in enumerate(zip(row.cells, row.seeds, strict=True)):
+            scores = [reference_entry(value, found[place]) for value, found in numbers.items()]
+            scores = [replace(score, cells=[cell]) for score in scores]
+            body.append([Entry(row.label), Entry(str(seed), seed), *scores, Entry(f"ablate cell {cell}", style="code")])
+    heads = [_("Configuration"), _("seed"), *map(head, values), _("trains it again")]
+    return Table(_("Each seed, and the command that trains it again"), heads, body, folded=True)
 
 
-def effects_tables(effects: Sequence[Effect], to: Markup = MARKDOWN) -> list[Table]:
+def effects_tables(effects: Sequence[Effect]) -> list[Table]:
     """Of each score, what each axis of the section explains, and each two of them together."""
     tables = []
     for value in dict.fromkeys(effect.value for effect in effects):
-        head = [
-            _("Axis, of {value}", value=heading(value, to)),
-            _("share of the variance"),
-            _("F"),
-            _("p"),
-        ]
         body = [
             [
-                Entry(" × ".join(to.text(symbol(factor)) for factor in effect.factors)),
-                Entry((f"{100 * effect.share:.1f} %"), effect.share),
-                Entry((f"{effect.f:.2f}"), effect.f),
-                p_value(effect.p),
+                Entry(" × ".join(map(symbol, effect.factors))),
+                Entry(f"{100 * effect.share:.1f} %", effect.share),
+                Entry(f"{effect.f:.2f}", effect.f),
+                Entry(probability(effect.p), effect.p),
             ]
             for effect in effects
             if effect.value == value
         ]
-        tables.append(Table(_("Main effects and interactions"), head, body))
+        heads = [_("Axis, of {value}", value=heading(value)), _("share of the variance"), _("F"), _("p")]
+        tables.append(Table(_("Main effects and interactions"), heads, body))
     return tables
 
 
-def levels_tables(levels: Sequence[Level], to: Markup = MARKDOWN) -> list[Table]:
+def levels_tables(levels: Sequence[Level]) -> list[Table]:
     """Of each score, the mean of each level of an axis, balanced over the others, and how well its distance to the
     mean is known."""
     tables = []
     for value in dict.fromkeys(level.value for level in levels):
-        name = heading(value, to)
-        head = [
+        heads = [
             _("Level of an axis"),
-            _(
-                "mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
-                name=name,
-            ),
+            _("mean of {name} over the other axes ± 95 % interval of its distance from the mean of the levels",
+              name=head(value)),
+        ]  # fmt: skip
+        body = [
+            [
+                Entry(f"{level.axis}={level.name}"),
+                Entry(score_text(value, level.mean, level.half_width), level.mean),
+            ]
+            for level in levels
+            if level.value == value
         ]
-        body = []
-        for level in levels:
-            if level.value == value:
-                half = f" ± {number(level.half_width)}" if math.isfinite(level.half_width) else ""
-                shown = Entry((f"{number(level.mean)}{half}"), level.mean)
-                body.append([Entry(f"{to.text(level.axis)}={to.text(level.name)}"), shown])
-        caption = _("Means of the levels, {name}", name=name)
-        tables.append(Table(caption, head, body, folded=True))
+        tables.append(Table(_("Means of the levels, {name}", name=heading(value)), heads, body, folded=True))
     return tables
 
 

@@ -39,6 +39,9 @@ class Show(Settings):
     tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
     transfer: bool = Field(False, description="a table of transfer data, each by what it is known for, and their mean")
+    pairs: bool = Field(False, description="a matrix of all pairs of rows, with a p-value each")
+    spectra: bool = Field(False, description="the singular values of the embeddings")
+    search: bool = Field(False, description="the best score to be expected of so many rows that are tried")
 
 
 class Section(Settings):

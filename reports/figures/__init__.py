@@ -1,5 +1,6 @@
 """Pictures with the same bytes from the same numbers, told apart with any colour vision, readable 420 pixels wide."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
@@ -7,7 +8,7 @@ from reports.figures import costs, curves, forest, heat, pairs, search, spectra,
 from reports.figures.canvas import Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
-from reports.messages import _
+from reports.messages import Message, _
 from reports.overview import Overview
 
 __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
@@ -24,18 +25,18 @@ SEARCH = _("score against configurations tried")
 
 
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
-    """The pictures of a section, in the order of reading; one without data is not drawn."""
-    path, recorded = folder / "figures" / name, section.recorded
-    drawn = [
-        drawn_or_left_out(HEAT, lambda: heat.draw_heat(section, results, path)),
-        drawn_or_left_out(PAIRS, lambda: pairs.draw_pairs(section, path)),
+    """The pictures that a section asks for, in the order of reading; one without data is not drawn."""
+    path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
+    asked: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
+        (True, HEAT, lambda: heat.draw_heat(section, results, path)),
+        (show.pairs, PAIRS, lambda: pairs.draw_pairs(section, path)),
+        (show.search, SEARCH, lambda: search.draw_search(section, path)),
+        (show.tsne, PLACES, lambda: tsne.draw_tsne(recorded, results, path)),
+        (show.spectra, SPECTRA, lambda: spectra.draw_spectra(recorded, results, path)),
+        (show.curves, CURVES, lambda: curves.draw_curves(recorded, results, path)),
+        (show.curves, GRADIENTS, lambda: curves.draw_terms(recorded, results, path)),
     ]
-    if recorded.show.tsne:
-        drawn.append(drawn_or_left_out(PLACES, lambda: tsne.draw_tsne(recorded, results, path)))
-        drawn.append(drawn_or_left_out(SPECTRA, lambda: spectra.draw_spectra(recorded, results, path)))
-    if recorded.show.curves:
-        drawn.append(drawn_or_left_out(CURVES, lambda: curves.draw_curves(recorded, results, path)))
-        drawn.append(drawn_or_left_out(GRADIENTS, lambda: curves.draw_terms(recorded, results, path)))
+    drawn = [drawn_or_left_out(kind, make) for wanted, kind, make in asked if wanted]
     return [figure for figure in drawn if figure is not None]
 
 
@@ -46,10 +47,7 @@ def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
-    """What the whole grid shows: score against cost, and score against the configurations tried."""
+    """What the whole grid shows: score against cost."""
     path = folder / "figures" / "overview"
-    drawn = (
-        drawn_or_left_out(COSTS, lambda: costs.draw_costs(results, path)),
-        drawn_or_left_out(SEARCH, lambda: search.draw_search(results, path)),
-    )
-    return [figure for figure in drawn if figure is not None]
+    drawn = drawn_or_left_out(COSTS, lambda: costs.draw_costs(results, path))
+    return [] if drawn is None else [drawn]

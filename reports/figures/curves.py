@@ -11,6 +11,7 @@ from reports.load import Results
 from reports.messages import Said, _, joined
 
 SMOOTHING = 10  # steps in the running mean of a curve
+FEWEST = 3  # points of a line
 # What a loss's smallest value depends on.
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
 
@@ -65,7 +66,7 @@ def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, cu
     points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
-    return lines.LinePanel(title, {number: table for number, table in tables.items() if len(table)})
+    return lines.LinePanel(title, {number: table for number, table in tables.items() if len(table) >= FEWEST})
 
 
 def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:

@@ -31,7 +31,7 @@ LINES = 3  # of a panel's title
 
 def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure | None:
     """One panel a configuration at its first seed, laid out as the section's table."""
-    rows = [row for row in section.rows if row.cells[0] in results.tsne]
+    rows = rows_with_pictures(section, results)
     if not rows:
         return None
     slots, width = layout(section, rows)
@@ -52,6 +52,12 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
                 tsne_panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
         return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, first, names))
+
+
+def rows_with_pictures(section: RecordedSection, results: Results) -> list[RecordedRow]:
+    """None where one panel would stand alone among several rows."""
+    rows = [row for row in section.rows if row.cells[0] in results.tsne]
+    return rows if len(rows) > 1 or len(section.rows) == 1 else []
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from contrastive.runs.recorded import Declaration, Provenance
-from reports import sifted
+from reports.data_counts import counted_data, dropped_sentence, named, parts, rows_dropped
 from reports.guards.section_cells import Guard, listed
 from reports.load import Results
-from reports.markdown import plain
 from reports.messages import Said, _, joined, n_
 
 MUCH = 0.05  # of the rows
@@ -121,30 +120,30 @@ def devices(results: Results) -> Iterator[Guard]:
 
 def much_dropped(results: Results) -> Iterator[Guard]:
     """Data sets of which so much was dropped that a reader would take them for something else."""
-    for part, of, counts in sifted.sifted_parts(results):
-        if sifted.rows_dropped(counts) > MUCH * counts["rows"]:
-            yield Guard("dropped", sifted.sentence(part, of, counts), False)
+    for part, of, counts in parts(results):
+        if rows_dropped(counts) > MUCH * counts["rows"]:
+            yield Guard("dropped", dropped_sentence(part, of, counts), False)
 
 
 def wordless(results: Results) -> Iterator[Guard]:
     """Texts of which the tokenizer leaves nothing: all of them have one embedding."""
-    for data in sifted.counted_data(results):
-        of = sifted.named(data)
+    for data in counted_data(results):
+        of = named(data)
         if counts := {part: count for part, count in data.wordless.items() if count}:
-            parts = listed([f"{part} {count}" for part, count in counts.items()])
+            said = listed([f"{part} {count}" for part, count in counts.items()])
             yield Guard(
                 "wordless",
-                _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=of, parts=parts),
+                _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=of, parts=said),
                 False,
             )
 
 
 def merged(results: Results) -> Iterator[Guard]:
     """Labels that differ in how they are written alone."""
-    for data in sifted.counted_data(results):
-        of, ways = sifted.named(data), data.merged.values()
+    for data in counted_data(results):
+        of, ways = named(data), data.merged.values()
         if ways:
-            labels = joined((joined(map(plain, some), _(" and ")) for some in ways), _("; "))
+            labels = joined((joined(some, _(" and ")) for some in ways), _("; "))
             yield Guard(
                 "merged",
                 _("Labels{of} that were taken for one class: {labels}.", of=of, labels=labels),

@@ -13,7 +13,7 @@ from reports.compare import RowScore, Section
 from reports.guards.same import AS_RUN, DATA, path
 from reports.guards.section_cells import Guard, listed
 from reports.load import Results
-from reports.markdown import PAGE, heading, symbol
+from reports.markdown import heading, symbol
 from reports.messages import _
 from reports.rows import Row, references_of
 
@@ -96,6 +96,6 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
         ]
         if below:
             rows = listed([score.row.label for score in below])
-            value = heading(below[0].value, PAGE)
+            value = heading(below[0].value)
             words = _("{reference} is better in {score} than {rows}.", reference=name, score=value, rows=rows)
             yield Guard("reference", words, False)

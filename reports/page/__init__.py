@@ -13,31 +13,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from contrastive.errors import printable
-from contrastive.runs.recorded import RecordedSection
 from reports.figures import PLACES, Figure
 from reports.figures.left_out import LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import PAGES, Joined, Message, Said, _, language, other
-from reports.overview import Overview
 from reports.page import points
 from reports.page.links import Links
-from reports.tables import Table
+from reports.report import Report
+from reports.section_report import SectionReport
 
 HERE = Path(__file__).parent
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
-
-
-@dataclass(frozen=True)
-class PageSection:
-    """What the page says of a section."""
-
-    recorded: RecordedSection
-    anchor: str
-    guards: Sequence[Said]
-    findings: Sequence[Said]
-    tables: Sequence[Table]
-    tested: Sequence[Said]
-    figures: Sequence[Figure | LeftOut]
 
 
 @dataclass(frozen=True)
@@ -57,50 +43,29 @@ class Drawn:
     left_out: list[LeftOut]
 
 
-def write_page(
-    results: Results,
-    sections: Sequence[PageSection],
-    folder: Path,
-    general: Sequence[Said] = (),
-    reading: Sequence[Said] = (),
-    footer: Sequence[Said] = (),
-    first: Overview | None = None,
-) -> Path:
+def write_page(report: Report, results: Results, folder: Path) -> Path:
     """The page in the language in use beside the figures, which it holds too; the same bytes from the same results."""
     path = folder / PAGES[language()]
-    path.write_text(
-        render_page(results, sections, folder, general, reading, footer, first), encoding="utf-8", errors="replace"
-    )
+    path.write_text(render_page(report, results, folder), encoding="utf-8", errors="replace")
     return path
 
 
-def render_page(
-    results: Results,
-    sections: Sequence[PageSection],
-    folder: Path,
-    general: Sequence[Said] = (),
-    reading: Sequence[Said] = (),
-    footer: Sequence[Said] = (),
-    first: Overview | None = None,
-) -> str:
+def render_page(report: Report, results: Results, folder: Path) -> str:
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     attempted = [
-        drawn_or_left_out(PLACES, partial(points.section_points, section.recorded.rows, results))
-        for section in sections
+        drawn_or_left_out(PLACES, partial(points.section_points, section.recorded, results))
+        for section in report.sections
     ]
     pictures = [None if isinstance(picture, LeftOut) else picture for picture in attempted]
     shown = points.texts(pictures, results)
-    drawn = [section_pictures(section, one, folder) for section, one in zip(sections, attempted, strict=True)]
+    drawn = [section_pictures(section, one, folder) for section, one in zip(report.sections, attempted, strict=True)]
     return template().render(
         _=_,
         language=language(),
         other=other(PAGES),
-        experiment=results.grid.experiment,
-        first=first,
-        general=general,
-        reading=reading,
-        footer=footer,
-        sections=list(zip(sections, drawn, strict=True)),
+        report=report,
+        sections=list(zip(report.sections, drawn, strict=True)),
+        whole=images(report.overview, folder, False),
         link=Links(results).to,
         style=Markup(style),
         script=Markup(script),
@@ -117,7 +82,7 @@ def template() -> Template:
     return templates.get_template("page.html.j2")
 
 
-def section_pictures(section: PageSection, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
+def section_pictures(section: SectionReport, picture: points.Panels | LeftOut | None, folder: Path) -> Drawn:
     live = None if isinstance(picture, LeftOut) else picture
     left_out = [figure for figure in (*section.figures, picture) if isinstance(figure, LeftOut)]
     return Drawn(live, images(section.figures, folder, live is not None), left_out)

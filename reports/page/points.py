@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from contrastive.errors import printable
-from contrastive.runs.recorded import RecordedRow
-from reports.figures.tsne import aligned, class_names, first_of
+from contrastive.runs.recorded import RecordedSection
+from reports.figures.tsne import aligned, class_names, first_of, rows_with_pictures
 from reports.load import Results
 
 SIDE = 1000  # whole steps from one edge of a panel to the other: finer than any screen
@@ -34,10 +34,10 @@ class Panels:
     panels: list[PointPanel]
 
 
-def section_points(rows: list[RecordedRow], results: Results) -> Panels | None:
-    """None where nothing was drawn."""
-    rows = [row for row in rows if row.cells[0] in results.tsne]
-    if not rows:
+def section_points(section: RecordedSection, results: Results) -> Panels | None:
+    """None where the section asks for none, or nothing was drawn."""
+    rows = rows_with_pictures(section, results)
+    if not rows or not section.show.tsne:
         return None
     first = first_of(rows, results)
     arrays = [results.tsne[row.cells[0]] for row in rows]

@@ -105,7 +105,7 @@ def test_a_verdict_and_bold_never_contradict_each_other(rows: int, count: int):
         found = compare(part, results).scores
         assert not any(score.bold for score in found if score.verdict == "worse")
         assert not (found[0].bold and any(score.verdict == "better" for score in found))
-        assert max(found, key=lambda score: score.mean).bold
+        assert max(found, key=lambda score: score.mean).bold or not any(score.bold for score in found)
 
 
 def test_a_row_that_varies_otherwise_makes_no_pool_with_the_rest():
@@ -185,10 +185,10 @@ def test_each_configuration_has_the_middle_of_all_its_data_sets():
     (table,) = tables(seeds=2)
     rows = {str(row[0].text): row[1] for row in table.rows}
     assert set(rows) == {"ce", "new"} and "2 data sets" in str(table.caption)
-    assert rows["ce"].value == pytest.approx((0.71 + 0.90) / 2)
+    assert rows["ce"].value == pytest.approx(100 * (0.71 + 0.90) / 2)
     assert "–" in str(rows["ce"].text) and len(rows["ce"].cells) == 4
     (table,) = tables(seeds=1)  # which has no interval
-    assert [str(row[1].text) for row in table.rows] == ["0.8000", "0.8150"]
+    assert [str(row[1].text) for row in table.rows] == ["80", "81.5"]
     assert tables(2, ("ce tweets", "ce reviews", "new tweets")) == []  # not all are measured on the same data
 
 

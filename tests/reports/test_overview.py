@@ -10,7 +10,8 @@ from contrastive.runs.recorded import Reference
 from reports import figures
 from reports import overview as overviews
 from reports.looks import judge_section
-from reports.overview import Overview, overview, with_half_width
+from reports.markdown import difference_text
+from reports.overview import Overview, overview
 from tests.reports.made import in_chinese, made, put
 
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
@@ -85,7 +86,7 @@ def test_of_many_rows_the_ends_are_shown_and_the_primary_score_is_the_declared_o
     ],
 )  # fmt: skip
 def test_digits_follow_the_interval(difference: float, half: float, said: str):
-    assert with_half_width(difference, half) == said
+    assert difference_text(difference, half) == said
 
 
 @pytest.mark.slow

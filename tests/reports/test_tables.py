@@ -59,11 +59,11 @@ def lines(part: RecordedSection, **scores: dict[str, float]) -> list[str]:
 def test_a_list_has_a_row_a_configuration_and_a_column_a_value():
     part = section(row("a", "a0", "a1", baseline=True), row("c", "c0"), values=("test.accuracy", "test.loss"))
     assert lines(part) == [
-        "| Configuration | accuracy (test) | loss (test) |",
+        "| Configuration | accuracy (test), % | loss (test) |",
         "| :-- | --: | --: |",
-        "| a (baseline) | 0.8000 ± 1.2706 | 0.4000 ± 1.2706 |",  # t(0.975, 1) · 0.1
-        "| c | 0.6000 | 0.2000 |",  # one seed has no spread, and nothing is ranked beside it
-        "| *TF-IDF* | 0.5000 | – |",
+        "| a (baseline) | 80 ± 127 | 0.4 ± 1.3 |",  # t(0.975, 1) · 0.1
+        "| c | 60.00 | 0.2 |",  # one seed has no spread, and nothing is ranked beside it
+        "| *TF-IDF* | 50.00 | – |",
     ]
 
 
@@ -82,21 +82,21 @@ def test_a_pivot_with_its_baseline_and_reference_below():
     rows = [row(f"k={k} · α={alpha}", cell, k=k, alpha=alpha) for cell, k, alpha in places]
     part = section(row("ce", "c0", baseline=True), *rows, rows="k", columns="alpha")
     assert lines(part) == [
-        "accuracy (test)",
-        "| K \\ α | 0.2 | 0.5 |",
+        "accuracy (test), %",
+        "| K \\\\ α | 0.2 | 0.5 |",
         "| :-- | --: | --: |",
-        "| 4 | 0.7000 | 0.9000 |",
-        "| 16 | 0.8000 | – |",
-        "| ce (baseline) | 0.6000 | 0.6000 |",
-        "| *TF-IDF* | 0.5000 | 0.5000 |",
+        "| 4 | 70.00 | 90.00 |",
+        "| 16 | 80.00 | – |",
+        "| ce (baseline) | 60.00 | 60.00 |",
+        "| *TF-IDF* | 50.00 | 50.00 |",
     ]
     # the axis that is not named is found
     part = section(row("x", "a0", k=4, alpha=0.2), row("y", "b0", k=8, alpha=0.2), columns="alpha")
-    assert lines(part)[1] == "| K \\ α | 0.2 |"
+    assert lines(part)[1] == "| K \\\\ α | 0.2 |"
     # two configurations in one place both stand there
     both = [row(loss, cell, k=4, alpha=0.2, loss=loss) for loss, cell in (("supcon", "a0"), ("dcl", "b0"))]
     part = section(*both, rows="k", columns="alpha")
-    assert lines(part)[3] == "| 4 | loss=supcon: 0.7000<br>loss=dcl: 0.8000 |"
+    assert lines(part)[3] == "| 4 | loss=supcon: 70.00<br>loss=dcl: 80.00 |"
     # what was not measured is a dash
     part = section(row("none", "nowhere"), row("a", "a0"), values=("test.nothing",))
     for scores in ({}, {"a0": {"test.accuracy": float("nan")}}):
@@ -142,7 +142,7 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     part = section(row("a", "a0", baseline=True), row("b", "b0"), values=("test.ari",))
     kinds = ("", " · whiten:2", " · mean", " · mean/whiten:2")
     expected = zip([f"{label}{kind}" for label in "ab" for kind in kinds], (1, 3, 2, 4, 5, 7, 6, 8), strict=True)
-    lines_of = [f"| {name} | 0.{tenth}000 |".replace("| a |", "| a (baseline) |") for name, tenth in expected]
+    lines_of = [f"| {name} | 0.{tenth} |".replace("| a |", "| a (baseline) |") for name, tenth in expected]
     assert tables_of(part, results(FURTHER, **OF_ROWS))[0][2:] == lines_of
     # what the head says has one row a cell
     part = section(row("a", "a0"), row("b", "b0"))
@@ -152,8 +152,8 @@ def test_each_post_processing_of_a_cell_is_its_own_row():
     one = section(row("a", "a0", k=1, alpha=0), row("b", "b0", k=1, alpha=1), values=("test.ari",), columns="alpha")
     (line,) = tables_of(one, results({"vectors": [], "post": ["whiten:2"]}, **OF_ROWS))[0][3:]
     assert line == (
-        "| 1 | embedding=as trained: 0.1000<br>embedding=whiten:2: 0.3000 "
-        "| embedding=as trained: 0.5000<br>embedding=whiten:2: 0.7000 |"
+        "| 1 | embedding=as trained: 0.1<br>embedding=whiten:2: 0.3 "
+        "| embedding=as trained: 0.5<br>embedding=whiten:2: 0.7 |"
     )
 
 
@@ -208,7 +208,7 @@ def test_which_vectors_are_measured_is_an_axis_that_explains(tmp_path: Path):
     assert means == {"as trained": pytest.approx(plain), "layer:1:mean": pytest.approx(0.5)}
     write_report(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
-    assert "embedding explains" in text
+    assert "| embedding | 9" in text  # nearly all of the variance
 
 
 @pytest.mark.parametrize("draws", rest_is_full([60, 200], [60]))

@@ -15,7 +15,7 @@ SEEDS = (0, 1, 2)
 CLASSES = ("negative", "neutral", "positive")
 TEXTS = 90
 VALUES = ("test.accuracy", "test.macro_f1")
-SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "transfer": False}
+SHOWS: dict[str, Any] = {"tsne": True, "curves": True, "pairs": True, "spectra": True}
 
 
 class Known(Results):

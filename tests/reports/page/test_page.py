@@ -2,22 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from contrastive.runs.recorded import RecordedSection
-from reports import figures
 from reports import page as html
-from reports.compare import compare
-from reports.load import Results
 from reports.messages import using
-from reports.page import PageSection
 from reports.page.links import base
+from reports.report import make_report
 from reports.tables import Entry, Table
 from tests import browser as browsers
 from tests.reports.figures import sample
@@ -39,33 +34,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("page")
     texts = tuple(HOSTILE[i] if i < len(HOSTILE) else f"文本 number {i}" for i in range(sample.TEXTS))
     results = sample.results(sample.recipes(labels=LABELS), sample.pivot(), classes=CLASSES, texts=texts)
-    sections = handed(results, folder)
-    sections[0].tables.insert(0, ties())
+    report = make_report(results, ["section-0", "section-1"], folder)
+    first, second = report.sections
+    sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
+    report = replace(report, sections=sections)
     with using("zh"):
-        html.write_page(results, sections, folder)
-    return SimpleNamespace(results=results, sections=sections, path=html.write_page(results, sections, folder))
-
-
-def handed(results: Results, folder: Path) -> list[PageSection]:
-    """Sections as the report hands them to the page."""
-    found = []
-    for number, section in enumerate(results.grid.sections):
-        drawn = figures.draw(compare(section, results), results, folder, f"section-{number}")
-        first = section.rows[0].label
-        guards = [f"A guard of {first}."]
-        findings = [f"Nothing beats {first}."]
-        found.append(PageSection(section, f"section-{number}", guards, findings, [scores(section, results)], [], drawn))
-    return found
-
-
-def scores(section: RecordedSection, results: Results) -> Table:
-    values, rows = section.show.table.values, []
-    for row in section.rows:
-        means = [float(results.scores[value].reindex(row.cells).mean()) for value in values]
-        shown = [(f"{mean:.4f}", mean) if np.isfinite(mean) else ("–", None) for mean in means]
-        entries = [Entry(text, mean, row.cells, (mean or 0) > 0.75) for text, mean in shown]
-        rows.append([Entry(row.label), *entries])
-    return Table("Scores", ["Configuration", *values], rows)
+        html.write_page(report, results, folder)
+    return SimpleNamespace(results=results, report=report, path=html.write_page(report, results, folder))
 
 
 def ties() -> Table:
@@ -171,17 +146,33 @@ def test_each_language_has_a_page_of_its_own_that_leads_to_the_other(shown: Page
     assert shown.url.endswith("index.zh.html") and shown.locator("html").get_attribute("lang") == "zh"
     chinese = shown.locator("img").first.get_attribute("alt") or ""
     assert re.search("[一-鿿]", chinese) and chinese != english
-    assert shown.locator("#concluded h2").inner_text() == "可以得出的结论"
+    assert shown.locator("#how summary").inner_text() == "如何阅读"
     shown.locator("header a[hreflang]").click()
     assert shown.url.endswith("index.html") and shown.locator("img").first.get_attribute("alt") == english
 
 
-def test_what_is_concluded_stands_first_and_guards_above_their_tables(shown: Page):
+def test_guards_stand_above_their_tables_and_details_are_folded(shown: Page):
     order = shown.evaluate(
-        """() => [...document.querySelectorAll("main > section")].map((section) =>
-        [...section.querySelectorAll("h2, .guard, table")].map((it) => it.tagName[0]).join(""))"""
+        """() => [...document.querySelectorAll("main > section[id^=section]")].map((section) =>
+        [...section.querySelectorAll("h2, .guard, .wide, details")].map((it) => it.tagName[0]).join(""))"""
     )
-    assert order == ["HLL", "HPTT", "HPT"]
+    assert [re.sub("D(?=D)", "", each)[:3] for each in order] == ["HPD"] * 2
+    assert shown.locator("section details table").first.is_hidden()
+
+
+def test_rows_can_be_filtered_and_the_address_holds_filter_and_order(shown: Page, browser: Browser):
+    shown.locator("table").first.locator("thead button").nth(1).click()
+    shown.locator("#filter").fill("RDROP")
+    rows = shown.locator("#section-0 tbody tr:visible th").all_inner_texts()
+    assert rows and all("rdrop" in row for row in rows)
+    again = browser.new_page()
+    again.goto(shown.url)
+    assert states(again) == ["none", "descending"] and again.locator("#filter").input_value() == "RDROP"
+    assert names(again) == "cadgebf" and again.locator("table").first.locator("tbody tr").first.is_hidden()
+    again.goto(shown.url.partition("#")[0] + "#filter=&sort=99.x.sideways")  # of another report
+    again.reload()
+    assert names(again) == "abcdefg"
+    again.close()
 
 
 def test_it_fits_a_narrow_screen_in_both_lights(browser: Browser, made: SimpleNamespace):
@@ -216,7 +207,7 @@ def test_links_go_to_the_server_that_was_asked_without_its_password():
 
 
 def test_the_same_results_give_the_same_bytes_and_hold_everything(made: SimpleNamespace):
-    again = html.render_page(made.results, made.sections, made.path.parent)
+    again = html.render_page(made.report, made.results, made.path.parent)
     assert again.encode() == made.path.read_bytes()
     outside_data = re.sub(r'<script type="application/json".*?</script>', "", again, flags=re.DOTALL)
     assert not re.findall(
