@@ -1,7 +1,10 @@
 """Which of 6 000 test texts each of eight recipes has right, at 24 seeds each: real studies can be drawn from it.
 
 ablate run benchmarks/seed_bank.yaml
-python -m benchmarks.seed_bank [--into FILE]    # reads the runs below ABLATE_HOME, writes benchmarks/seed_bank.npz
+python -m benchmarks.seed_bank    # reads the runs below ABLATE_HOME, writes benchmarks/seed_bank.npz
+
+Another bank, on the same texts and seeds: ablate run benchmarks/quickstart_bank.yaml, and then with
+--experiment benchmarks/quickstart_bank.yaml --into benchmarks/quickstart_bank.npz
 """
 
 import argparse
@@ -81,9 +84,10 @@ def main() -> None:
     command = argparse.ArgumentParser(
         prog="python -m benchmarks.seed_bank", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    command.add_argument("--experiment", type=Path, default=EXPERIMENT)
     command.add_argument("--into", type=Path, default=FILE)
-    into = command.parse_args().into
-    bank = collect()
+    asked = command.parse_args()
+    bank, into = collect(asked.experiment), asked.into
     save(bank, into)
     print(f"{into}: {len(bank.recipes)} recipes, {len(bank.seeds)} seeds, {bank.right.shape[2]} texts")
 

@@ -1,5 +1,6 @@
 """What each axis of a section explains of its scores, and each two of them together."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,7 +60,8 @@ def explained(section: Section, results: Results) -> list[Effect]:
         for table in tables:  # the terms and the scores share one level, that of effects() by its own terms already
             for name, df, f, p, share in table[["effect", "df", "F", "p", "share"]].to_numpy():
                 shared = min(1.0, p * terms / len(table) * len(section.tested))
-                found.append(Effect(value, tuple(name.split(" × ")), int(df), f, shared, share))
+                if not math.isnan(f):  # of axes that change together nothing can be told apart
+                    found.append(Effect(value, tuple(name.split(" × ")), int(df), f, shared, share))
     return found
 
 

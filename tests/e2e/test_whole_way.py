@@ -145,7 +145,7 @@ def test_a_deployment_runs_on_the_worker_and_its_report_comes_out_of_mlflow(serv
     assert tasks and {task["state_name"] for task in tasks} == {"Completed"}
     report = deployed / "reports" / "output" / "quickstart"
     text = (report / "README.md").read_text()
-    for expected in ("| K \\ α | 0.2 | 0.5 |", "(baseline)", "TF-IDF + logistic regression", "±", "**", "Hardware:"):
+    for expected in ("| K \\\\ α | 0.2 | 0.5 |", "(baseline)", "TF-IDF + logistic regression", "±", "**", "Hardware:"):
         assert expected in text
     figures = [report / "figures" / name for name in ("recipes-curves.png", "k-tsne.png")]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures)

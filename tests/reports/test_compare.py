@@ -13,6 +13,7 @@ from reports.findings import unequal_note
 from reports.load import Results
 from reports.looks import check_looks, follow, rows_at
 from reports.over_data_sets import across
+from reports.section_effects import explained
 from tests.reports.made import made, put
 from tests.tiers import rest_is_full
 
@@ -268,3 +269,9 @@ def test_the_record_is_held_against_the_results_of_which_some_may_have_come_afte
     assert found(followed.looks, ended=followed.ended) == found(followed.looks[:1]) == []
     assert found(followed.looks[:1], ended="decided")
     assert found([StudyLook(2, {}), *followed.looks[1:]], ended=followed.ended)
+
+
+def test_axes_that_change_together_explain_nothing():
+    values = {"a": {NAME: [0.5, 0.6, 0.7]}, "b": {NAME: [0.6, 0.7, 0.81]}}
+    part, results = made(values, axes={"a": {"k": 1, "alpha": 0.1}, "b": {"k": 2, "alpha": 0.2}})
+    assert explained(compare(part, results), results) == []
