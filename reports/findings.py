@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reports.compare import Section
 from reports.guards.section_cells import listed
-from reports.markdown import heading, unit
+from reports.markdown import heading, unit, with_unit
 from reports.messages import Said, _, joined, n_
 from reports.rows import ANY
 from reports.statistics import POWER
@@ -44,13 +44,17 @@ def tested(section: Section) -> Iterator[Said]:
         return
     how = BY_TEXT if all(by_text) else PARTLY if any(by_text) else BY_SEED
     yield n_(
-        "± of a difference: a 95 % interval, paired by {how}.",
-        "± of a difference: a 95 % interval for all {count} comparisons together, paired by {how}.",
+        "± of a difference: half of its 95 % interval, paired by {how}.",
+        "± of a difference: half of a 95 % interval for all {count} comparisons together, paired by {how}.",
         section.hypotheses,
         how=how,
     )
+    margins = {score.value: score.margin for score, _ in section.compared if score.margin is not None}
+    if margins:
+        sizes = [_("{size} in {name}", size=shown(size, value), name=heading(value)) for value, size in margins.items()]
+        yield _("Differences below {margins} are too small to matter.", margins=joined(sizes, _(", ")))
     limits = [
-        _("{size} in {name}", size=f"{unit(value) * size:.2g}", name=heading(value))
+        _("{size} in {name}", size=shown(size, value), name=heading(value))
         for value in section.values
         if (size := section.detectable.get(value)) is not None and possible(size, value)
     ]
@@ -65,6 +69,10 @@ def tested(section: Section) -> Iterator[Said]:
             "It looked several times, at up to {seeds} seeds; the intervals hold for all looks.",
             seeds=section.most_seeds,
         )
+
+
+def shown(size: float, value: str) -> Said:
+    return with_unit(f"{unit(value) * size:.2g}", unit(value) > 1)
 
 
 def possible(size: float, value: str) -> bool:

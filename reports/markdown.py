@@ -6,7 +6,7 @@ import re
 
 from contrastive.config.margins import score_width
 from contrastive.errors import printable
-from reports.messages import Said, _
+from reports.messages import Said, _, n_
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
@@ -61,6 +61,10 @@ def difference_text(difference: float, half_width: float = math.nan) -> str:
         return signed(difference, 2 if abs(difference) < 10 else 1)
     places = digits(half_width)
     return f"{signed(difference, places)} ± {half_width:.{places}f}"
+
+
+def with_unit(size: str, share: bool) -> Said:
+    return n_("{size} point", "{size} points", 1 if size == "1" else 2, size=size) if share else size
 
 
 def digits(half_width: float) -> int:

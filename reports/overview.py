@@ -4,12 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from contrastive.config.margins import metric
 from reports.compare import Comparison, RowScore, Section
 from reports.data_counts import counts_of
 from reports.load import Results
-from reports.markdown import difference_text, unit
+from reports.markdown import difference_text, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS
@@ -80,7 +81,7 @@ class Overview:
             said = _("{said}; shaded: ± {margin}, too small to matter", said=said, margin=f"{self.margin:g}")
         return _("{said}. Dots are seeds.", said=said)
 
-    @property
+    @cached_property
     def ends(self) -> tuple[float, float]:
         """Of the axis: all intervals and seeds, zero and its margin."""
         limit = self.margin or 0.0
@@ -216,10 +217,6 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
     )  # fmt: skip
 
 
-def with_unit(size: str, share: bool) -> Said:
-    return _("{size} points", size=size) if share else size
-
-
 def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said:
     """Encoder, data, how much of it, how many seeds, and where the baseline stands."""
     experiment, parts = results.grid.experiment, list[Said]()
@@ -236,7 +233,7 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     seeds = sorted({len(row.seeds) for section in results.grid.sections for row in section.rows})
     if seeds:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
-        parts.append(_("{seeds} seeds a row", seeds=few_many))
+        parts.append(n_("{seeds} seed a row", "{seeds} seeds a row", seeds[-1], seeds=few_many))
     said = [_("{parts}.", parts=joined(parts, _(", ")))]
     baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
     if len(baselines) == 1:

@@ -37,20 +37,19 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(compared, results)
     limits = [guard.words for guard in tuning(compared, results)]
-    optional = (tables.comparison_table(compared), tables.seeds_table(compared, results))
-    comparison, seeds = ([] if table is None else [table] for table in optional)
+    shown = [
+        *tables.section_tables(compared, results),
+        tables.comparison_table(compared),
+        *across(compared, results),
+        *tables.effects_tables(effects),
+        *tables.levels_tables(level_means(effects, compared, results)),
+        tables.seeds_table(compared, results),
+    ]
     return SectionReport(
         section,
         name,
         [guard.words for guard in fired],
-        [
-            *tables.section_tables(compared, results),
-            *comparison,
-            *across(compared, results),
-            *tables.effects_tables(effects),
-            *tables.levels_tables(level_means(effects, compared, results)),
-            *seeds,
-        ],
+        [table for table in shown if table is not None],
         [*limits, *sentences(compared), *unequal_note(compared), *same_note(compared)],
         [] if "range" in blocking else figures.draw(compared, results, folder, name),
         compared,

@@ -23,7 +23,7 @@ from reports.markdown import (
     score_text,
     symbol,
     unit,
-)  # fmt: skip
+)
 from reports.messages import Joined, Message, Said, _, joined
 from reports.rows import Row, references_of, transfer_values
 from reports.section_effects import Effect, Level
@@ -168,10 +168,12 @@ def reference_entry(value: str, score: float | None) -> Entry:
 
 def comparison_table(section: Section) -> Table | None:
     """Each configuration beside its baseline: a verdict and a difference for each tested score."""
-    rows = [row for row in section.rows if any(own.row is row for own, _comparison in section.compared)]
+    numbers = {score.row.number for score, _comparison in section.compared}
+    rows = [row for row in section.rows if row.number in numbers]
     if not rows:
         return None
-    values = [value for value in section.tested if any(score.value == value for score, _ in section.compared)]
+    held = {score.value for score, _comparison in section.compared}
+    values = [value for value in section.tested if value in held]
     one_baseline = len({row.against for row in rows}) == 1
     named = [_("{score}, points", score=heading(value)) if unit(value) > 1 else heading(value) for value in values]
     open_rows = any(score.verdict == "undecided" for score, _comparison in section.compared)
@@ -183,7 +185,8 @@ def comparison_table(section: Section) -> Table | None:
     first: Said = _("Beside {baseline}", baseline=section.rows[rows[0].against or 0].label)
     heads = [first if one_baseline else _("Configuration"), *([] if one_baseline else [_("Baseline")]), *named]
     heads += [_("Would decide it")] if open_rows else []
-    return Table(None, heads, body, folded=len(rows) > LONGEST)
+    folded = len(rows) > LONGEST
+    return Table(_("Comparisons with the baseline") if folded else None, heads, body, folded)
 
 
 def chip(score: RowScore | None) -> Entry:
@@ -201,13 +204,15 @@ def chip(score: RowScore | None) -> Entry:
 
 def deciding(row: Row, section: Section) -> Said:
     """What would decide the open comparisons of a row, if the differences are those that are seen."""
-    said = {
-        str(words): words
-        for value in section.tested
-        if (score := section.of.get((row.number, value))) and score.comparison and score.verdict == "undecided"
-        if (words := what_decides(score.comparison))
-    }
-    return joined(said.values(), BREAK)
+    scores = [section.of[row.number, value] for value in section.tested if (row.number, value) in section.of]
+    ways = [
+        (score.value, what_decides(score.comparison))
+        for score in scores
+        if score.comparison and score.verdict == "undecided"
+    ]
+    if len(section.tested) == 1:
+        return joined([way for _value, way in ways], BREAK)
+    return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
 
 
 def what_decides(comparison: Comparison) -> Said:

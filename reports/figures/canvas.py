@@ -86,11 +86,6 @@ def wrapped(text: str, width: int, lines: int = 2) -> str:
     return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""])
 
 
-def value_name(value: str) -> str:
-    split, _, name = value.partition(".")
-    return f"{name.replace('_', ' ').replace('.', ' ')} ({split})"
-
-
 def labels_in_words(labels: list[str]) -> Said:
     """All of a few, the ends of many."""
     if len(labels) <= NAMED:

@@ -17,10 +17,10 @@ from reports.figures.canvas import (
     renamed,
     save,
     style,
-    value_name,
     wrapped,
 )
 from reports.load import Results
+from reports.markdown import heading
 from reports.messages import Said, _, joined
 
 FEWEST = 3  # points of a panel
@@ -106,7 +106,7 @@ def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: st
         )
         numbered(axis, best)
         data = drawable([points[0].data], "data")[0]
-        axis.set_title(f"{value_name(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
+        axis.set_title(f"{heading(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
         axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds\n\n{words}", loc="left")
         axis.margins(0.08, 0.12)
     return drawn
@@ -143,6 +143,6 @@ def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: s
     return _(
         "{score} against {devices} of a cell for {count} configurations; numbered, the Pareto front of the means, "
         "which no test has gone through: {rows}{numbers}",
-        score=value_name(value), devices=devices, count=count, rows=joined(labels, _("; ")),
+        score=heading(value), devices=devices, count=count, rows=joined(labels, _("; ")),
         numbers=renamed(labels, "configuration"),
     )  # fmt: skip

@@ -17,11 +17,10 @@ from reports.figures.canvas import (
     renamed,
     save,
     style,
-    value_name,
     wrapped,
 )
 from reports.load import Results
-from reports.markdown import symbol
+from reports.markdown import heading, symbol
 from reports.messages import Said, _, joined
 
 COLOURS = "cividis"  # the same with any colour vision
@@ -92,7 +91,7 @@ def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
-        axis.set_title(", ".join([value_name(value), *drawable([rest] if rest else [], "part")]))
+        axis.set_title(", ".join([heading(value), *drawable([rest] if rest else [], "part")]))
         heat_panel(drawn, axis, part, axes, scales[value])
     return drawn
 
@@ -153,7 +152,7 @@ def shades(colours: Normalize) -> ScalarMappable:
 
 
 def heat_caption(panels: list[Panel], axes: Axes) -> Said:
-    values = joined(dict.fromkeys(value_name(value) for value, _key, _part in panels), _(", "))
+    values = joined(dict.fromkeys(heading(value) for value, _key, _part in panels), _(", "))
     scores = [score for _value, _key, part in panels for score in part]
     levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
     outside = list(dict.fromkeys(score.row.label for score in scores if not within(score, axes)))

@@ -16,10 +16,10 @@ from reports.figures.canvas import (
     renamed,
     save,
     style,
-    value_name,
     wrapped,
 )
 from reports.judge import RowPairs
+from reports.markdown import heading
 from reports.messages import Said, _
 from reports.statistics import ALPHA
 
@@ -56,7 +56,7 @@ def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    axis.set_title(f"{value_name(value)}: row − column, p of all pairs together", loc="right")
+    axis.set_title(f"{heading(value)}: row − column, p of all pairs together", loc="right")
     drawn.supxlabel(legend(higher), fontsize=7)
     return drawn
 
@@ -90,7 +90,7 @@ def pairs_caption(labels: list[str], value: str) -> Said:
     return _(
         "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
         "together: {names}{numbers}",
-        value=value_name(value),
+        value=heading(value),
         names=names,
         numbers=numbers,
     )

@@ -7,7 +7,8 @@ import pandas as pd
 
 from reports.compare import Section
 from reports.figures import lines
-from reports.figures.canvas import Figure, save, style, value_name
+from reports.figures.canvas import Figure, save, style
+from reports.markdown import heading
 from reports.messages import _
 from reports.statistics import expected_best
 
@@ -20,7 +21,7 @@ def draw_search(section: Section, path: Path) -> Figure | None:
     scores = [score for score in section.scores if score.value == value and score.complete and not score.row.variant]
     if len(scores) < FEWEST:
         return None
-    name = value_name(value)
+    name = heading(value)
     table = reached(np.array([score.mean for score in scores]), scores[0].higher is not False)
     with style():
         panel = lines.LinePanel(f"expected best {name}", {0: table})
