@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, islice
@@ -25,6 +25,7 @@ from contrastive.cells import plan as plans
 from contrastive.cells.grid import Resolved
 from contrastive.cells.plan import Plan
 from contrastive.cells.status import Status
+from contrastive.config.cell import Cell
 from contrastive.config.experiment import Resources
 from contrastive.experiment import load
 from contrastive.planning.estimate import Fit
@@ -161,33 +162,33 @@ def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[O
     fit = fitted_estimate(plan.experiment, at(plan))
     waiting = begun_together(to_do, fit, devices)
     ended: Ended = SimpleQueue()
-    outcomes: list[Outcome] = []
-    in_flight: dict[Group, int] = {}  # the cells of each that have not ended
+    outcomes, in_flight = list[Outcome](), dict[Group, int]()  # of a group: its cells that have not ended
     with (
-        Progress(total, total - len(to_do)) as progress,
+        Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress,
         progress_artifact(plan, len(to_do)) as show,
     ):
         try:
             while True:
                 catch_up()
                 for statuses in islice(waiting, max(0, devices.width() - len(in_flight))):
-                    group = Group({status.id: asked(plan, status, len(statuses), fit) for status in statuses})
+                    group = group_of(plan, statuses, fit)
                     in_flight[group] = len(statuses)
                     for status in statuses:
                         future = cell.submit(job(plan, status, group), devices)
                         future.add_done_callback(partial(put_ended, ended, group))
                 if not in_flight:
                     return outcomes
-                group, ending = ended.get()
+                group, ending = progress.next_ended(ended, in_flight)
                 outcome = ending.result()
                 in_flight[group] -= 1
                 if not in_flight[group]:
                     del in_flight[group]
+                    progress.group_ended(group)
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
                 if study is not None and (further := study.after(outcome.id)):
                     waiting = chain(waiting, begun_together(further, fit, devices))
-                    progress.more(len(further))
+                    progress.more(len(further), steps_of(further, fit))
                 show(len(outcomes))
         except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
             devices.finish()
@@ -199,10 +200,22 @@ def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[O
 def begun_together(to_do: list[Status], fit: Fit, devices: Engine) -> Iterator[list[Status]]:
     """Groups of cells that train in one process, the longest first; then what is only measured."""
     by_cell = {status.cell: status for status in to_do}
-    to_train = [status.cell for status in to_do if status.action != "evaluate"]
-    together = groups(to_train, fit, devices.at_once(), devices.room())
+    together = groups(to_train(to_do), fit, devices.at_once(), devices.room())
     measure_only = [[status] for status in to_do if status.action == "evaluate"]
     return chain(([by_cell[cell] for cell in cells] for cells in together), measure_only)
+
+
+def to_train(to_do: Iterable[Status]) -> list[Cell]:
+    return [status.cell for status in to_do if status.action != "evaluate"]
+
+
+def steps_of(to_do: Iterable[Status], fit: Fit) -> int:
+    return sum(fit.steps(cell) for cell in to_train(to_do))
+
+
+def group_of(plan: Plan, statuses: list[Status], fit: Fit) -> Group:
+    together = {status.id: asked(plan, status, len(statuses), fit) for status in statuses}
+    return Group(together, steps_of(statuses, fit))
 
 
 def put_ended(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.terminal import complain, guard_logs, say
+from flows.terminal import complain, guard_logs, say, tell
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
@@ -82,6 +82,7 @@ def run(
     ] = None,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
+    tell(f"reading {experiment}")
     from flows.budget import check_study
     from flows.forecast import foreseen, make_forecast
 
@@ -95,18 +96,18 @@ def run(
 
     try:
         with orphans.none(), temporary_server.server():
-            study = (until_decided, max_seeds or 20, budget or "")
-            report = ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)
+            study = until_decided, max_seeds or 20, budget or ""
+            say(f"report: {ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)}")
     except GridFailed as failed:
         fail(str(failed), 1)
     except Stopped as stopped:
         raise KeyboardInterrupt from stopped
-    say(f"report: {report}")
 
 
 @app.command()
 def report(experiment: ExperimentFile) -> None:
     """Write the report again, from what MLflow holds."""
+    tell(f"reading the results of {experiment}")
     from contrastive.experiment.load import load_experiment
     from tasks.render import build_report
 
@@ -135,6 +136,7 @@ def cell(
 @app.command()
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
+    tell(f"reading the run folders of {experiment}")
     from contrastive.cells.plan import declare_plan, document
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
@@ -157,6 +159,7 @@ def audit(
     ] = False,
 ) -> None:
     """Check that run folders are whole, that MLflow holds the same, and that the report is what it gives now."""
+    tell(f"checking the results of {experiment}")
     from contrastive.cells.plan import declare_plan
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home

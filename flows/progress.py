@@ -1,27 +1,44 @@
-"""What the terminal shows while a grid runs: a bar with the time left, and a line for each cell as it ends."""
+"""How far a grid is, in the terminal: a line for each cell that ends, and how far those at work are."""
 
 import sys
 import threading
+import time
+from collections.abc import Collection
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from contrastive.errors import printable
+from contrastive.errors import brief_name, printable
+from tasks.train import Group
 
 
 class Progress:
-    """Counts cells; safe to call from the supervisors' threads. Without a terminal only the lines are printed."""
+    """In a terminal a bar for all cells and one for each group of cells at work; without one, a line a minute.
 
-    def __init__(self, total: int, reused: int):
+    `steps`: optimizer steps of all cells that are to train. Safe to call from several threads.
+    """
+
+    def __init__(self, total: int, reused: int, steps: int = 0, every: float = 60.0):
         self.console = Console(file=sys.stderr, highlight=False, emoji=False)
-        self.total, self.done = total, reused
+        self.total, self.done, self.steps, self.steps_ended = total, reused, steps, 0
+        self.every = 1.0 if self.console.is_terminal else every
+        self.began = self.shown = time.monotonic()
         self.lock = threading.Lock()
-        columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[unit]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         self.bar = Bar(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.bar.add_task("cells", total=total, completed=reused)
+        self.task = self.bar.add_task("all", total=total, completed=reused, unit="cells")
+        self.bars: dict[Group, TaskID] = {}
 
     def __enter__(self) -> Self:
         self.say(f"{self.total} cells, {self.done} of them finished before")
@@ -33,17 +50,54 @@ class Progress:
     ) -> None:
         self.bar.stop()
 
-    def more(self, count: int) -> None:
+    def more(self, count: int, steps: int) -> None:
         """Further cells are wanted."""
         with self.lock:
             self.total += count
+            self.steps += steps
             self.bar.update(self.task, total=self.total)
 
     def say(self, text: str) -> None:
-        self.console.print(printable(text), markup=False)  # around the bar
+        self.console.print(printable(text), markup=False, soft_wrap=True)  # around the bar
 
     def ended(self, name: str, result: str) -> None:
         with self.lock:
             self.done += 1
             self.bar.advance(self.task)
             self.say(f"[{self.done}/{self.total}] {name}: {result}")
+
+    def group_ended(self, group: Group) -> None:
+        self.steps_ended += group.steps
+        if group in self.bars:
+            self.bar.remove_task(self.bars.pop(group))
+
+    def next_ended(self, ended: SimpleQueue[Any], at_work: Collection[Group]) -> Any:
+        """What comes next out of `ended`; meanwhile, how far the groups at work are."""
+        while True:
+            try:
+                return ended.get(timeout=max(0.0, self.shown + self.every - time.monotonic()))
+            except Empty:
+                self.shown = time.monotonic()
+                self.show(at_work)
+
+    def show(self, at_work: Collection[Group]) -> None:
+        """Write the line of this minute, or bring the bars up to now."""
+        seconds, step = time.monotonic() - self.began, self.steps_ended + sum(group.step() for group in at_work)
+        if not self.console.is_terminal:
+            left = f", about {minutes(seconds * (self.steps - step) / step)} left" if 0 < step < self.steps else ""
+            names = "; ".join(f"{shown_name(group)}, step {group.step()} of {group.steps}" for group in at_work)
+            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended{left}; at work: {names}")
+            return
+        for group in at_work:
+            if group not in self.bars:
+                self.bars[group] = self.bar.add_task(shown_name(group), total=group.steps, unit="steps")
+            self.bar.update(self.bars[group], completed=group.step())
+
+
+def shown_name(group: Group) -> str:
+    first, *others = [asked.name for asked in group.asked.values()]
+    return brief_name(first) + (f" and {len(others)} more" if others else "")
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -16,6 +16,11 @@ def say(text: object) -> None:
     typer.echo(printable(str(text)))
 
 
+def tell(text: str) -> None:
+    """Say what a command is doing, beside what it prints for programs."""
+    typer.echo(printable(text), err=True)
+
+
 def guard_logs() -> None:
     """From here on no line of a log commands the terminal either, whichever handler prints it."""
     usual = logging.getLogRecordFactory()

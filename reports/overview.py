@@ -9,6 +9,7 @@ from functools import cached_property
 from contrastive.config.margins import metric
 from reports.compare import Comparison, RowScore, Section
 from reports.data_counts import counts_of
+from reports.guards.section_cells import Guard
 from reports.load import Results
 from reports.markdown import difference_text, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
@@ -72,14 +73,14 @@ class Overview:
     def caption(self) -> Said:
         """What the axis is, and what is shaded."""
         name = metric(self.score).replace("_", " ")
-        said: Said = _("Difference in {score} to the baseline", score=name)
+        said: Said = _("{score} beside the baseline", score=name.capitalize())
         if self.share:
-            said = _("Difference in {score} to the baseline, in points", score=name)
+            said = _("Points of {score} beside the baseline", score=name)
         if not self.higher:
             said = _("{said}, lower is better", said=said)
         if self.margin is not None:
-            said = _("{said}; shaded: ± {margin}, too small to matter", said=said, margin=f"{self.margin:g}")
-        return _("{said}. Dots are seeds.", said=said)
+            said = _("{said}; shaded: too small to matter (± {margin})", said=said, margin=f"{self.margin:g}")
+        return _("{said}; dots: seeds.", said=said)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -99,9 +100,9 @@ class Overview:
 
 
 def overview(
-    results: Results, sections: Sequence[Section], anchors: Sequence[str], caveats: Sequence[Said] = ()
+    results: Results, sections: Sequence[Section], anchors: Sequence[str], caveats: Sequence[Guard] = ()
 ) -> Overview:
-    """`caveats`: what the sections leave open, of which the first few are told here."""
+    """`caveats`: what the sections leave open, of which the first few are told here, but for what the rows show."""
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
@@ -112,7 +113,9 @@ def overview(
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
     ]
     own = sorted(forest_rows(compared, scale), key=lambda row: -row.gain)
-    rows = sorted([*own, *reference_rows(compared, results, scale)], key=lambda row: -row.gain)
+    references = reference_rows(compared, results, scale)
+    told = [guard.words for guard in caveats if not (references and guard.kind == "reference")]
+    rows = sorted([*own, *references], key=lambda row: -row.gain)
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
@@ -124,7 +127,7 @@ def overview(
         None if margin is None else margin * scale,
         shown,
         len(rows) - len(shown),
-        [*limits(results, own), *caveats[:CAVEATS]],
+        [*limits(results, own), *told[:CAVEATS]],
         *next_step(own),
     )
 
@@ -253,14 +256,14 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     """What the numbers on the first screen rest on."""
     said = list[Said]()
     if any(math.isfinite(row.half_width) for row in rows):
-        said.append(_("± is half of a 95 % interval that holds for all comparisons of a section together."))
+        said.append(_("± is a 95 % interval, joint within each section."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
-        said.append(_("All seeds share one sample of training texts."))
+        said.append(_("All seeds share one training sample."))
     return said
 
 
 def next_step(rows: Sequence[ForestRow]) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if any(row.verdict in ("undecided", "one seed") for row in rows):
-        return _("Next, add seeds to what is open:"), "ablate run FILE --until-decided"
+        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

@@ -86,3 +86,12 @@ def not_shown(results: Results) -> list[Said]:
             names=listed(names, NAMED),
         )
     ]
+
+
+def several_names(results: Results) -> list[Said]:
+    """The recipes that sections show under several names."""
+    names: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in (row for section in results.grid.sections for row in section.rows):
+        names.setdefault(tuple(row.cells), {})[row.label] = None
+    several = [" = ".join(labels) for cells, labels in names.items() if cells and len(labels) > 1]
+    return [_("One recipe under several names: {names}.", names=listed(several))] if several else []

@@ -12,7 +12,7 @@ from reports.load import Results
 from reports.messages import Said
 from reports.overview import Overview, overview
 from reports.provenance import footer, footer_lines
-from reports.reading import not_shown, reading
+from reports.reading import not_shown, reading, several_names
 from reports.section_report import SectionReport, describe
 from reports.tables import Table
 
@@ -33,7 +33,7 @@ class Report:
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder, and collect what is said. `names`: the beginnings of each section's files."""
     sections = [describe(part, name, results, folder) for part, name in zip(results.grid.sections, names, strict=True)]
-    limits = [words for section in sections for words in section.limits]
+    limits = [guard for section in sections for guard in section.limits]
     first = overview(results, [section.compared for section in sections], names, limits)
     return Report(
         results.grid.experiment,
@@ -42,7 +42,7 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         [guard.words for guard in general(results)],
         sections,
         figures.overview(results, folder),
-        [*reading(results), *not_shown(results)],
+        [*reading(results), *several_names(results), *not_shown(results)],
         data_tables(results),
         footer_lines(footer(results)),
     )

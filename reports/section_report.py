@@ -8,6 +8,7 @@ from reports import figures, tables
 from reports.compare import Section
 from reports.figures import Figure, LeftOut
 from reports.findings import same_note, sentences, unequal_note
+from reports.guards.section_cells import Guard
 from reports.guards.tuning import tuning
 from reports.load import Results
 from reports.looks import judge_section
@@ -28,7 +29,7 @@ class SectionReport:
     sentences: list[Said]
     figures: list[Figure | LeftOut]
     compared: Section
-    limits: list[Said]
+    limits: list[Guard]
     effects: list[Effect]
 
 
@@ -36,7 +37,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     fired, compared = judge_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     effects = explained(compared, results)
-    limits = [guard.words for guard in tuning(compared, results)]
+    limits = tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
         tables.comparison_table(compared),
@@ -50,7 +51,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
         name,
         [guard.words for guard in fired],
         [table for table in shown if table is not None],
-        [*limits, *sentences(compared), *unequal_note(compared), *same_note(compared)],
+        [*(guard.words for guard in limits), *sentences(compared), *unequal_note(compared), *same_note(compared)],
         [] if "range" in blocking else figures.draw(compared, results, folder, name),
         compared,
         limits,

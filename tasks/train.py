@@ -21,8 +21,8 @@ from tasks.failures import infrastructure, raise_failure
 class Group:
     """Cells that train together, by their ids; what has become of each, until its own task has asked."""
 
-    def __init__(self, asked: dict[str, Asked]):
-        self.asked, self.waiting = asked, dict(asked)
+    def __init__(self, asked: dict[str, Asked], steps: int):
+        self.asked, self.waiting, self.steps = asked, dict(asked), steps
         self.reports: dict[str, dict[str, Any] | None] = {}
         self.curves: dict[str, CurveWriter] = {}
         self.turn = threading.Lock()
@@ -38,6 +38,10 @@ class Group:
                 self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
             del self.waiting[cell_id]
             return self.reports.pop(cell_id)
+
+    def step(self) -> int:
+        """How many of the `steps` of all of them are done."""
+        return min(self.steps, sum(curves.lines for curves in list(self.curves.values())))
 
     def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
         asked = self.asked[cell_id]

@@ -8,7 +8,7 @@ What a section means:
 - Two combinations that differ only in settings that their cells do not read are one row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +21,15 @@ from contrastive.cells.combinations import (
     read_settings,
     settings_of,
 )
-from contrastive.cells.names import ambiguous_axes, cell_name, labelled_row, names_of_data, read_by_cell, setting
+from contrastive.cells.names import (
+    ambiguous_axes,
+    cell_name,
+    labelled_row,
+    names_of_data,
+    read_by_cell,
+    row_label,
+    setting,
+)
 from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data
@@ -37,6 +45,7 @@ class Row:
     baseline: bool
     cells: tuple[Cell, ...]
     against: int | None = None  # which row of the section is its baseline; none of a row that is one
+    parts: tuple[str, ...] = ()  # of the label, before `report.labels` renamed them
 
 
 @dataclass(frozen=True)
@@ -201,7 +210,7 @@ def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[
             rows[id(cells[0])] = Row("", axes, is_baseline, cells)
         elif is_baseline and not row.baseline:
             rows[id(cells[0])] = replace(row, baseline=True)
-    return _with_labels(section, _beside_baselines(list(rows.values()), baselines))
+    return _with_labels(section, _beside_baselines(list(rows.values()), baselines), builder.experiment.report.labels)
 
 
 def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
@@ -214,9 +223,13 @@ def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
     ]
 
 
-def _with_labels(section: Section, rows: list[Row]) -> tuple[Row, ...]:
+def _with_labels(section: Section, rows: list[Row], labels: Mapping[str, str]) -> tuple[Row, ...]:
     ambiguous = ambiguous_axes(row.axes for row in rows)
     shown = [
-        labelled_row(row.cells[0], row.axes, section.baseline if row.baseline else None, ambiguous) for row in rows
+        labelled_row(row.cells[0], row.axes, section.baseline if row.baseline else None, ambiguous, labels)
+        for row in rows
     ]
-    return tuple(replace(row, label=label, axes=axes) for row, (label, axes) in zip(rows, shown, strict=True))
+    return tuple(
+        replace(row, label=row_label(parts, labels), parts=parts, axes=axes)
+        for row, (parts, axes) in zip(rows, shown, strict=True)
+    )

@@ -1,6 +1,7 @@
 """How cells, their settings and values are named: in tables, in labels and in the names of runs."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from contrastive.config.objective import Objective
 
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
 USUAL: Overlay = {"tune": Tune()}  # of a cell whose experiment is not known
+JOINED = " · "
 SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
 
 
@@ -70,16 +72,29 @@ def short_value(name: str, value: Any) -> str:
 
 
 def labelled_row(
-    cell: Cell, axes: Mapping[str, Any], baseline: Mapping[str, Any] | None, ambiguous: set[str]
-) -> tuple[str, dict[str, Any]]:
-    """The label of a row, and its axes as a table shows them; `baseline` is what a row sets that is one."""
+    cell: Cell,
+    axes: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    ambiguous: set[str],
+    labels: Mapping[str, str],
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The parts of a row's name, and its axes as a table shows them; `baseline` is what a row sets that is one."""
     texts = {}
     for name in baseline if baseline is not None else () if axes else ("loss", "view"):
         if name not in axes and name in read_by_cell(cell):
             texts[name] = short_value(name, setting(cell, name))
     texts |= {name: _long(value) if name in ambiguous else short_value(name, value) for name, value in axes.items()}
-    shown = {name: value if isinstance(value, int | float | str) else texts[name] for name, value in axes.items()}
-    return " · ".join(_with_name(name, text) for name, text in texts.items()), shown
+    shown = {
+        name: labels.get(texts[name], value if isinstance(value, int | float | str) else texts[name])
+        for name, value in axes.items()
+    }
+    return tuple(_with_name(name, text) for name, text in texts.items()), shown
+
+
+def row_label(parts: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The name of a row: its own of `labels`, or its parts, each by its own."""
+    whole = JOINED.join(parts)
+    return labels.get(whole, JOINED.join(labels.get(part, part) for part in parts))
 
 
 def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:

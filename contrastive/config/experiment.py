@@ -83,6 +83,11 @@ class Report(Settings):
     primary: str | None = Field(
         None, description="the score that is tested, e.g. test.accuracy; left out: all that a table shows, together"
     )
+    labels: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="names that readers know: what a row, or a part of its name, would be called → what it is called, "
+        "e.g. {rdrop: R-Drop, head only: Head only}",
+    )
     price_per_hour: float | None = Field(
         None, ge=0, description="of a GPU, or of a machine without one; left out: none"
     )

@@ -6,13 +6,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from contrastive.cells.combinations import Overlay, count_combinations
-from contrastive.cells.grid import Builder, Variant
+from contrastive.cells.grid import Builder, Resolved, Variant
+from contrastive.cells.names import row_label
 from contrastive.config import registry
 from contrastive.config.cell import Encoder, Scratch, Training, misfit
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError
-from contrastive.experiment.messages import Finding, SettingPath, comma_list
+from contrastive.experiment.messages import Finding, SettingPath, comma_list, nearest_name, shown_value
 from contrastive.sources import deepspeed_file, positions
 from contrastive.sources.locate import can_guess
 
@@ -73,6 +74,25 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
     if sound:
         own = builder.experiment.objective.model_dump(exclude_unset=True)
         yield from _unread(_objective(("objective",), own), read)
+
+
+def wrong_labels(resolved: Resolved) -> Iterator[Finding]:
+    """Labels that name no row and no part of one, and rows of a section that would have the same name."""
+    labels, path = resolved.experiment.report.labels, ("report", "labels")
+    rows = [row for section in resolved.sections for row in section.rows]
+    names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
+    for name, label in labels.items():
+        if name not in names:
+            yield (*path, name), f"no row and no part of one has this name{nearest_name(name, names)}"
+        elif not label.strip():
+            yield (*path, name), "an empty name; give it letters, or leave it out"
+    for section in resolved.sections:
+        seen: dict[str, str] = {}
+        for row in section.rows if labels else ():
+            own = row_label(row.parts)
+            if (other := seen.setdefault(row.label, own)) != own:
+                renamed = [name for name in (own, other, *row.parts) if name in labels]
+                yield (*path, *renamed[:1]), f"{own} and {other} would both be called {shown_value(row.label)}"
 
 
 def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:

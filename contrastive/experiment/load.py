@@ -13,7 +13,7 @@ from contrastive.cells.grid import Builder, Resolved
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
 from contrastive.experiment.check import PLACEHOLDERS, outside_cells, single_values
-from contrastive.experiment.check_cells import in_cells, too_many
+from contrastive.experiment.check_cells import in_cells, too_many, wrong_labels
 from contrastive.experiment.messages import MISSING, Finding, SettingPath, explain_errors, nearest_name, shown_value
 from contrastive.experiment.yaml_lines import LONGEST, Problem, YamlDocument, read_document
 
@@ -76,9 +76,12 @@ def parse_experiment(text: str, name: str = "experiment") -> Resolved:
     builder = Builder(experiment)
     findings += list(too_many(experiment)) or in_cells(builder, findings)
     problems = document.problems + [_problem(document, name, *finding) for finding in findings]
+    if not problems:
+        resolved = builder.resolved()
+        problems = [_problem(document, name, *finding) for finding in wrong_labels(resolved)]
     if problems:
         raise ExperimentError(sorted(set(problems)))
-    return builder.resolved()
+    return resolved
 
 
 def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:

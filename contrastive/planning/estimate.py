@@ -1,6 +1,7 @@
 """How long cells will take and how much memory: formulas (planning/cost.py), with what this machine needs for each of
 their amounts as a calibration measured it, corrected by what finished cells of this home took."""
 
+import math
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +173,10 @@ class Fit:
             filled = training.batch_size, training.bucket, training.token_budget
             self._batches[key] = cost.predicted_batches(self.texts(cell).splits["train"], *filled)
         return self._batches[key]
+
+    def steps(self, cell: Cell) -> int:
+        """Optimizer steps of its training."""
+        return math.ceil(self.batches(cell).number * cell.training.epochs / cell.training.accumulate)
 
     def _ratio(self, cell: Cell) -> float | None:
         alike = self._alike(cell)

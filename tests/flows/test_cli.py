@@ -83,8 +83,13 @@ def test_every_mistake_of_a_file_is_an_error_with_its_line_and_no_traceback(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     said = capsys.readouterr().err
-    assert ended.value.code == 2 and "did you mean `epochs`" in said and "did you mean `supcon`" in said
-    assert [line.split("bad.yaml:")[1].split(":")[0] for line in said.splitlines()] == ["5", "9", "13"]
+    assert (
+        said.startswith("reading ")
+        and ended.value.code == 2
+        and "did you mean `epochs`" in said
+        and "did you mean `supcon`" in said
+    )
+    assert [line.split("bad.yaml:")[1].split(":")[0] for line in said.splitlines()[1:]] == ["5", "9", "13"]
     assert not list(home.glob("runs/*"))
 
 

@@ -9,6 +9,7 @@ import pytest
 from contrastive.runs.recorded import Reference
 from reports import figures
 from reports import overview as overviews
+from reports.guards.section_cells import Guard
 from reports.looks import judge_section
 from reports.markdown import difference_text
 from reports.overview import Overview, overview
@@ -109,10 +110,11 @@ def test_the_forest_shows_each_row_with_its_number_and_names_that_no_font_has_ar
 def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_finding():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     put(results.grid, references=[Reference("TF-IDF", "", {"test.accuracy": 0.9})])
-    first = overview(results, [judge_section(part, results)[1]], ["a"], ["a caveat", "another", "a third"])
+    caveats = [Guard(kind, kind, False) for kind in ("reference", "edge", "tuning", "another")]
+    first = overview(results, [judge_section(part, results)[1]], ["a"], caveats)
     assert [row.label for row in first.rows] == ["TF-IDF", "good", "wild", "bad"]
     assert (first.rows[0].size, str(first.rows[0].word)) == ("+20.0", "single fit")
-    assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["a caveat", "another"]
+    assert str(first.headline).startswith("good beats ce") and first.notes[-2:] == ["edge", "tuning"]
 
 
 def test_a_comparison_of_two_sections_stands_once_under_both_names():

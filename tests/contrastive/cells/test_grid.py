@@ -209,3 +209,15 @@ def test_a_row_knows_its_own_baseline():
     told = {row.label: None if row.against is None else found[row.against].label for row in found}
     tunes = ("full", "last 1 blocks")
     assert told == {f"{tune} · ce": None for tune in tunes} | {f"{tune} · ce+supcon": f"{tune} · ce" for tune in tunes}
+
+
+def test_labels_rename_whole_rows_and_parts_of_their_names():
+    section = "  - {title: T, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 2}], alpha: [1, 2]}}\n"
+    given = "report: {labels: {ce: Cross-entropy, last 2 blocks: Two blocks, α=1: Even, full · α=2: The rest}}\n"
+    found = expanded(section + given).sections[0].rows
+    assert [row.label for row in found] == [
+        *("Cross-entropy · full", "Cross-entropy · Two blocks"),
+        *("full · Even", "The rest", "Two blocks · Even", "Two blocks · α=2"),
+    ]
+    assert [row.axes["tune"] for row in found[:2]] == ["full", "Two blocks"]
+    assert found[3].axes == {"tune": "full", "alpha": 2}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contrastive.experiment.examples import GOOD, REVIEWS, SPLITS, TESTED, mistakes
+from tests.contrastive.experiment.examples import GOOD, HEAD, REVIEWS, SPLITS, TESTED, mistakes
 
 ADVERSARIAL = "view: consert, change: adversarial"
 ALPHA = "[0.2, 0.5]"
@@ -170,3 +170,14 @@ def test_a_mistake_is_told_with_its_line(old, new, line, message):
     assert GOOD.count(old) >= 1
     found = mistakes(GOOD.replace(old, new, 1))
     assert any(at == line and message in text for at, text in found), found
+
+
+def test_labels_that_name_nothing_or_two_rows_alike():
+    axes = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon]}}\nreport:\n  labels:\n"
+    assert mistakes(HEAD + axes + "    rdrp: R-Drop\n    ce: ' '\n") == [
+        (8, "report.labels.rdrp: no row and no part of one has this name; did you mean `rdrop`?"),
+        (9, "report.labels.ce: an empty name; give it letters, or leave it out"),
+    ]
+    assert mistakes(HEAD + axes + "    rdrop: R-Drop\n    ce+supcon: R-Drop\n") == [
+        (9, 'report.labels.ce+supcon: ce+supcon and rdrop would both be called "R-Drop"'),
+    ]

@@ -1,0 +1,56 @@
+"""What a grid says of itself where nobody watches a bar."""
+
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from contrastive.experiment.load import parse_experiment
+from contrastive.stages.request import Asked
+from flows.progress import Progress, minutes
+from tasks.curves import CurveWriter
+from tasks.train import Group
+from tests.contrastive.experiment.examples import ONE
+
+
+def group(folder: Path, steps: int, done: int, *names: str) -> Group:
+    experiment = parse_experiment(ONE)
+    cell, of = experiment.cells[0], experiment.experiment
+    made = Group({name: Asked(cell, name, 1, of.evaluation, of.speed) for name in names}, steps)
+    for name in names:
+        made.curves[name] = CurveWriter(folder, "x", folder / "run", name)
+    made.curves[names[0]].lines = done
+    return made
+
+
+class Ending(Progress):
+    """Something ends as soon as a line was said."""
+
+    ended_next: SimpleQueue[str] = SimpleQueue()
+
+    def show(self, at_work):
+        super().show(at_work)
+        self.ended_next.put("it ended")
+
+
+def test_while_nothing_ends_a_line_says_how_far_cells_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    with Ending(5, 1, steps=200, every=0.0) as progress:
+        progress.began -= 120.0
+        working = [group(tmp_path, 80, 30, "ce · seed 0", "ce · seed 1"), group(tmp_path, 40, 20, "rdrop · seed 0")]
+        assert progress.next_ended(progress.ended_next, working) == "it ended"
+        progress.group_ended(working[0])
+    first, line = capfd.readouterr().err.splitlines()
+    assert first == "5 cells, 1 of them finished before"
+    at_work = "ce · seed 0 and 1 more, step 30 of 80; rdrop · seed 0, step 20 of 40"
+    assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; at work: {at_work}"
+    assert progress.steps_ended == 80
+
+
+def test_times_are_said_as_people_say_them():
+    assert [minutes(seconds) for seconds in (4.2, 89.0, 91.0, 150.1, 3600.0)] == [
+        "4 s",
+        "89 s",
+        "2 min",
+        "3 min",
+        "60 min",
+    ]

@@ -1,0 +1,76 @@
+"""What a reader of the committed quickstart sees without scrolling, and what a screen reader makes of its pages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from tests.browser import opened
+
+REPORT = Path(__file__).parents[3] / "reports" / "output" / "quickstart"
+PAGES = ["index.html", "index.zh.html"]
+VISIBLE = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walker.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(walker.currentNode);
+    const box = range.getBoundingClientRect();
+    if (box.height && box.top < innerHeight && box.bottom > 0) found.push(walker.currentNode.data);
+  }
+  return found.join(" ");
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened() as started:
+        yield started
+
+
+def opened_page(browser: Browser, name: str, width: int, height: int, scheme: str = "light") -> Page:
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True)
+    page.goto((REPORT / name).as_uri())
+    return page
+
+
+def count_words(text: str) -> float:
+    """Chinese has no spaces; its words have some 1.6 characters."""
+    chinese = re.findall(r"[\u4e00-\u9fff]", text)
+    return len(re.findall(r"[^\W_]+(?:[.'-][^\W_]+)*", re.sub(r"[\u4e00-\u9fff]", " ", text))) + len(chinese) / 1.6
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_laptop_shows_finding_and_next_step_in_few_words(browser: Browser, name: str):
+    page = opened_page(browser, name, 1000, 700)
+    seen = page.evaluate(VISIBLE)
+    assert count_words(seen) <= 120, seen
+    command = page.locator("#first code").bounding_box()
+    assert command is not None and command["y"] + command["height"] <= 700
+    page.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_shows_the_finding_and_the_first_rows(browser: Browser, name: str):
+    page = opened_page(browser, name, 390, 844)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    shown = [row.bounding_box() for row in page.locator(".forest li").all()]
+    assert sum(box is not None and box["y"] + box["height"] <= 844 for box in shown) >= 4
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_serious_is_found_by_axe(browser: Browser, name: str, scheme: str):
+    page = opened_page(browser, name, 1000, 700, scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    violations = Axe().run(page).response["violations"]
+    serious = [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in violations
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    page.close()
