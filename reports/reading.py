@@ -35,7 +35,7 @@ def reading(results: Results) -> list[Said]:
     return [
         _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
-            "▲ better, ▼ worse: the interval of the difference to the baseline leaves out 0. ＝ equivalent: it lies "
+            "▲ better, ▼ worse: the interval of the difference to the baseline leaves out 0. = equivalent: it lies "
             "within the margin that was declared too small to matter. ? undecided: neither. One interval holds for all "
             "comparisons of a section together."
         ),

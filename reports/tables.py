@@ -30,7 +30,7 @@ from reports.section_effects import Effect, Level
 from reports.seed_values import seed_scores
 
 Item = TypeVar("Item")
-SIGNS = {"better": "▲", "worse": "▼", "equivalent": "＝", "undecided": "?"}
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
 WORDS = {
     "better": _("better"),
     "worse": _("worse"),
