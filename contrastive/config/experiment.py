@@ -86,7 +86,7 @@ class Report(Settings):
     labels: Mapping[str, str] = Field(
         default_factory=dict,
         description="names that readers know: what a row, or a part of its name, would be called → what it is called, "
-        "e.g. {rdrop: R-Drop, head only: Head only}",
+        "e.g. {head only: the head alone}",
     )
     price_per_hour: float | None = Field(
         None, ge=0, description="of a GPU, or of a machine without one; left out: none"
