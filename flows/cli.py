@@ -105,13 +105,19 @@ def run(
 
 
 @app.command()
-def report(experiment: ExperimentFile) -> None:
+def report(
+    experiment: ExperimentFile,
+    paper: Annotated[bool, typer.Option("--paper", help="write LaTeX tables and PDF figures beside it")] = False,
+) -> None:
     """Write the report again, from what MLflow holds."""
     tell(f"reading the results of {experiment}")
     from contrastive.experiment.load import load_experiment
-    from tasks.render import build_report
+    from tasks.render import build_report, paper_folder
 
-    say(f"report: {build_report(load_experiment(experiment).experiment.name)}")
+    name = load_experiment(experiment).experiment.name
+    say(f"report: {build_report(name, paper)}")
+    if paper:
+        say(f"LaTeX and PDF: {paper_folder(name)}")
 
 
 @app.command()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -31,16 +32,21 @@ def build(experiment: str, uri: str, output: Path) -> Path:
 
 
 def publish(results: Results, output: Path) -> Path:
-    """Write the report into a new folder and move that into the place of the old one. Returns its README.md."""
+    """Write the report in the place of the old one. Returns its README.md."""
+    replace_folder(output, lambda fresh: write_report(results, fresh))
+    return output / "README.md"
+
+
+def replace_folder(output: Path, write: Callable[[Path], None]) -> None:
+    """Write into a new folder and move that into the place of the old one."""
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
-        write_report(results, fresh)
+        write(fresh)
         fresh.chmod(0o755)
         put(fresh, output)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return output / "README.md"
 
 
 def write_report(results: Results, folder: Path) -> None:

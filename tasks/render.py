@@ -14,6 +14,7 @@ from reports.build import differences, publish
 from reports.load import load
 from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
+from reports.paper import publish_paper
 from tasks.database import file_of, is_sound
 from tasks.secrets import masked
 from tasks.tracking import TrackingFailed, in_words
@@ -31,9 +32,9 @@ def render(experiment: str) -> Path:
     return build_report(experiment)
 
 
-def build_report(experiment: str) -> Path:
-    """Writes reports/output/EXPERIMENT/README.md below the home and returns its path."""
-    output = report_folder(experiment)
+def build_report(experiment: str, paper: bool = False) -> Path:
+    """Writes reports/output/EXPERIMENT/README.md below the home and returns its path; `paper`: what `paper_folder`
+    holds, too."""
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
@@ -43,7 +44,13 @@ def build_report(experiment: str) -> Path:
     with in_words():
         results = load(experiment, tracking_uri(store.home()))
     with in_words(NotFetched), in_own_words(experiment):
-        return publish(results, output)
+        if paper:
+            publish_paper(results, paper_folder(experiment))
+        return publish(results, report_folder(experiment))
+
+
+def paper_folder(experiment: str) -> Path:
+    return store.home() / "reports" / "paper" / experiment
 
 
 def report_folder(experiment: str) -> Path:

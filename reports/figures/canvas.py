@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import findfont, get_font
 
+from reports.markdown import unit
 from reports.messages import Said, _, joined
 
 WIDTH = 4.2  # inches: where 420 pixels show them, a letter of 7 points is 10 pixels high
@@ -32,6 +34,7 @@ STYLE = {
     "legend.title_fontsize": 7,
     "legend.frameon": False,
     "lines.linewidth": 1.2,
+    "pdf.fonttype": 42,  # publishers refuse the usual one
     "savefig.dpi": 200,
     "svg.fonttype": "path",
     "svg.hashsalt": "ablate",
@@ -39,7 +42,9 @@ STYLE = {
     "xtick.labelsize": 6.5,
     "ytick.labelsize": 6.5,
 }
+DATED = {".svg": ("Date", "Creator"), ".pdf": ("CreationDate", "Creator", "Producer"), ".png": ("Software",)}
 NAMED = 12  # so many labels stand in a text beside a picture; of more, the first and the last
+_kind: ContextVar[str] = ContextVar("kind", default="")  # the suffix of all pictures, where they should be of one kind
 
 
 @dataclass(frozen=True)
@@ -59,19 +64,34 @@ def style() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def as_pdf() -> Iterator[None]:
+    token = _kind.set(".pdf")
+    try:
+        yield
+    finally:
+        _kind.reset(token)
+
+
 def canvas(height: float, width: float = WIDTH) -> Any:
     return Canvas(figsize=(width, height))
 
 
 def save(drawn: Any, path: Path, alt: Said) -> Figure:
     """Written without a date or a version in it; whole, or not at all."""
+    path = path.with_suffix(_kind.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        drawn.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None})
+        drawn.savefig(path, metadata=dict.fromkeys(DATED[path.suffix]))
     except Exception:
         path.unlink(missing_ok=True)
         raise
     return Figure(f"{path.parent.name}/{path.name}", alt)
+
+
+def in_shown_unit(axis: Any, value: str) -> None:
+    """The ticks of an axis of a score: shares in percent."""
+    axis.set_major_formatter(lambda number, _place: f"{unit(value) * number:.4g}")
 
 
 def drawable(names: list[str], kind: str) -> list[str]:

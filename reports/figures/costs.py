@@ -14,6 +14,7 @@ from reports.figures.canvas import (
     Figure,
     canvas,
     drawable,
+    in_shown_unit,
     renamed,
     save,
     style,
@@ -22,6 +23,7 @@ from reports.figures.canvas import (
 from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Said, _, joined
+from reports.tables import head
 
 FEWEST = 3  # points of a panel
 
@@ -106,7 +108,8 @@ def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: st
         )
         numbered(axis, best)
         data = drawable([points[0].data], "data")[0]
-        axis.set_title(f"{heading(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
+        in_shown_unit(axis.yaxis, value)
+        axis.set_title(f"{head(value)}, mean over seeds{f', {data}' if data else ''}", loc="left")
         axis.set_xlabel(f"{points[0].device} of a cell, mean over seeds\n\n{words}", loc="left")
         axis.margins(0.08, 0.12)
     return drawn

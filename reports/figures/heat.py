@@ -13,6 +13,7 @@ from reports.figures.canvas import (
     Figure,
     canvas,
     drawable,
+    in_shown_unit,
     labels_in_words,
     renamed,
     save,
@@ -20,8 +21,9 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Results
-from reports.markdown import heading, symbol
+from reports.markdown import heading, score_text, symbol
 from reports.messages import Said, _, joined
+from reports.tables import head
 
 COLOURS = "cividis"  # the same with any colour vision
 MOST = 7  # columns whose numbers can be read 420 pixels wide
@@ -91,8 +93,10 @@ def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
-        axis.set_title(", ".join([heading(value), *drawable([rest] if rest else [], "part")]))
-        heat_panel(drawn, axis, part, axes, scales[value])
+        axis.set_title(", ".join([str(head(value)), *drawable([rest] if rest else [], "part")]))
+        heat_panel(axis, part, axes, scales[value])
+        bar = drawn.colorbar(shades(scales[value]), ax=axis, fraction=0.05, pad=0.01)
+        in_shown_unit(bar.ax.yaxis, value)
     return drawn
 
 
@@ -115,7 +119,7 @@ def scale(value: str, results: Results) -> Normalize:
     return Normalize(float(means.min()), float(means.max())) if len(means) else Normalize(0, 1)
 
 
-def heat_panel(drawn: Any, axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) -> None:
+def heat_panel(axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) -> None:
     """Cells from the top, and below them, over the whole width, what has no place in the pivot."""
     down, across = (axis_settings(part, name, axes) for name in axes)
     names = drawable([str(name) for name in down], symbol(axes[0]))
@@ -134,13 +138,12 @@ def heat_panel(drawn: Any, axis: Any, part: list[RowScore], axes: Axes, colours:
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    drawn.colorbar(shades(colours), ax=axis, fraction=0.05, pad=0.01)
 
 
 def heat_cell(axis: Any, top: int, left: int, width: int, score: RowScore, colours: Normalize) -> None:
     colour: Any = shades(colours).to_rgba(score.mean)  # type: ignore[arg-type]
     axis.fill_between([left, left + width], top, top + 1, facecolor=colour, linewidth=0.8, edgecolor="white")
-    text = f"{score.mean:.4f}" + (f"\n± {score.half_width:.4f}" if np.isfinite(score.half_width) else "")
+    text = score_text(score.value, score.mean, score.half_width).replace(" ± ", "\n± ")
     light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 0.5
     axis.text(
         left + width / 2, top + 0.5, text, ha="center", va="center", color="black" if light else "white", fontsize=6.5

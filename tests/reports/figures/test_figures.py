@@ -19,6 +19,7 @@ from reports import figures
 from reports.compare import compare
 from reports.figures import costs, curves, heat, search
 from reports.figures.tsne import aligned
+from reports.markdown import score_text
 from reports.pictures import Picture
 from reports.statistics import expected_best
 from tests.reports.figures import sample
@@ -157,7 +158,10 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     compared = compare(section, results)
     heat.draw_heat(compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
-    assert said == {f"{score.mean:.4f}\n± {score.half_width:.4f}" for score in compared.scores}
+    shown = {score_text(score.value, score.mean, score.half_width) for score in compared.scores}
+    assert said == {text.replace(" ±", "\n±") for text in shown} and all(
+        float(text.split("\n")[0]) > 1 for text in said
+    )
 
     # it has the axes of each row and kind of vectors
     experiment = results.grid.experiment
@@ -166,7 +170,7 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     results = replace(results, scores=scores)
     heat.draw_heat(compare(section, results), results, tmp_path / "it")
     titles = [axis.get_title() for axis in canvases[1].axes if axis.get_title()]
-    assert titles == [f"accuracy (test), embedding={kind}" for kind in ("as trained", "whiten")]
+    assert titles == [f"accuracy (test), %, embedding={kind}" for kind in ("as trained", "whiten")]
 
 
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():

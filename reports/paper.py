@@ -1,0 +1,127 @@
+"""A report for a paper: each table as LaTeX with booktabs, each figure as PDF, with the statistics in their captions.
+
+`paper.tex` compiles by itself and includes all of them; an author takes the pieces.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from reports.build import file_names, replace_folder
+from reports.figures import Figure, LeftOut
+from reports.figures.canvas import as_pdf
+from reports.load import Results
+from reports.report import Report, make_report
+from reports.section_report import SectionReport
+from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
+
+MAIN = "paper.tex"
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+        "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "α": r"$\alpha$", "τ": r"$\tau$", "·": r"$\cdot$", "–": "--",
+        "→": r"$\to$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\dots{}", "`": r"\textasciigrave{}",
+    }
+)  # fmt: skip
+HEAD = r"""% Names in Chinese need xelatex with the package ctex.
+\documentclass{article}
+\usepackage[margin=2.5cm]{geometry}
+\usepackage{booktabs,graphicx}
+\setlength{\belowcaptionskip}{5pt}
+\begin{document}
+"""
+FIGURE = r"""\begin{figure}[htbp]
+\centering
+\includegraphics[width=\linewidth,height=.8\textheight,keepaspectratio]{%s}
+\caption{%s}
+\label{fig:%s}
+\end{figure}
+"""
+MEANS = (
+    "Mean over {seeds} seeds ± half of its 95 % interval (Student's t); bold: tied with the best, where others are not."
+)
+VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
+
+
+def publish_paper(results: Results, output: Path) -> Path:
+    """Write tables and figures in the place of the old ones. Returns `paper.tex`."""
+    replace_folder(output, lambda fresh: write_paper(results, fresh))
+    return output / MAIN
+
+
+def write_paper(results: Results, folder: Path) -> None:
+    """`paper.tex`, a `.tex` for each section and for the comparisons of all, and the figures."""
+    with as_pdf():
+        report = make_report(results, file_names(results.grid.sections), folder)
+    pieces = {"comparisons": comparisons(report)} | {part.anchor: section_tex(part, report) for part in report.sections}
+    pieces["whole-grid"] = figures_tex(report.overview)
+    for name, text in pieces.items():
+        (folder / f"{name}.tex").write_text(text, encoding="utf-8")
+    included = "".join(f"\\input{{{name}}}\n" for name in pieces)
+    (folder / MAIN).write_text(f"{HEAD}{included}\\end{{document}}\n", encoding="utf-8")
+
+
+def comparisons(report: Report) -> str:
+    """The figure of the first screen, with what its intervals are."""
+    first = report.first
+    said = [f"{first.headline}.", first.setting, first.caption, *first.notes]
+    return figures_tex([report.forest] if report.forest else [], " ".join(map(str, said)))
+
+
+def section_tex(section: SectionReport, report: Report) -> str:
+    """The tables that stand open in the report, and the figures."""
+    tables = [table for table in section.tables if not table.folded]
+    texts = [
+        table_tex(table, caption(table, section, report), f"{section.anchor}-{number}")
+        for number, table in enumerate(tables, start=1)
+    ]
+    return "\n".join([*texts, figures_tex(section.figures)])
+
+
+def caption(table: Table, section: SectionReport, report: Report) -> str:
+    """What is shown, of what, and what ± is: of differences in a table of comparisons, of means in all others."""
+    title = section.recorded.title
+    said: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
+    said += [f"{table.caption}."] if table.caption else []
+    if any(entry.style in VERDICTS for row in table.rows for entry in row):
+        return " ".join(map(str, [*said, "Differences to the baseline.", *section.sentences]))
+    counts = sorted({len(row.cells) for row in section.compared.rows})
+    seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
+    means = MEANS if counts[-1] > 1 else "One seed."
+    return " ".join(map(str, [*said, report.first.setting, means.format(seeds=seeds)]))
+
+
+def table_tex(table: Table, caption: str, name: str) -> str:
+    frame = pd.DataFrame(
+        [[entry_tex(entry) for entry in row] for row in table.rows], columns=[latex(words) for words in table.head]
+    )
+    return frame.style.hide(axis="index").to_latex(
+        hrules=True,
+        column_format="l" + "r" * (len(table.head) - 1),
+        caption=latex(caption),
+        label=f"tab:{name}",
+        position="htbp",
+        position_float="centering",
+    )
+
+
+def entry_tex(entry: Entry) -> str:
+    """Verdicts in words, without their sign."""
+    words = str(entry.text).removeprefix(SIGNS.get(entry.style, "")).strip()
+    text = latex(words.replace(BREAK, "; "))
+    return rf"\textbf{{{text}}}" if entry.bold else rf"\emph{{{text}}}" if entry.style == "italic" else text
+
+
+def figures_tex(figures: Sequence[Figure | LeftOut], caption: str = "") -> str:
+    """Without a caption of its own, a figure is described by its text for those who do not see it."""
+    return "\n".join(
+        FIGURE % (figure.path, latex(caption or figure.alt), Path(figure.path).stem)
+        for figure in figures
+        if isinstance(figure, Figure)
+    )
+
+
+def latex(text: object) -> str:
+    return str(text).translate(LATEX)
