@@ -23,7 +23,7 @@ from pydantic import Field
 
 from contrastive.cells import plan as plans
 from contrastive.cells.grid import Resolved
-from contrastive.cells.plan import Plan
+from contrastive.cells.plan import Plan, tokens_folder
 from contrastive.cells.status import Status
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Resources
@@ -43,7 +43,7 @@ from reports.markdown import plain
 from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
-from tasks.prepare import prefix, references, tokens_folder
+from tasks.prepare import prefix, references
 from tasks.render import ReportFailed, render
 from tasks.settle import ready
 from tasks.sync import sync

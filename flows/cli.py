@@ -22,6 +22,10 @@ ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
+MaxSeeds = Annotated[int | None, typer.Option(min=2, max=200, help="most seeds of --until-decided; left out: 20")]
+Budget = Annotated[
+    str | None, typer.Option(metavar="TIME", help="--until-decided adds no seeds after it: 45s, 90m, 2h")
+]
 SHIPPED = Path(__file__).parent.parent / "configs"
 
 
@@ -74,20 +78,19 @@ def run(
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="begin with two seeds, and add more to what is undecided")
     ] = False,
-    max_seeds: Annotated[
-        int | None, typer.Option(min=2, max=200, help="most seeds of --until-decided; left out: 20")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="--until-decided adds no seeds after it: 45s, 90m, 2h")
-    ] = None,
+    max_seeds: MaxSeeds = None,
+    budget: Budget = None,
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
     tell(f"reading {experiment}")
     from flows.budget import check_study
-    from flows.forecast import foreseen, make_forecast
+    from flows.forecast import foreseen, make_forecast, report_of_all
 
     check_study(until_decided, max_seeds, budget)
-    foreseen(make_forecast(experiment), gpus_per_cell, engine.value).refuse()
+    planned = make_forecast(experiment)
+    foreseen(planned, gpus_per_cell, engine.value).refuse()
+    if not until_decided and (shown := report_of_all(planned)):
+        return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
@@ -144,10 +147,10 @@ def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     tell(f"reading the run folders of {experiment}")
     from contrastive.cells.plan import declare_plan, document
+    from contrastive.evaluation.reference import known_references
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
     from flows.study import as_declared
-    from tasks.prepare import known_references
     from tasks.settle import settle
     from tasks.sync import sync as bring_up
 
@@ -168,10 +171,10 @@ def audit(
     tell(f"checking the results of {experiment}")
     from contrastive.cells.plan import declare_plan
     from contrastive.experiment.load import load_experiment
-    from contrastive.runs.store import home
+    from contrastive.runs.store import home, report_folder
     from flows.study import as_declared
     from tasks.mend import damaged_cache, mend_tracking, set_back_damage
-    from tasks.render import audit_report, report_folder
+    from tasks.render import audit_report
     from tasks.settle import settle
     from tasks.sync import audit as differences
 

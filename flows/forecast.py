@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.cells import plan as plans
+from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
+from contrastive.cells.status import mark
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment, Resources
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
 from contrastive.evaluation.needs import embedded
+from contrastive.evaluation.reference import known_references
 from contrastive.experiment.foreseen import Foreseen, foresee
 from contrastive.experiment.load import load_experiment
 from contrastive.planning import calibration, estimate
@@ -19,9 +22,10 @@ from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
 from contrastive.planning.makespan import Part, makespan
 from contrastive.reuse import frozen_readers
-from contrastive.runs.store import home
+from contrastive.runs.store import home, report_folder, run_folder
 from flows import overhead
 from flows.terminal import say
+from tasks.database import file_of
 from tasks.engines import EngineName
 from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
 
@@ -49,6 +53,16 @@ def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool
 
 def make_forecast(path: Path) -> Plan:
     return plans.make_plan(load_experiment(path))
+
+
+def report_of_all(plan: Plan) -> Path | None:
+    """The report, where every cell is finished and it was made from these results; None where something is to do."""
+    report, database = report_folder(plan.experiment.name) / "README.md", file_of(home())
+    if plan.to_do or not report.exists() or database is None or not database.exists():
+        return None
+    key, ids = evaluation_key(plan.experiment.evaluation), [status.id for status in plan.statuses.values()]
+    digest = plans.recorded(plan, known_references(plan)).digest({n: mark(run_folder(n), key) for n in ids})
+    return report if digest in report.read_text(encoding="utf-8") else None
 
 
 def fitted_estimate(experiment: Experiment, where: Places) -> Fit:

@@ -77,6 +77,7 @@ class Results:
     uri: str = ""
     artifacts: Artifacts | None = None
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → what was left out → why
+    digest: str = ""  # of the grid and all results
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
@@ -148,12 +149,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         raise UserError(
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
         )
-    if grid is None:
-        path = artifacts.file(recorded, "grid.json")
-        if path is None:
-            raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
-                            "experiment file records it anew")  # fmt: skip
-        grid = grid_of(path.read_bytes(), experiment)
+    grid = grid or recorded_grid(artifacts, recorded, experiment)
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
     wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
@@ -172,7 +168,16 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         uri,
         artifacts,
         {cell: saved.notes for cell, saved in files.items() if saved.notes},
+        grid.digest({cell: run.mark for cell, run in chosen.items()}),
     )
+
+
+def recorded_grid(artifacts: Artifacts, recorded: Held, experiment: str) -> RecordedGrid:
+    path = artifacts.file(recorded, "grid.json")
+    if path is None:
+        raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
+                        "experiment file records it anew")  # fmt: skip
+    return grid_of(path.read_bytes(), experiment)
 
 
 def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:

@@ -35,6 +35,11 @@ class Held:
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def mark(self) -> str:
+        """What tells the results of a cell from others."""
+        return self.tags.get("ablate.recorded", "")
+
 
 def read(client: MlflowClient, experiment_id: str) -> list[Held]:
     """All runs that were not deleted, the newest first."""

@@ -31,6 +31,7 @@ class Footer:
     price_per_hour: float | None
     currency: str
     cost: float | None  # None without a price
+    digest: str  # of all results
 
 
 def footer(results: Results) -> Footer:
@@ -51,6 +52,7 @@ def footer(results: Results) -> Footer:
         report.price_per_hour,
         report.currency,
         money(report.price_per_hour, provenances),
+        results.digest,
     )
 
 
@@ -83,6 +85,8 @@ def footer_lines(facts: Footer) -> list[Said]:
     lines += [_("Versions: {line}", line=line) for line in facts.versions]
     if commits := ", ".join(facts.commits):
         lines.append(_("Commit: {commits}", commits=commits))
+    if facts.digest:
+        lines.append(_("Made from the results {digest}", digest=facts.digest))
     return lines
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan, document
 from contrastive.errors import UserError
+from contrastive.evaluation.reference import known_references
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from tasks import database
-from tasks.prepare import known_references
 from tasks.settle import settle
 from tasks.sync import differences_of_run, sync
 from tasks.tracking import TrackingFailed, all_of_cells, open_tracker, remove_runs

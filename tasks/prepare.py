@@ -7,12 +7,12 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive.cells.plan import Plan
+from contrastive.cells.plan import Plan, tokens_folder
 from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
-from contrastive.runs import cache, store
+from contrastive.runs import store
 from tasks import worker_calls
 from tasks.engines import Engine, WorkerLost
 from tasks.failures import infrastructure
@@ -69,34 +69,11 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
                 errors.append(error)
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
-    for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
+    for folder, test in (pair for pairs in tfidf.data_folders(plan).values() for pair in pairs):
         there = store.finished(folder) and store.finished(test)
         if there and not store.finished(tfidf.reference_file(folder, store.home(), test)):
             try:
                 reference(folder, test, engine)
             except WorkerLost as error:
                 logger.warning("no TF-IDF reference this time: %s", error)
-    return known_references(plan)
-
-
-def known_references(plan: Plan) -> list[dict[str, Any]]:
-    """The references as far as they have been computed, each with the name of its data; where each seed draws its
-    training texts, their means over the draws."""
-    references = []
-    for name, folders in data_folders(plan).items():
-        measured = [tfidf.known_scores(folder, store.home(), test) for folder, test in folders]
-        references += [reference | {"data": name} for reference in tfidf.mean_of_draws(measured)]
-    return references
-
-
-def data_folders(plan: Plan) -> dict[str, list[tuple[Path, Path]]]:
-    """Name of the data → tokens of it and of the test texts, for each draw of its training texts; those of the first
-    cell, since a reference reads the texts alone."""
-    return {
-        name: [(tokens_folder(plan.token_key(cell)), tokens_folder(plan.test_key(cell))) for cell in cells]
-        for name, cells in plan.data_cells().items()
-    }
-
-
-def tokens_folder(key: str) -> Path:
-    return cache.place_of("tokens", key)
+    return tfidf.known_references(plan)

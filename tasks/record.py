@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 
 from contrastive.cells.plan import settings_by_name
-from contrastive.cells.status import up_to_date
+from contrastive.cells.status import mark, outcome
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from tasks.tracking import RECORDED, experiment_id, find_run, in_words, remove_runs
@@ -36,7 +36,6 @@ ARTIFACTS = (
     "FAILED.json",
 )
 EVALUATION = "ablate.evaluation"
-MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
 NOT_A_CURVE = ("step", "epoch")
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
@@ -66,20 +65,7 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
 
 def wanted_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
-    status, reason = outcome(folder, key)
-    mark = f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"
-    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark[:5000], EVALUATION: key}
-
-
-def outcome(folder: Path, key: str) -> tuple[str, str]:
-    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
-    whole = store.finished(folder)
-    if whole and (not key or up_to_date(folder, key)):
-        return "finished", ""
-    failure = store.failure(folder)
-    if failure is None:
-        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
-    return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
+    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark(folder, key), EVALUATION: key}
 
 
 def complete_run(

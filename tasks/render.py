@@ -46,20 +46,16 @@ def build_report(experiment: str, paper: bool = False) -> Path:
     with in_words(NotFetched), in_own_words(experiment):
         if paper:
             publish_paper(results, paper_folder(experiment))
-        return publish(results, report_folder(experiment))
+        return publish(results, store.report_folder(experiment))
 
 
 def paper_folder(experiment: str) -> Path:
     return store.home() / "reports" / "paper" / experiment
 
 
-def report_folder(experiment: str) -> Path:
-    return store.home() / "reports" / "output" / experiment
-
-
 def audit_report(experiment: str) -> list[str]:
     """How the report of an experiment differs from one built of its results now; nothing where there is no report."""
-    folder = report_folder(experiment)
+    folder = store.report_folder(experiment)
     if not folder.exists():
         return []
     with in_words():

@@ -10,16 +10,15 @@ from mlflow.entities import Run
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
 from contrastive.cells.previews import text_previews
+from contrastive.cells.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
 from reports.mlflow_runs import Artifacts, all_runs
 from tasks.record import (
     EVALUATION,
-    MEASURED_OTHERWISE,
     artifacts_of,
     curve_rows,
     foreign_scores,
     is_prefix,
-    outcome,
     params_of,
     record_cell,
     record_grid,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from contrastive.cells.grid import Resolved, Row
@@ -16,7 +17,7 @@ from contrastive.config.experiment import Experiment
 from contrastive.config.margins import margin
 from contrastive.data import tokens
 from contrastive.data.larger_test import larger_test_key
-from contrastive.runs import declared, fingerprint, store
+from contrastive.runs import cache, declared, fingerprint, store
 from contrastive.runs.recorded import (
     DataCounts,
     Declaration,
@@ -191,3 +192,7 @@ def settings_digest(row: Row) -> str:
     """A configuration by its settings: its label says only what differs from the others of its section."""
     settings = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
     return fingerprint.key("configuration", settings=settings)
+
+
+def tokens_folder(key: str) -> Path:
+    return cache.place_of("tokens", key)

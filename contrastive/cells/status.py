@@ -11,6 +11,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.runs import store
 from contrastive.runs.fingerprint import canonical_json, code_files
 
+MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
 Action = Literal["reuse", "evaluate", "run", "stale"]
 
 
@@ -45,6 +46,23 @@ def key_of(folder: Path) -> str:
         return str(store.read_json(folder / "scores.json")["key"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def mark(folder: Path, key: str) -> str:
+    """What tells the results in a folder from others."""
+    status, reason = outcome(folder, key)
+    return f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"[:5000]
+
+
+def outcome(folder: Path, key: str) -> tuple[str, str]:
+    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
+    whole = store.finished(folder)
+    if whole and (not key or up_to_date(folder, key)):
+        return "finished", ""
+    failure = store.failure(folder)
+    if failure is None:
+        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
+    return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
 
 
 def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: set[str], older: "Older") -> Status:

@@ -3,6 +3,8 @@
 Who records builds these types, and who reads gets them back. What an earlier version did not record has a default.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,6 +112,11 @@ class RecordedGrid:
         """As grid.json holds it."""
         document: dict[str, Any] = GRID.dump_python(self, mode="json")
         return document
+
+    def digest(self, marks: Mapping[str, str]) -> str:
+        """Of the grid and its results. `marks`: cell → what tells its results from others."""
+        content = json.dumps([self.document(), sorted(marks.items())], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

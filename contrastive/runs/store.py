@@ -71,6 +71,10 @@ def run_folder(cell_id: str) -> Path:
     return home() / "runs" / cell_id
 
 
+def report_folder(experiment: str) -> Path:
+    return home() / "reports" / "output" / experiment
+
+
 def write_atomic(path: Path, content: bytes | str) -> None:
     """Write a file so that a reader sees either the old one or the whole new one, whenever the writer dies."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy import stats
 
-from reports.statistics.summary import CONFIDENCE
+from reports.statistics.summary import interval_quantile
 
 DRAWS = 2000
 
@@ -21,7 +20,7 @@ def interquartile_mean(
     much they spread is known by few. So the interval is Student's, with the spread of the draws made good for that.
     """
     generator = np.random.default_rng(seed)
-    middle = float(stats.trim_mean(np.concatenate(list(scores.values())), 0.25))
+    middle = float(middle_mean(np.concatenate(list(scores.values()))))
     freedom = sum(len(values) - 1 for values in scores.values()) / 2  # the middle half decides
     if min(map(len, scores.values())) < 2:
         return middle, np.nan, np.nan
@@ -29,8 +28,15 @@ def interquartile_mean(
     for values in scores.values():
         drawn = values[generator.integers(len(values), size=(draws, len(values)))]
         again.append(values.mean() + (drawn - values.mean()) * np.sqrt(len(values) / (len(values) - 1)))
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * stats.trim_mean(np.hstack(again), 0.25, axis=1).std()
+    half = interval_quantile(freedom) * middle_mean(np.hstack(again)).std()
     return middle, middle - float(half), middle + float(half)
+
+
+def middle_mean(values: Float[ndarray, "*k n"]) -> Float[ndarray, "*k"]:
+    """The mean of the middle half, along the last axis."""
+    count = values.shape[-1]
+    low, high = count // 4, count - count // 4
+    return np.partition(values, (low, high - 1), axis=-1)[..., low:high].mean(-1)
 
 
 def expected_best(scores: Float[ndarray, " n"]) -> Float[ndarray, "2 n"]:

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Num
 from numpy import ndarray
-from scipy import stats
+from scipy import special
 
 from reports.messages import Said, _
-from reports.statistics.summary import CONFIDENCE
+from reports.statistics.summary import interval_quantile
 
 Term = tuple[str, ...]
 NO_RESIDUAL = _("every value is needed to describe the effects, and none is left to tell noise from them")
@@ -50,7 +50,11 @@ def effects(
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
         f = size / df / noise if df else np.nan  # nan: it cannot be told from the others
-        p = float(stats.f.sf(f, df, freedom)) if len(term) > 1 or not df else p_of_levels(grid, term[0], noise, freedom)
+        p = (
+            float(special.fdtrc(df, freedom, f))
+            if len(term) > 1 or not df
+            else p_of_levels(grid, term[0], noise, freedom)
+        )
         rows.append((" × ".join(term), df, f, p, size / grid.total))
     table = pd.DataFrame(rows, columns=COLUMNS)
     table["p"] = np.minimum(1.0, table["p"] * len(table))
@@ -66,7 +70,9 @@ def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
     squared = np.add.outer(variances, variances) - 2 * inverse
     blurred = np.abs(unknown[:, None] - unknown).max(2) > BLURRED
     largest = float(np.max(apart / np.sqrt(np.where(blurred | (squared <= 0), np.inf, squared) * noise)))
-    return float(stats.studentized_range.sf(np.sqrt(2) * largest, len(means), freedom))
+    from scipy.stats import studentized_range  # a second and a half, where nothing else of it is read
+
+    return float(studentized_range.sf(np.sqrt(2) * largest, len(means), freedom))
 
 
 def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
@@ -109,7 +115,7 @@ def levels(
     names, means, inverse, _ = balanced_means(grid, factor)
     contrast = np.eye(len(names)) - 1 / len(names)
     scale = np.sqrt(np.diag(contrast @ inverse @ contrast))
-    width = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
+    width = interval_quantile(freedom) * np.sqrt(rest / freedom + from_texts) if freedom else np.nan
     counts = grid.frame[factor].astype(str).value_counts().reindex(names).to_numpy()
     return pd.DataFrame({"level": names, "mean": means, "half_width": width * scale, "n": counts})
 

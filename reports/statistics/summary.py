@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 
@@ -29,6 +29,6 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 
 @cache
-def interval_quantile(freedom: int) -> float:
+def interval_quantile(freedom: float) -> float:
     """Student's, at which the interval ends; the same for every row of a table."""
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))

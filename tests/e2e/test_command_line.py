@@ -45,6 +45,14 @@ def test_an_experiment_of_another_name_reuses_the_cells_and_reports_them(home: P
     assert {p: p.stat().st_mtime_ns for p in home.glob("runs/*/*")} == runs
     text = (home / "reports" / "output" / "other" / "README.md").read_text()
     assert "Missing" not in text and "## Again" in text and "8 cells" in text
+
+    # with nothing to do nothing is started, unless the report is of another grid
+    done = ablate_in(home, "run", path)
+    assert done.stdout.startswith("8 cells, all finished before") and "Prefect" not in done.stderr
+    path.write_text(path.read_text().replace("title: Again", "title: Anew"))
+    done = ablate_in(home, "run", path)
+    assert "8 of them finished before" in done.stderr
+    assert "## Anew" in (home / "reports" / "output" / "other" / "README.md").read_text()
     assert ablate_in(home, "audit", path).returncode == 0
 
 

@@ -27,6 +27,7 @@ from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
 from contrastive.data import tokens
 from contrastive.errors import UserError
+from contrastive.evaluation.reference import data_folders, known_references
 from contrastive.experiment import load
 from contrastive.planning.calibration import calibration_file
 from contrastive.runs import store
@@ -35,7 +36,6 @@ from contrastive.stages.request import Asked
 from flows import overhead
 from flows.cli import app
 from tasks import worker_calls
-from tasks.prepare import data_folders, known_references
 from tasks.record import record_cell
 from tasks.sync import sync
 from tasks.tracking import open_tracker

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.runs.store import report_folder
 from tasks import record, tracking
-from tasks.render import audit_report, build_report, report_folder
+from tasks.render import audit_report, build_report
 from tests.recorded import cell_folder, grid
 from tests.tiers import rest_is_full
 

@@ -14,6 +14,7 @@ from mlflow.entities import Run
 
 from contrastive.cells import plan as plans
 from contrastive.cells.identity import evaluation_key
+from contrastive.cells.status import MEASURED_OTHERWISE
 from contrastive.errors import UserError
 from contrastive.experiment import load
 from contrastive.runs import store
@@ -253,7 +254,7 @@ def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sy
     measured(folder, own, 0.75)
     sync.sync(plan, plans.document(plan, []))
     measured(folder, "another", 0.5)
-    assert [line.partition(": ")[2] for line in sync.audit(plan)] == [record.MEASURED_OTHERWISE]
+    assert [line.partition(": ")[2] for line in sync.audit(plan)] == [MEASURED_OTHERWISE]
     sync.sync(plan, plans.document(plan, []))
     (run,) = [run for run in runs(client, planned.experiment.name) if "ablate.cell" in run.data.tags]
     assert run.data.metrics["test.accuracy"] == 0.75 and run.data.tags["ablate.status"] == "finished"
@@ -266,7 +267,7 @@ def test_what_was_measured_before_the_settings_changed_is_not_shown_after(home: 
     record.record_cell(client, "small", folder, [], "after")
     (run,) = runs(client)
     assert run.data.tags["ablate.status"] == "unfinished" and "test.accuracy" not in run.data.metrics
-    assert run.data.tags["ablate.error"] == record.MEASURED_OTHERWISE
+    assert run.data.tags["ablate.error"] == MEASURED_OTHERWISE
 
 
 def write_experiment(home: Path) -> Path:
