@@ -12,7 +12,6 @@ from typing import Annotated, Any, TypeAlias
 
 from prefect import flow
 from prefect.artifacts import (
-    create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
@@ -37,6 +36,7 @@ from flows.budget import MOST_SEEDS, budget_seconds
 from flows.events import grid_ended
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
 from flows.progress import Progress
+from flows.report import ending, experiment_of_run, told
 from flows.serve.event_queue import catch_up
 from flows.study import Study
 from reports.markdown import plain
@@ -44,7 +44,7 @@ from tasks import engines
 from tasks.cell import Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import prefix, references
-from tasks.render import ReportFailed, render
+from tasks.render import Rendered, ReportFailed, render
 from tasks.settle import ready
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
@@ -66,7 +66,7 @@ class GridFailed(RuntimeError):
 
 @flow(
     name="ablation-grid",
-    flow_run_name="{experiment_file}",
+    flow_run_name=experiment_of_run,
     task_runner=supervisors,
     persist_result=False,
 )
@@ -108,8 +108,8 @@ def ablation_grid(
     report = record_and_report(plan, scores, outcomes, study)
     overhead.note(cells)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
-        raise GridFailed(summary(failed, report, len((plan if study is None else study.plan()).statuses)))
-    return str(report)
+        raise GridFailed(summary(failed, report.path, len((plan if study is None else study.plan()).statuses)))
+    return ending(report)
 
 
 def resources_of(plan: Plan, gpus_per_cell: float | None) -> Resources:
@@ -121,7 +121,9 @@ def begin_study(resolved: Resolved, max_seeds: int, budget: str, keep_stale: boo
     return Study(resolved, max_seeds, budget_seconds(budget) if budget else None, keep_stale=keep_stale)
 
 
-def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None) -> Path:
+def record_and_report(
+    plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None
+) -> Rendered:
     """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
     plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
     show_states(plan, outcomes)
@@ -132,8 +134,8 @@ def record_and_report(plan: Plan, scores: list[dict[str, Any]], outcomes: list[O
     except (TrackingFailed, ReportFailed):
         grid_ended(name, total, failed, None)
         raise
-    create_markdown_artifact(key=f"report-{name}", markdown=report.read_text(encoding="utf-8"))
-    grid_ended(name, total, failed, report)
+    told(name, report)
+    grid_ended(name, total, failed, report.path)
     return report
 
 

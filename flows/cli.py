@@ -118,7 +118,9 @@ def report(
     from tasks.render import build_report, paper_folder
 
     name = load_experiment(experiment).experiment.name
-    say(f"report: {build_report(name, paper)}")
+    rendered = build_report(name, paper)
+    tell(rendered.finding)
+    say(f"report: {rendered.path}")
     if paper:
         say(f"LaTeX and PDF: {paper_folder(name)}")
 
@@ -147,7 +149,7 @@ def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     tell(f"reading the run folders of {experiment}")
     from contrastive.cells.plan import declare_plan, document
-    from contrastive.evaluation.reference import known_references
+    from contrastive.evaluation.grid_references import known_references
     from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
     from flows.study import as_declared

@@ -13,8 +13,8 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment, Resources
 from contrastive.config.speed import Speed
 from contrastive.data import tokens
+from contrastive.evaluation.grid_references import known_references
 from contrastive.evaluation.needs import embedded
-from contrastive.evaluation.reference import known_references
 from contrastive.experiment.foreseen import Foreseen, foresee
 from contrastive.experiment.load import load_experiment
 from contrastive.planning import calibration, estimate

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -22,34 +23,36 @@ from reports.markdown import code, plain
 from reports.messages import FILES, LANGUAGES, PAGES, _, language, other, using
 from reports.report import Report, make_report
 
+Written = TypeVar("Written")
 TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
 BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
     """The report from MLflow to the disk; returns its README.md."""
-    return publish(load(experiment, uri), output)
-
-
-def publish(results: Results, output: Path) -> Path:
-    """Write the report in the place of the old one. Returns its README.md."""
-    replace_folder(output, lambda fresh: write_report(results, fresh))
+    publish(load(experiment, uri), output)
     return output / "README.md"
 
 
-def replace_folder(output: Path, write: Callable[[Path], None]) -> None:
+def publish(results: Results, output: Path) -> Report:
+    """Write the report in the place of the old one."""
+    return replace_folder(output, lambda fresh: write_report(results, fresh))
+
+
+def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
     """Write into a new folder and move that into the place of the old one."""
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
-        write(fresh)
+        written = write(fresh)
         fresh.chmod(0o755)
         put(fresh, output)
+        return written
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def write_report(results: Results, folder: Path) -> None:
+def write_report(results: Results, folder: Path) -> Report:
     """Everything that a report consists of."""
     report = make_report(results, file_names(results.grid.sections), folder)
     for name in LANGUAGES:
@@ -59,6 +62,7 @@ def write_report(results: Results, folder: Path) -> None:
     export.write_tables(export.tidy(results), folder)
     export.write_comparisons([section.compared for section in report.sections], folder)
     export.write_effects([(section.compared, section.effects) for section in report.sections], folder)
+    return report
 
 
 def differences(folder: Path, results: Results) -> list[str]:

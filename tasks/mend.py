@@ -7,7 +7,7 @@ from pathlib import Path
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan, document
 from contrastive.errors import UserError
-from contrastive.evaluation.reference import known_references
+from contrastive.evaluation.grid_references import known_references
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from tasks import database

@@ -12,6 +12,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.speed import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
+from contrastive.evaluation.grid_references import data_folders, known_references
 from contrastive.runs import store
 from tasks import worker_calls
 from tasks.engines import Engine, WorkerLost
@@ -69,11 +70,11 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
                 errors.append(error)
     if len(errors) == len(cells):
         raise UserError(str(errors[0])) from errors[0]
-    for folder, test in (pair for pairs in tfidf.data_folders(plan).values() for pair in pairs):
+    for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
         there = store.finished(folder) and store.finished(test)
         if there and not store.finished(tfidf.reference_file(folder, store.home(), test)):
             try:
                 reference(folder, test, engine)
             except WorkerLost as error:
                 logger.warning("no TF-IDF reference this time: %s", error)
-    return tfidf.known_references(plan)
+    return known_references(plan)

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
+from contrastive.cells.names import without_folders
 from contrastive.cells.plan import settings_by_name
 from contrastive.cells.status import mark, outcome
 from contrastive.errors import UserError
 from contrastive.runs import claim, store
 from tasks.tracking import RECORDED, experiment_id, find_run, in_words, remove_runs
 
+SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
+GRID = SOURCE | {"ablate.kind": "grid"}
 BATCH = 1000  # metrics a call; the most that MLflow takes
 LARGEST_WEIGHTS = 64 * 2**20
 WEIGHTS = "checkpoint/weights.safetensors"
@@ -35,7 +38,7 @@ ARTIFACTS = (
     "predictions.npz",
     "FAILED.json",
 )
-EVALUATION = "ablate.evaluation"
+EVALUATION, SECTION = "ablate.evaluation", "section"
 NOT_A_CURVE = ("step", "epoch")
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
 
@@ -48,24 +51,26 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
         status, reason = outcome(folder, key)
         run = find_run(client, experiment, "ablate.cell", folder.name)
-        tags = wanted_tags(folder, sections, key)
-        if run is None or run.data.tags.get(RECORDED) != tags[RECORDED] or run.info.status == "RUNNING":
-            tags |= {"ablate.status": status, "ablate.error": reason[:5000]}
+        tags, run_id = wanted_tags(folder, sections, key), run.info.run_id if run else ""
+        agrees = run is not None and run.data.tags.get(RECORDED) == tags[RECORDED] and run.info.status != "RUNNING"
+        if run is not None and agrees:
+            set_tags(client, run, tags)
+        else:
+            tags |= {"ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
             if (folder / "provenance.json").exists():
                 tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
             run_id = complete_run(client, experiment, folder, run, tags, status == "finished")
-        else:
-            run_id = run.info.run_id
-            set_tags(client, run, tags)
-        if status == "finished":
-            client.set_terminated(run_id, "FINISHED") if run is None or run.info.status != "FINISHED" else None
-        elif run is None or run.info.status != "FAILED":
-            client.set_terminated(run_id, "FAILED")
+            if not reason and run is not None and run.info.run_id == run_id and "ablate.error" in run.data.tags:
+                client.delete_tag(run_id, "ablate.error")
+        ends = "FINISHED" if status == "finished" else "FAILED"
+        if run is None or run.info.run_id != run_id or run.info.status != ends:
+            client.set_terminated(run_id, ends, ended(folder))
 
 
 def wanted_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
-    return {"ablate.sections": " | ".join(sections)[:5000], RECORDED: mark(folder, key), EVALUATION: key}
+    tags = {SECTION: " | ".join(sections)[:5000], RECORDED: mark(folder, key), EVALUATION: key}
+    return {name: value for name, value in tags.items() if value}
 
 
 def complete_run(
@@ -88,7 +93,18 @@ def complete_run(
         client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
     values = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
     log_curves(client, run_id, rows[sent:], values, params, [RunTag(key, value) for key, value in tags.items()])
+    if measured:
+        client.log_inputs(run_id, [data_set(folder)])
     return run_id
+
+
+def data_set(folder: Path) -> DatasetInput:
+    """The data of a cell, as MLflow lists it."""
+    cell, digest = store.read_json(folder / "config.json")["cell"], store.read_json(folder / "provenance.json")
+    source = without_folders(cell["data"]["source"])
+    name = source.partition("@")[0].partition(":")[2] or source
+    data = Dataset(name[:500], str(digest.get("data_digest") or "unknown")[:8], "local", json.dumps({"uri": source}))
+    return DatasetInput(data, [InputTag("mlflow.data.context", "training")])
 
 
 def artifacts_of(folder: Path, measured: bool) -> dict[str, Path]:
@@ -113,14 +129,27 @@ def fresh_run(
     while old is not None:
         remove_runs(client, [old])
         old = find_run(client, experiment, "ablate.cell", folder.name)
-    tags = tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
-    return str(client.create_run(experiment_id(client, experiment), run_name=name, tags=tags).info.run_id)
+    tags = SOURCE | tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    began = started(folder)
+    return str(client.create_run(experiment_id(client, experiment), began, tags, name).info.run_id)
+
+
+def ended(folder: Path) -> int | None:
+    """When the work on a cell ended, in milliseconds; None while it goes on."""
+    marker = next((path for name in ("DONE", "FAILED.json") if (path := folder / name).exists()), None)
+    return None if marker is None else int(1000 * marker.stat().st_mtime)
+
+
+def started(folder: Path) -> int | None:
+    """When the work on a cell that has ended began."""
+    end, path = ended(folder), folder / "provenance.json"
+    return end - int(1000 * store.read_json(path)["wall_seconds"]) if end and path.exists() else end
 
 
 def params_of(folder: Path) -> list[Param]:
     config = claim.at_work(folder) / "config.json"
     cell = store.read_json(config)["cell"] if config.exists() else {}
-    return [Param(key, value[:6000]) for key, value in settings_by_name(cell).items()]
+    return [Param(key, without_folders(value)[:6000]) for key, value in settings_by_name(cell).items()]
 
 
 def log_curves(
@@ -191,7 +220,7 @@ def record_grid(
     """
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
         run, *older = grid_runs(client, experiment) or [
-            client.create_run(experiment_id(client, experiment), run_name="grid", tags={"ablate.kind": "grid"})
+            client.create_run(experiment_id(client, experiment), first_start(client, experiment), GRID, "grid")
         ]
         remove_runs(client, [other for other in older if other.info.status == "FINISHED"])
         now = int(time.time() * 1000)
@@ -209,6 +238,12 @@ def record_grid(
                     client.log_artifact(run.info.run_id, str(Path(temporary) / name))
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
+
+
+def first_start(client: MlflowClient, experiment: str) -> int | None:
+    """When the first cell began."""
+    found = client.search_runs([experiment_id(client, experiment)], max_results=1, order_by=["attributes.start_time"])
+    return found[0].info.start_time if found else None
 
 
 def grid_runs(client: MlflowClient, experiment: str) -> list[Run]:

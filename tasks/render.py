@@ -1,8 +1,11 @@
 """Prefect task: the report of an experiment, built from MLflow alone."""
 
+import base64
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from prefect import task
@@ -14,13 +17,36 @@ from reports.build import differences, publish
 from reports.load import load
 from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
+from reports.page import TYPES
 from reports.paper import publish_paper
 from tasks.database import file_of, is_sound
+from tasks.present import present
 from tasks.secrets import masked
-from tasks.tracking import TrackingFailed, in_words
+from tasks.tracking import TrackingFailed, in_words, open_tracker
 from tasks.tracking_address import tracking_uri
 
+FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A report that was written: its README.md, and what it found, in a line."""
+
+    path: Path
+    finding: str
+
+    def markdown(self) -> str:
+        """README.md for pages that have no other file of the report: figures within it, links to the web alone."""
+
+        def inline(found: re.Match[str]) -> str:
+            content = base64.b64encode((self.path.parent / found[2]).read_bytes()).decode()
+            return f"![{found[1]}](data:{TYPES[Path(found[2]).suffix]};base64,{content})"
+
+        text = self.path.read_text(encoding="utf-8")
+        return LINK.sub(r"\1", FIGURE.sub(inline, text))
 
 
 class ReportFailed(UserError):
@@ -28,13 +54,12 @@ class ReportFailed(UserError):
 
 
 @task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
-def render(experiment: str) -> Path:
+def render(experiment: str) -> Rendered:
     return build_report(experiment)
 
 
-def build_report(experiment: str, paper: bool = False) -> Path:
-    """Writes reports/output/EXPERIMENT/README.md below the home and returns its path; `paper`: what `paper_folder`
-    holds, too."""
+def build_report(experiment: str, paper: bool = False) -> Rendered:
+    """Writes reports/output/EXPERIMENT below the home; `paper`: what `paper_folder` holds, too."""
     database = file_of(store.home())
     if database is not None and database.exists() and not is_sound(database):  # MLflow would try for minutes
         raise TrackingFailed(
@@ -46,7 +71,12 @@ def build_report(experiment: str, paper: bool = False) -> Path:
     with in_words(NotFetched), in_own_words(experiment):
         if paper:
             publish_paper(results, paper_folder(experiment))
-        return publish(results, store.report_folder(experiment))
+        report = publish(results, store.report_folder(experiment))
+    try:
+        present(open_tracker(store.home()), report, results, store.report_folder(experiment))
+    except Exception as error:  # whatever a tracking server may raise: the report is there
+        logger.warning("MLflow's own pages do not show this report: %s", error)
+    return Rendered(store.report_folder(experiment) / "README.md", str(report.first.headline))
 
 
 def paper_folder(experiment: str) -> Path:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+TRAINING = "workflowType=machine_learning"  # in an address of MLflow's pages, which else are those of language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
 
 

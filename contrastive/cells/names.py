@@ -1,6 +1,7 @@
 """How cells, their settings and values are named: in tables, in labels and in the names of runs."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from contrastive.config.cell import Cell, Data, Tune
 from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
 
+ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # what stands before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
 USUAL: Overlay = {"tune": Tune()}  # of a cell whose experiment is not known
 JOINED = " · "
@@ -68,7 +70,12 @@ def short_value(name: str, value: Any) -> str:
         return " ".join(
             f"{field}={short_value(field, item)}" for field, item in value if item != _default(type(value), field)
         )
-    return str(value)
+    return without_folders(str(value))
+
+
+def without_folders(text: str) -> str:
+    """`file:x.csv` of file:/home/somebody/x.csv: where people keep their files is nobody's business."""
+    return ABSOLUTE.sub(r"\1", text)
 
 
 def labelled_row(
@@ -112,11 +119,14 @@ def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
     distinct = set(texts.values())
     differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
 
-    def named(data: Data) -> str:
+    def named(data: Data, source: Callable[[str], str]) -> str:
         values = {name: getattr(data, name) for name in differing}
-        return ", ".join(str(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items())
+        parts = [source(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items()]
+        return ", ".join(parts)
 
-    return {data: named(plain) for data, plain in texts.items()}
+    short = {data: named(data, without_folders) for data in distinct}
+    names = short if len(set(short.values())) == len(distinct) else {data: named(data, str) for data in distinct}
+    return {data: names[plain] for data, plain in texts.items()}
 
 
 def _long(value: Any) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from contrastive.cells.plan import Plan, tokens_folder
 from contrastive.errors import UserError
 from contrastive.runs import cache, fingerprint, store
 
@@ -34,25 +33,6 @@ def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dic
     """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
     folder = reference_file(tokens, home, test)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
-
-
-def known_references(plan: Plan) -> list[dict[str, Any]]:
-    """The references as far as they have been computed, each with the name of its data; where each seed draws its
-    training texts, their means over the draws."""
-    references = []
-    for name, folders in data_folders(plan).items():
-        measured = [known_scores(folder, store.home(), test) for folder, test in folders]
-        references += [reference | {"data": name} for reference in mean_of_draws(measured)]
-    return references
-
-
-def data_folders(plan: Plan) -> dict[str, list[tuple[Path, Path]]]:
-    """Name of the data → tokens of it and of the test texts, for each draw of its training texts; those of the first
-    cell, since a reference reads the texts alone."""
-    return {
-        name: [(tokens_folder(plan.token_key(cell)), tokens_folder(plan.test_key(cell))) for cell in cells]
-        for name, cells in plan.data_cells().items()
-    }
 
 
 def mean_of_draws(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

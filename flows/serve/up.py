@@ -23,8 +23,9 @@ from flows.serve.supervise import CHECKOUT, POOL, Services, program, services, w
 from flows.terminal import say
 from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
-from tasks.tracking_address import is_database, tracking_uri
+from tasks.tracking_address import TRAINING, is_database, tracking_uri
 
+EXPERIMENTS = f"/#/experiments?{TRAINING}"
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
 SETTLE = [sys.executable, "-m", "tasks.settle"]  # ends runs of MLflow that say RUNNING although nobody works on them
 
@@ -55,7 +56,9 @@ def up(home: Path, host: str = LOOPBACK) -> None:
             started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
             run_logged(SETTLE, started.environment, home / "logs" / "settle.log")
             note(f"Prefect at {prefect}")
-            shown = tracking or f"{masked(uri)} (MLFLOW_TRACKING_URI; not served from here)"
+            shown = (
+                f"{tracking}{EXPERIMENTS}" if tracking else f"{masked(uri)} (MLFLOW_TRACKING_URI; not served from here)"
+            )
             say(
                 f"Prefect  {prefect}\nMLflow   {shown}\nlogs     {home / 'logs'}\n"
                 f"to run   PREFECT_API_URL={prefect}/api prefect deployment run 'ablation-grid/quickstart'\n"

@@ -27,7 +27,7 @@ from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
 from contrastive.data import tokens
 from contrastive.errors import UserError
-from contrastive.evaluation.reference import data_folders, known_references
+from contrastive.evaluation.grid_references import data_folders, known_references
 from contrastive.experiment import load
 from contrastive.planning.calibration import calibration_file
 from contrastive.runs import store

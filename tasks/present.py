@@ -1,0 +1,132 @@
+"""What MLflow's own pages show of an experiment: its finding, the report, and a run for each row above its cells.
+
+Nothing here is read again: all of it follows from the report.
+"""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Run, RunTag
+
+from reports.compare import Section
+from reports.load import Results
+from reports.messages import PAGES
+from reports.report import Report
+from reports.rows import Row
+from reports.tables import chip
+from tasks.record import SECTION, SOURCE, grid_runs, set_tags
+from tasks.tracking import in_words, remove_runs
+from tasks.tracking_address import TRAINING
+
+MOST_ROWS = 500  # of more, MLflow shows the cells alone: a run takes some 20 ms to write
+PARENT, SHOWN, VERDICT = "mlflow.parentRunId", "ablate.shown", "verdict"
+VIEW = "ablate"  # the name of the columns that the link opens
+
+
+@in_words()
+def present(client: MlflowClient, report: Report, results: Results, folder: Path) -> None:
+    """Bring MLflow's pages up to a report, whose files lie in a folder."""
+    name = results.grid.experiment.name
+    (grid, *_) = grid_runs(client, name)
+    for page in PAGES.values():
+        client.log_artifact(grid.info.run_id, str(folder / page), "report")
+    set_tags(client, grid, {VERDICT: str(report.first.headline)})
+    describe_experiment(client, report, results, grid.info.run_id)
+    show_rows(client, [part.compared for part in report.sections], results)
+
+
+def describe_experiment(client: MlflowClient, report: Report, results: Results, grid: str) -> None:
+    """A note with the finding and links, and the columns that the second of them opens."""
+    number, first = results.experiment_id, report.first
+    runs = f"#/experiments/{number}/runs"
+    there = f"[The report]({runs}/{grid}/artifacts/report/{PAGES['en']}?{TRAINING})"
+    listed = f"[runs by section, seed, score, verdict]({runs}?{TRAINING}&viewStateShareKey={VIEW})"
+    note = [f"{first.headline}.", str(first.setting), *map(str, first.notes), f"{there} · {listed}"]
+    tags = {
+        "mlflow.experimentKind": "custom_model_development",
+        "mlflow.note.content": "\n\n".join(note),
+        f"mlflow.sharedViewState.{VIEW}": json.dumps(view(first.score)),
+    }
+    held = client.get_experiment(number).tags
+    for key, value in tags.items():
+        if held.get(key) != value:
+            client.set_experiment_tag(number, key, value)
+
+
+def view(score: str) -> dict[str, Any]:
+    """The run list as MLflow keeps a view that is shared: the columns, and what its page asks for beside them."""
+    columns = ["attributes.`Source`", "attributes.`Dataset`", f"tags.`{SECTION}`", "params.`seed`", f"tags.`{VERDICT}`"]
+    columns += [f"metrics.`{score}`"] if score else []
+    return {
+        "searchFilter": "", "orderByKey": "attributes.start_time", "orderByAsc": False, "startTime": "ALL",
+        "lifecycleFilter": "Active", "datasetsFilter": [], "modelVersionFilter": "All Runs", "selectedColumns": columns,
+        "runsExpanded": {}, "columnOrder": [], "columnWidths": {}, "runsPinned": [], "runsHidden": [],
+        "runsVisibilityMap": {}, "runsHiddenMode": "FIRST_10_RUNS", "viewMaximized": False, "runListHidden": False,
+        "isAccordionReordered": False, "useGroupedValuesInCharts": True, "hideEmptyCharts": True, "groupBy": None,
+    }  # fmt: skip
+
+
+def show_rows(client: MlflowClient, sections: list[Section], results: Results) -> None:
+    """A run for each recipe, above its cells; what several sections show stands once, under the names that it has."""
+    found = client.search_runs([results.experiment_id], "tags.`ablate.kind` = 'row'", max_results=2 * MOST_ROWS)
+    held = {run.data.tags.get("ablate.row", ""): run for run in found}
+    recipes: dict[tuple[str, ...], list[tuple[Section, Row]]] = {}
+    for section in sections:
+        for row in section.rows:
+            if row.cells and not row.variant:
+                recipes.setdefault(tuple(row.cells), []).append((section, row))
+    for cells, shown in recipes.items() if len(recipes) <= MOST_ROWS else []:
+        show_recipe(
+            client, shown, [results.cells[cell].run_id for cell in cells if cell in results.cells], results, held
+        )
+    remove_runs(client, list(held.values()))  # of rows that are no more
+
+
+def show_recipe(
+    client: MlflowClient, shown: list[tuple[Section, Row]], children: list[str], results: Results, held: dict[str, Run]
+) -> None:
+    """`held`: first cell → run of each recipe that has one, out of which that of this one is taken."""
+    label = " = ".join(dict.fromkeys(row.label for _, row in shown))[:250]
+    first, tags, values = shown[0][1].cells[0], verdicts(shown), means(*shown[0])
+    content = hashlib.sha256(json.dumps([label, tags, values, children], sort_keys=True).encode()).hexdigest()
+    known = held.pop(first, None)
+    if known is not None and known.data.tags.get(SHOWN) == content:
+        return
+    runs = [client.get_run(child) for child in children]
+    ends = max((run.info.end_time for run in runs if run.info.end_time), default=None)
+    if known is None:
+        began = min((run.info.start_time for run in runs), default=None)
+        about = SOURCE | {"ablate.kind": "row", "ablate.row": first}
+        known = client.create_run(results.experiment_id, began, about, label)
+        if runs and runs[0].inputs:
+            client.log_inputs(known.info.run_id, runs[0].inputs.dataset_inputs)
+    for run in runs:
+        client.set_tag(run.info.run_id, PARENT, known.info.run_id)
+    client.set_terminated(known.info.run_id, "FINISHED", ends)
+    for key in known.data.tags:
+        if key.startswith(VERDICT) and key not in tags:
+            client.delete_tag(known.info.run_id, key)
+    last = tags | {SHOWN: content, "mlflow.runName": label}  # that all of it is there is said last
+    metrics = [Metric(key, value, ends or 0, 0) for key, value in values.items()]
+    client.log_batch(known.info.run_id, metrics, tags=[RunTag(key, value) for key, value in last.items()])
+
+
+def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:
+    """The sections, and the verdict of the first score that is compared; those of others under their names."""
+    scores = [score for section, row in shown for score in section.scores if score.row == row and score.comparison]
+    said = {score.value: str(chip(score).text) for score in reversed(scores)}
+    tags = {SECTION: " | ".join(dict.fromkeys(section.recorded.title for section, _row in shown))}
+    tags |= {f"{VERDICT}.{value}": text for value, text in said.items() if value != scores[0].value}
+    own = said[scores[0].value] if scores else "baseline" if shown[0][1].baseline else ""
+    return tags | ({VERDICT: own} if own else {})
+
+
+def means(section: Section, row: Row) -> dict[str, float]:
+    """Mean of each score, and half of its interval."""
+    scores = [score for score in section.scores if score.row == row and math.isfinite(score.mean)]
+    halves = {f"{score.value}.half_width": score.half_width for score in scores if math.isfinite(score.half_width)}
+    return {score.value: score.mean for score in scores} | halves
