@@ -66,6 +66,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
     from flows import ablation_grid
+    from flows.preliminary import Preliminary
     from flows.serve import event_queue, temporary_server
     from tasks import cell
 
@@ -76,7 +77,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     def scale() -> None:
         with stopping.granted(folder) as leave:
             began = time.perf_counter()
-            assert len(ablation_grid.run_cells(made, Simulated(leave, devices))) == cells
+            assert len(ablation_grid.run_cells(made, Simulated(leave, devices), Preliminary([]))) == cells
             assert event_queue.catch_up(0)
             timed(f"flow, {devices} devices", cells, began)
 

@@ -35,6 +35,7 @@ from flows import overhead
 from flows.budget import MOST_SEEDS, budget_seconds
 from flows.events import grid_ended
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
+from flows.preliminary import Preliminary
 from flows.progress import Progress
 from flows.report import ending, experiment_of_run, told
 from flows.serve.event_queue import catch_up
@@ -103,7 +104,7 @@ def ablation_grid(
         scores = references(plan, devices)
         began = time.monotonic()
         share_prefixes(plan, devices)
-        outcomes = run_cells(plan, devices, study)
+        outcomes = run_cells(plan, devices, Preliminary(scores), study)
         cells = time.monotonic() - began
     report = record_and_report(plan, scores, outcomes, study)
     overhead.note(cells)
@@ -157,15 +158,17 @@ def share_prefixes(plan: Plan, devices: Engine) -> None:
         future.wait()
 
 
-def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[Outcome]:
+def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
     """Every cell that is not finished, the longest first, and no more groups in flight than keep the devices busy."""
     to_do = plan.to_do if study is None else study.begin()
-    total = len(plan.statuses) if study is None else len(study.plan().statuses)
+    wanted = (lambda: plan) if study is None else study.plan
+    total = len(wanted().statuses)
     fit = fitted_estimate(plan.experiment, at(plan))
     waiting = begun_together(to_do, fit, devices)
     ended: Ended = SimpleQueue()
     outcomes, in_flight = list[Outcome](), dict[Group, int]()  # of a group: its cells that have not ended
     with (
+        page,
         Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress,
         progress_artifact(plan, len(to_do)) as show,
     ):
@@ -173,11 +176,7 @@ def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[O
             while True:
                 catch_up()
                 for statuses in islice(waiting, max(0, devices.width() - len(in_flight))):
-                    group = group_of(plan, statuses, fit)
-                    in_flight[group] = len(statuses)
-                    for status in statuses:
-                        future = cell.submit(job(plan, status, group), devices)
-                        future.add_done_callback(partial(put_ended, ended, group))
+                    in_flight[begin(plan, statuses, fit, devices, ended)] = len(statuses)
                 if not in_flight:
                     return outcomes
                 group, ending = progress.next_ended(ended, in_flight)
@@ -188,6 +187,7 @@ def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[O
                     progress.group_ended(group)
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
+                page.cell_ended(wanted, progress.done, progress.total)
                 if study is not None and (further := study.after(outcome.id)):
                     waiting = chain(waiting, begun_together(further, fit, devices))
                     progress.more(len(further), steps_of(further, fit))
@@ -197,6 +197,14 @@ def run_cells(plan: Plan, devices: Engine, study: Study | None = None) -> list[O
             progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
             await_ended(ended, sum(in_flight.values()))
             raise
+
+
+def begin(plan: Plan, statuses: list[Status], fit: Fit, devices: Engine, ended: Ended) -> Group:
+    """A task for each of these cells, which train together."""
+    group = group_of(plan, statuses, fit)
+    for status in statuses:
+        cell.submit(job(plan, status, group), devices).add_done_callback(partial(put_ended, ended, group))
+    return group
 
 
 def begun_together(to_do: list[Status], fit: Fit, devices: Engine) -> Iterator[list[Status]]:

@@ -171,7 +171,7 @@ def comparison(
     ours, theirs = measured[key].beside(measured[against.number, score.value])
     by_text, seeds = ours.same_texts(theirs), len(ours.seeds)
     difference = float((ours.numbers - theirs.numbers).mean()) if seeds else math.nan
-    described = Comparison(against, seeds, difference, by_text)
+    described = Comparison(against, seeds, difference, by_text, "too early" if results.progress else "not comparable")
     if by_text and ours.each.dtype == np.bool_:
         counts = [mcnemar(own, other) for own, other in zip(ours.each, theirs.each, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))

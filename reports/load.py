@@ -78,6 +78,7 @@ class Results:
     artifacts: Artifacts | None = None
     notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → what was left out → why
     digest: str = ""  # of the grid and all results
+    progress: tuple[int, int] | None = None  # while cells are at work: how many have ended, of how many
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
@@ -145,10 +146,6 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
                         "under another name")  # fmt: skip
     held, artifacts = mlflow_runs.read(client, mlflow_experiment.experiment_id), Artifacts(client)
     recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
-    if recorded is None:
-        raise UserError(
-            f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
-        )
     grid = grid or recorded_grid(artifacts, recorded, experiment)
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
     wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
@@ -172,7 +169,11 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     )
 
 
-def recorded_grid(artifacts: Artifacts, recorded: Held, experiment: str) -> RecordedGrid:
+def recorded_grid(artifacts: Artifacts, recorded: Held | None, experiment: str) -> RecordedGrid:
+    if recorded is None:
+        raise UserError(
+            f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
+        )
     path = artifacts.file(recorded, "grid.json")
     if path is None:
         raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
@@ -215,9 +216,9 @@ def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
                         "EXPERIMENT --mend` replaces it") from None  # fmt: skip
 
 
-def excerpts(artifacts: Artifacts, recorded: Held) -> dict[int, str]:
+def excerpts(artifacts: Artifacts, recorded: Held | None) -> dict[int, str]:
     """How the texts begin that pictures show, by their content ids."""
-    path = artifacts.file(recorded, "texts.json")
+    path = artifacts.file(recorded, "texts.json") if recorded else None
     return {} if path is None else {int(name): text for name, text in json.loads(path.read_bytes()).items()}
 
 

@@ -28,10 +28,12 @@ class Followed:
 
 
 def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guard], Section]:
-    """What a section shows, as far as its guards allow it."""
-    fired = guards(section, results)
+    """What a section shows, as far as its guards allow it. While cells are at work nothing is compared, so that whoever
+    looks early does not look twice."""
+    running = results.progress is not None
+    fired = [guard for guard in guards(section, results) if not (running and guard.kind in COVERAGE)]
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE)
+    return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE and not running)
 
 
 def follow(section: RecordedSection, results: Results, most_seeds: int) -> Followed:

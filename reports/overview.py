@@ -119,7 +119,7 @@ def overview(
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
-        headline(own, share),
+        running(results) or headline(own, share),
         setting(results, compared, share),
         value,
         share,
@@ -128,7 +128,7 @@ def overview(
         shown,
         len(rows) - len(shown),
         [*limits(results, own), *told[:CAVEATS]],
-        *next_step(own),
+        *next_step(own, results),
     )
 
 
@@ -262,8 +262,18 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     return said
 
 
-def next_step(rows: Sequence[ForestRow]) -> tuple[Said, str]:
+def running(results: Results) -> Said | None:
+    """While cells are at work, how far they are."""
+    if results.progress is None:
+        return None
+    ended, total = results.progress
+    return _("Preliminary: {ended} of {total} cells have ended", ended=ended, total=total)
+
+
+def next_step(rows: Sequence[ForestRow], results: Results) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
+    if results.progress is not None:
+        return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
     if any(row.verdict in ("undecided", "one seed") for row in rows):
         return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

@@ -36,8 +36,9 @@ class SectionReport:
 def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
     fired, compared = judge_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
-    effects = explained(compared, results)
-    limits = tuning(compared, results)
+    running = results.progress is not None
+    effects = [] if running else explained(compared, results)
+    limits = [] if running else tuning(compared, results)
     shown = [
         *tables.section_tables(compared, results),
         tables.comparison_table(compared),

@@ -39,6 +39,7 @@ WORDS = {
     "one seed": _("one seed"),
     "no spread": _("no spread"),
     "not comparable": _("not comparable"),
+    "too early": _("too early"),
     "reference": _("single fit"),
 }
 BREAK = "\n"  # between the lines of a field

@@ -4,11 +4,10 @@ import math
 from typing import Literal
 
 Verdict = Literal[
-    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "baseline", ""
+    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "too early", "baseline", ""
 ]
 DECIDED = ("better", "worse", "equivalent")
 TESTED = (*DECIDED, "undecided")
-COMPARED = (*TESTED, "one seed", "no spread", "not comparable")
 
 
 def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:

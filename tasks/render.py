@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prefect import task
@@ -13,6 +13,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.errors import UserError
 from contrastive.runs import store
+from contrastive.runs.recorded import RecordedGrid
 from reports.build import differences, publish
 from reports.load import load
 from reports.looks import check_looks
@@ -77,6 +78,13 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
     except Exception as error:  # whatever a tracking server may raise: the report is there
         logger.warning("MLflow's own pages do not show this report: %s", error)
     return Rendered(store.report_folder(experiment) / "README.md", str(report.first.headline))
+
+
+def build_preliminary(grid: RecordedGrid, ended: int, total: int) -> None:
+    """The report in its place as far as cells have ended, with nothing compared."""
+    name = grid.experiment.name
+    results = load(name, tracking_uri(store.home()), grid)
+    publish(replace(results, progress=(ended, total), digest=""), store.report_folder(name))
 
 
 def paper_folder(experiment: str) -> Path:

@@ -64,6 +64,7 @@ def render_page(report: Report, results: Results, folder: Path) -> str:
         language=language(),
         other=other(PAGES),
         report=report,
+        running=results.progress is not None,
         sections=list(zip(report.sections, drawn, strict=True)),
         whole=images(report.overview, folder, False),
         link=Links(results).to,
