@@ -65,7 +65,7 @@ def test_only_what_is_undecided_gets_more_seeds_and_the_report_says_so(undisturb
     stopped = [name for name, verdict in looks[0]["verdicts"].items() if verdict != "undecided"]
     assert all(look["verdicts"][name] == looks[0]["verdicts"][name] for look in looks for name in stopped)
     text = (undisturbed / "reports" / "output" / "study" / "README.md").read_text()
-    assert "Up to " in text and "seeds were added" in text
+    assert "Seeds were added" in text
 
 
 def test_it_is_audited_and_a_record_that_was_edited_is_named(undisturbed: Path, file: Path, ablate_in: Ablate):
@@ -99,7 +99,7 @@ def test_the_end_of_the_budget_is_said_and_the_study_goes_on_to_the_same_end(
     done = ablate_in(home, "run", file, *STUDY, "--budget", "0.001s")
     assert done.returncode == 0 and "budget" in stopping(home)["ended"].values()
     text = (home / "reports" / "output" / "study" / "README.md").read_text()
-    assert "the budget ended before every comparison was decided" in text
+    assert "The budget ended before every comparison was decided" in text
     assert ablate_in(home, "audit", file).returncode == 0
     assert ablate_in(home, "run", file, *STUDY).returncode == 0
     assert stopping(home) == stopping(undisturbed) and numbers(home) == numbers(undisturbed)
