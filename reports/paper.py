@@ -55,8 +55,8 @@ def write_paper(results: Results, folder: Path) -> None:
     """`paper.tex`, a `.tex` for each section and for the comparisons of all, and the figures."""
     with as_pdf():
         report = make_report(results, file_names(results.grid.sections), folder)
-    pieces = {"comparisons": comparisons(report)} | {part.anchor: section_tex(part, report) for part in report.sections}
-    pieces["whole-grid"] = figures_tex(report.overview)
+    pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview)}
+    pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}  # called as it likes
     for name, text in pieces.items():
         (folder / f"{name}.tex").write_text(text, encoding="utf-8")
     included = "".join(f"\\input{{{name}}}\n" for name in pieces)
