@@ -26,6 +26,7 @@ MaxSeeds = Annotated[int | None, typer.Option(min=2, max=200, help="most seeds o
 Budget = Annotated[
     str | None, typer.Option(metavar="TIME", help="--until-decided adds no seeds after it: 45s, 90m, 2h")
 ]
+SKIP = 125  # the exit code at which `git bisect run` passes over a commit
 SHIPPED = Path(__file__).parent.parent / "configs"
 
 
@@ -207,48 +208,47 @@ def nightly(
     panel: Annotated[Path, typer.Argument(metavar="PANEL", help="experiment file")] = SHIPPED / "nightly.yaml",
     settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
     engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
-    against: Annotated[str, typer.Option(metavar="COMMIT", help="compare with it, and record no night")] = "",
+    against: Annotated[
+        str,
+        typer.Option(metavar="COMMIT", help="compare with its code, as `git bisect run` can; records no night"),
+    ] = "",
+    acknowledge: Annotated[
+        str, typer.Option(metavar="REASON", help="take the last night for right: later ones are compared with it")
+    ] = "",
 ) -> None:
-    """Measure a fixed panel anew, and say what became better or worse than in the nights of the baseline."""
-    from contrastive.experiment.load import load_experiment
-    from flows.night.commits import commit_of
+    """Measure a fixed panel anew, and say what became better or worse than in an earlier night."""
+    if acknowledge:
+        from tasks import nights
 
-    load_experiment(panel)  # every mistake of the file and of the commit, before anything heavy is imported
+        return say(f"acknowledged: {acknowledge}\nreport: {nights.acknowledge(acknowledge).path}")
+    try:
+        measure_night(panel, settings, engine, against)
+    except typer.Exit:
+        raise
+    except Exception as error:
+        if not against:
+            raise
+        fail(f"{type(error).__name__}: {error}", SKIP)
+
+
+def measure_night(panel: Path, settings: Path, engine: EngineOption, against: str) -> None:
+    tell(f"reading {panel}")
+    from flows.panel import commit_of, read_settings
+
+    read_settings(settings, panel)  # every mistake of the files and of the commit, before anything starts
     if against:
         commit_of(against)
     from flows.serve import orphans, temporary_server
 
     temporary_server.before_import()
     from flows.nightly import NightFailed
-    from flows.nightly import nightly as measure
+    from flows.nightly import nightly as flow
 
     try:
         with orphans.none(), temporary_server.server():
-            say(measure(str(panel), str(settings), engine.value, against))
+            say(flow(str(panel), str(settings), engine.value, against))
     except NightFailed as failed:
         fail(str(failed), 1)
-
-
-@app.command()
-def bisect(
-    metric: Annotated[str, typer.Argument(metavar="METRIC", help="e.g. test.accuracy or training_seconds")],
-    good: Annotated[str, typer.Argument(metavar="GOOD", help="commit at which it was as it should be")],
-    bad: Annotated[str, typer.Argument(metavar="BAD", help="later commit at which it is not")],
-    panel: Annotated[Path, typer.Option(help="experiment file")] = SHIPPED / "nightly.yaml",
-    settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
-    engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
-) -> None:
-    """Name the first commit after GOOD that made a metric of the nightly panel as it is at BAD."""
-    from contrastive.experiment.load import load_experiment
-
-    load_experiment(panel)  # every mistake of the file, before anything heavy is imported
-    from flows.serve import orphans, temporary_server
-
-    temporary_server.before_import()
-    from flows.night.bisection import search
-
-    with orphans.none(), temporary_server.server():
-        say(search(metric, good, bad, panel.absolute(), settings, engine.value))
 
 
 @app.command()

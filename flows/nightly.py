@@ -1,9 +1,13 @@
-"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and judged against the nights before."""
+"""The flow `nightly`: a fixed panel measured anew, recorded as one night, and compared with an earlier one."""
 
+import json
+import logging
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
@@ -11,19 +15,19 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
-from flows.night import panel as panels
-from flows.night import webhook
-from flows.night.commits import commit_of, commits_after, short_commit, worktree
-from flows.night.verdict_settings import read_verdict_settings
-from reports.nightly import history
-from reports.nightly.page import NightlyResult
-from reports.nightly.settings import Nightly
+from flows import panel as panels
+from flows.serve.supervise import CHECKOUT
+from reports.nightly import NIGHT, VERSION, Change, Night, Nightly, NightlyResult, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
 
+WEBHOOK = "ABLATE_WEBHOOK"
+PATIENCE = 10  # seconds that a webhook has to answer
+logger = logging.getLogger(__name__)
+
 
 class NightFailed(RuntimeError):
-    """Something became worse, or measured nothing; the message names the metrics."""
+    """Something became worse or was not measured; the message names it."""
 
 
 @flow(name="nightly", flow_run_name="nightly · {panel}", persist_result=False)
@@ -33,7 +37,7 @@ def nightly(
     engine: EngineName = "local",
     against: str = "",
 ) -> str:
-    """Measure a panel of cells anew and say what became better or worse than it was in the nights of the baseline.
+    """Measure a panel of cells anew and say what became better or worse than in an earlier night.
 
     Args:
         panel: path of an experiment file, which is run whole, whatever has been computed before
@@ -42,15 +46,13 @@ def nightly(
         against: a commit to measure, too, and compare with, as for a pull request; no night is recorded then
     """
     store.check_home()
-    commit = commit_of(against) if against else ""
-    limits = read_verdict_settings(Path(settings))
+    commit, rules = panels.commit_of(against) if against else "", panels.read_settings(Path(settings), Path(panel))
     with store.locked(store.home() / "locks" / "nightly"):
-        shutil.rmtree(night_folder(), ignore_errors=True)  # what a night that was killed has left
         try:
             if commit:
-                said = compare_with(commit, Path(panel), limits, engine)
+                said = compare_with(commit, Path(panel), rules, engine)
             else:
-                tracked.record_night(measure_night(Path(panel), limits, engine))
+                tracked.record_night(measure_night(Path(panel), rules, engine))
                 said = tracked.report_night()
         finally:
             shutil.rmtree(night_folder(), ignore_errors=True)
@@ -58,79 +60,97 @@ def nightly(
         key="nightly-against" if commit else "nightly", markdown=said.path.read_text(encoding="utf-8")
     )
     if not commit:
-        webhook.post(webhook_content(said))
+        post(webhook_content(said))
     if said.failing:
         raise NightFailed(message(said))
     return f"{said.headline}; {said.path}"
 
 
-def measure_night(panel: Path, settings: Nightly, engine: str) -> dict[str, Any]:
+def measure_night(panel: Path, settings: Nightly, engine: EngineName) -> dict[str, Any]:
     """Everything that is kept of a night."""
     earlier = tracked.past()
-    commits = list(commits_after(earlier[-1].document["commit"] if earlier else ""))
-    measured = run_panel(panel, engine)
-    surroundings = measured["hardware"] | panels.panel_environment(panel, engine, settings.baseline)
-    return as_document(measured, settings, provenance.commit(), commits, surroundings)
+    commits = panels.commits_after(earlier[-1].commit if earlier else "")
+    return document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), commits)
 
 
-def compare_with(commit: str, panel: Path, settings: Nightly, engine: str) -> NightlyResult:
-    """The panel at a commit and by the code of now, one after the other; no night comes of it."""
-    commits = list(commits_after(commit))
-    with worktree(night_folder(), commit) as code:
-        before = as_document(run_panel_at(commit, code, panel, engine), settings, short_commit(commit), [], {})
-        now = as_document(run_panel(panel, engine, timed=False), settings, provenance.commit(), commits, {})
-    return tracked.report_against(before, now)
+def compare_with(commit: str, panel: Path, settings: Nightly, engine: EngineName) -> NightlyResult:
+    """The panel at a commit and by the code of now. What a commit gave is kept, for the next step of a bisection."""
+    name = key("night", commit=commit, surroundings=panels.environment(panel, engine))
+    kept = store.home() / "cache" / "nightly" / f"{name}.json"
+    if not kept.exists():
+        with panels.worktree(night_folder(), commit) as code:
+            store.write_json(kept, document(run_panel(panel, engine, code), panel, settings, engine, commit, []))
+    now = document(run_panel(panel, engine), panel, settings, engine, provenance.commit(), panels.commits_after(commit))
+    return write_against(night_of(store.read_json(kept)), night_of(now), tracked.pages())
 
 
 @task(name="panel", task_run_name="panel", cache_policy=NO_CACHE, persist_result=False)
-def run_panel(panel: Path, engine: str, timed: bool = True) -> dict[str, Any]:
+def run_panel(panel: Path, engine: EngineName, code: Path = CHECKOUT) -> dict[str, Any]:
     """The whole panel in a home of its own, so that nothing can be reused."""
-    return panels.measure_panel(panel, night_folder() / "run", engine, timed=timed)
-
-
-@task(name="panel-at", task_run_name="panel · {commit}", cache_policy=NO_CACHE, persist_result=False)
-def run_panel_at(commit: str, code: Path, panel: Path, engine: str) -> dict[str, Any]:
-    """The same at a commit, by its own code."""
-    return panels.measure_commit(commit, code, panel, engine, timed=False)
+    home = night_folder() / ("now" if code == CHECKOUT else "then")
+    shutil.rmtree(home, ignore_errors=True)  # what a night that was killed has left
+    return panels.measure_panel(panel, home, engine, code)
 
 
 def night_folder() -> Path:
     return store.home() / "nightly"
 
 
-def as_document(
+def document(
     measured: dict[str, Any],
+    panel: Path,
     settings: Nightly,
+    engine: EngineName,
     commit: str,
-    commits: list[list[str]],
-    surroundings: dict[str, str],
+    commits: list[tuple[str, str]],
 ) -> dict[str, Any]:
+    """night.json, as `Night` reads it."""
     return {
-        "version": history.VERSION,
+        "version": VERSION,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,
         "commits": commits,
-        "environment": surroundings,
-        "epoch": key("surroundings", values=surroundings),
+        "environment": panels.environment(panel, engine) | {"devices": measured["devices"]},
         "settings": settings.model_dump(mode="json"),
-        **{name: value for name, value in measured.items() if name != "hardware"},
+        **{name: value for name, value in measured.items() if name != "devices"},
     }
 
 
+def night_of(content: dict[str, Any]) -> Night:
+    return NIGHT.validate_python(content)
+
+
 def message(said: NightlyResult) -> str:
-    lines = [
-        f"{judgement.metric.name}: {judgement.verdict}" + (f", {why}" if (why := str(judgement.why)) else "")
-        for judgement in said.failing
-    ]
-    return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {line}" for line in lines)])
+    return "\n".join([f"{said.headline}; report: {said.path}", *(f"  {in_a_line(change)}" for change in said.failing)])
+
+
+def in_a_line(change: Change) -> str:
+    return f"{change.name}: {change.verdict}" + (f", {change.why}" if change.why else "")
 
 
 def webhook_content(said: NightlyResult) -> dict[str, Any]:
     """What a webhook gets; `text` is what chat programs show."""
     return {
-        "text": f"nightly at {said.night.document['commit'] or 'unknown'}: {said.headline}",
+        "text": f"nightly at {said.night.commit or 'unknown'}: {said.headline}",
         "when": said.night.when,
-        "commit": said.night.document["commit"],
+        "commit": said.night.commit,
         "failed": bool(said.failing),
-        "verdicts": {judgement.metric.name: judgement.verdict for judgement in said.judgements},
+        "verdicts": {str(change.name): change.verdict for change in said.changes},
     }
+
+
+def post(content: dict[str, Any]) -> None:
+    """Tell a verdict to the address of ABLATE_WEBHOOK, which may hold a secret and is never shown. A failure is a
+    warning: it must not hide the verdict."""
+    address = os.environ.get(WEBHOOK)
+    if not address:
+        return
+    try:
+        if not address.startswith(("http://", "https://")):
+            raise ValueError("it begins neither with http:// nor with https://")
+        body = json.dumps(content, ensure_ascii=False).encode()
+        with urlopen(Request(address, body, {"Content-Type": "application/json"}), timeout=PATIENCE):
+            pass
+    except Exception as error:  # whatever a server, a proxy or an address may raise; its text may quote the address
+        said = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
+        logger.warning("the verdict could not be sent to %s (%s)", WEBHOOK, said)

@@ -2,7 +2,7 @@
 one significance level."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from reports.statistics import Decided, Measurements, Needed, decide, detectable
 from reports.statistics.cutoffs import Pair, all_pairs_of
 
 Key = tuple[int, str]  # number of a row, and value
+MOST_ROWS, BEST = 40, 10  # of more rows, only these best ones are compared with all others
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,23 @@ def every_pair(
             compared[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
         own = compared[value]
         positions = {number: position for position, number in enumerate(own.rows)}
-        pairs = all_pairs_of(len(members))
         measured = side_by_side([seed_values[i, value] for i in members])
-        for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds), strict=True):
+        family = all_pairs_of(len(members))
+        pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
+        for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds, family), strict=True):
             here, there = positions[members[i]], positions[members[j]]
             own.means[here, there], own.means[there, here] = decided.difference, -decided.difference
             own.p[here, there] = own.p[there, here] = decided.p
     return compared
+
+
+def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], higher: bool) -> Sequence[Pair]:
+    """Of many rows the pairs with one of the best, which is enough to see what is worse than some other row."""
+    if len(values) <= MOST_ROWS:
+        return pairs
+    means = np.nanmean(values, axis=1) * (1 if higher else -1)
+    best = {*np.argsort(-means, kind="stable")[:BEST].tolist()}
+    return [pair for pair in pairs if best & {*pair}]
 
 
 def without_pairs(numbers: list[int], rows: list[Row]) -> RowPairs:

@@ -1,5 +1,6 @@
 """The runs of an experiment and their files, as MLflow's client gives them."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -51,13 +52,19 @@ def read(client: MlflowClient, experiment_id: str) -> list[Held]:
 
 
 def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
-    runs, token = [], None
-    while True:
-        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
-        runs += list(page)
-        token = page.token
-        if not token:
-            return runs
+    """Without the collector of garbage, which would look again and again at the objects of thousands of runs."""
+    runs, token = list[Run](), None
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        while token is None or token:
+            page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
+            runs += list(page)
+            token = page.token or ""
+        return runs
+    finally:
+        if collects:
+            gc.enable()
 
 
 def read_curves(client: MlflowClient, runs: list[Held]) -> pd.DataFrame:

@@ -4,54 +4,60 @@ import math
 import tempfile
 import time
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from mlflow.entities import Metric
 
+from contrastive.errors import UserError
 from contrastive.runs import store
-from reports.nightly import page
-from reports.nightly.against import write_against
-from reports.nightly.history import EXPERIMENT, NIGHT, night, read_history
-from reports.nightly.measured import AT, Night
+from reports import nightly
 from tasks.tracking import experiment_id, in_words, open_tracker
 from tasks.tracking_address import tracking_uri
 
+NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 
-def past() -> list[Night]:
+
+def past() -> list[nightly.Night]:
     """The nights that tonight can be compared with, the oldest first."""
     open_tracker(store.home())
     with in_words():
-        return read_history(tracking_uri(store.home())).nights
+        return nightly.read_nights(tracking_uri(store.home()))
 
 
 def record_night(document: dict[str, Any]) -> None:
-    """One night as a run: its document as an artifact, means as metrics for the MLflow UI."""
-    client, values = open_tracker(store.home()), document["values"]
-    tags = {"ablate.kind": "night", "mlflow.source.git.commit": document["commit"], "ablate.epoch": document["epoch"]}
-    now = int(time.time() * 1000)
-    means = {
-        name: fmean(each) for name, each in values.items() if AT not in name and each and None not in each
-    }  # fmt: skip
+    """One night as a run: its document as an artifact, means over the panel as metrics for the MLflow UI."""
+    client, now = open_tracker(store.home()), int(time.time() * 1000)
+    night = nightly.NIGHT.validate_python(document)
+    values = {score: night.values(score, nightly.PANEL) for score in night.scores}
+    means = {score: float(each.mean()) for score, each in values.items() if each is not None}
+    means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
+    tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
-        run = client.create_run(experiment_id(client, EXPERIMENT), run_name=document["when"], tags=tags).info.run_id
+        run = client.create_run(experiment_id(client, nightly.EXPERIMENT), run_name=night.when, tags=tags).info.run_id
         with tempfile.TemporaryDirectory() as folder:
-            store.write_json(Path(folder) / NIGHT, document)
-            client.log_artifact(run, str(Path(folder) / NIGHT))
+            store.write_json(Path(folder) / nightly.DOCUMENT, document)
+            client.log_artifact(run, str(Path(folder) / nightly.DOCUMENT))
         client.log_batch(run, metrics=[Metric(k, v, now, 0) for k, v in means.items() if math.isfinite(v)])
         client.set_terminated(run, "FINISHED")
 
 
-def report_night() -> page.NightlyResult:
-    """Write the report of the nights from MLflow, below the home."""
+def acknowledge(reason: str) -> nightly.NightlyResult:
+    """Take the last night for what is right: later ones are compared with it."""
+    client = open_tracker(store.home())
     with in_words():
-        return page.write_nightly(tracking_uri(store.home()), pages())
+        runs = nightly.night_runs(client)
+        if not runs:
+            raise UserError(NONE)
+        client.set_tag(runs[0].info.run_id, nightly.ACKNOWLEDGED, reason)
+    return report_night()
 
 
-def report_against(then: dict[str, Any], now: dict[str, Any]) -> page.NightlyResult:
-    """Write what one document says against another, below the home; MLflow knows nothing of it."""
-    return write_against(night(then), night(now), pages())
+def report_night() -> nightly.NightlyResult:
+    """Write the report of the nights from MLflow, below the home."""
+    if not (nights := past()):
+        raise UserError(NONE)
+    return nightly.write_nightly(nights, pages())
 
 
 def pages() -> Path:
-    return store.home() / "reports" / "output" / "nightly"
+    return store.report_folder("nightly")

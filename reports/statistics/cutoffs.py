@@ -155,12 +155,19 @@ def statistics(
     centred = drawn - means[:, :, None]
     residuals = np.square(centred - centred.mean(1, keepdims=True)).sum(2)
     pool = residuals.sum(1) / ((rows - 1) * (seeds - 1))
-    products = np.einsum("nis,njs->nij", centred, centred)
-    sizes = np.einsum("nii->ni", products)
-    own = (sizes[:, left] + sizes[:, right] - 2 * products[:, left, right]) / (seeds - 1)
+    own = squared_distances(centred, left, right) / (seeds - 1)
     alone = residuals * rows / (rows - 1) / (seeds - 1)
     variance = floored(own, pool[:, None], alone[:, left], alone[:, right])
     return (np.abs(means[:, left] - means[:, right]) / np.sqrt(variance / seeds)).max(1), variance[:, 0] / 2
+
+
+def squared_distances(values: Float[ndarray, "n k s"], left: ndarray, right: ndarray) -> Float[ndarray, "n pairs"]:
+    """Of few pairs one by one; of all pairs of many rows by their products."""
+    if 16 * len(left) <= values.shape[1] ** 2:
+        return np.square(values[:, left] - values[:, right]).sum(2)
+    products = np.einsum("nis,njs->nij", values, values)
+    sizes = np.einsum("nii->ni", products)
+    return sizes[:, left] + sizes[:, right] - 2 * products[:, left, right]
 
 
 def floored(own: ndarray, pool: ndarray, ours: ndarray, theirs: ndarray) -> ndarray:

@@ -90,14 +90,19 @@ class Pool:
 
 
 def decide(
-    measured: Measurements, pairs: Sequence[Pair], share: float = 1.0, most_seeds: int | None = None
+    measured: Measurements,
+    pairs: Sequence[Pair],
+    share: float = 1.0,
+    most_seeds: int | None = None,
+    family: Sequence[Pair] | None = None,
 ) -> list[Decided]:
-    """Each pair, ours − theirs. `share` of the level is this family's; `most_seeds` is that of a study that stops by
-    itself, whose looks share the level: a study of a fixed number has none. Such a study decides a pair by what there
-    was when it was decided: what other rows train later would take back one of four verdicts of the first look."""
+    """Each pair, ours − theirs; `family`: all pairs that share the level, where these are only some of them. `share` of
+    the level is this family's; `most_seeds` is that of a study that stops by itself, whose looks share the level: a
+    study of a fixed number has none. Such a study decides a pair by what there was when it was decided: what other rows
+    train later would take back one of four verdicts of the first look."""
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    family, rows = tuple(pairs), len(measured.values)
-    bounds = {seeds: cutoffs_for(rows, family, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    together, rows = tuple(pairs if family is None else family), len(measured.values)
+    bounds = {seeds: cutoffs_for(rows, together, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
     everything = np.ones(measured.values.shape[1], bool)
     pools: dict[bytes, Pool] = {}
     decided = []

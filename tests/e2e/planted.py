@@ -1,6 +1,7 @@
 """A panel of seconds whose texts are easy, but not alike for all seeds, a copy of the code, and a harmful change."""
 
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 WORDS = {"good": ["fine", "nice", "great", "lovely"], "bad": ["ugly", "poor", "awful", "mean"]}
 SETTINGS = {
-    "window": 2,
+    "window": 3,
     "quality": {"test.accuracy": 0.01, "test.macro_f1": 0.01},
     "speed": 9,  # a busy machine is none of these tests
 }
@@ -48,16 +49,9 @@ def copy_of_the_code(folder: Path) -> Path:
     code = folder / "code"
     subprocess.run(["git", "clone", "--quiet", "--shared", str(CHECKOUT), str(code)], check=True)
     for part in ("contrastive", "flows", "tasks", "reports"):
+        shutil.rmtree(code / part)
         subprocess.run(["cp", "-r", "--", str(CHECKOUT / part), str(code)], check=True)
     return code
-
-
-def repeat_timings_twice(code: Path) -> None:
-    """In the place of five times, of which each takes seconds."""
-    path = code / "flows/night/panel.py"
-    text = path.read_text()
-    assert "REPEATS = 5 " in text
-    path.write_text(text.replace("REPEATS = 5 ", "REPEATS = 2 "))
 
 
 def harm(code: Path) -> None:

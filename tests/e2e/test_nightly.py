@@ -1,8 +1,10 @@
-"""`ablate nightly` for real: nights of a panel of seconds, one of them with a harmful change of the code."""
+"""`ablate nightly` for real: nights of a panel of seconds, one of them with a harmful change, and a search for it."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,13 +15,15 @@ import pytest
 import yaml
 
 from contrastive.errors import UserError
-from flows.night.verdict_settings import read_verdict_settings
+from flows import nightly
+from flows.panel import failures, read_settings
 from flows.serve import prefect_setup
-from reports.nightly.page import write_nightly
+from reports.nightly import read_nights, write_nightly
 from tests.asked import ask
 from tests.e2e.conftest import caller, kept
-from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel, repeat_timings_twice
+from tests.e2e.planted import CHECKOUT, SETTINGS, copy_of_the_code, harm, panel
 from tests.e2e.preloaded import preloaded
+from tests.reports.made import made, put
 
 
 class Received(HTTPServer):
@@ -56,7 +60,6 @@ def nights(
 ) -> dict[str, Any]:
     """Two nights as they should be, one at which accuracy is worse, and that code against its last commit."""
     home, code = tmp_path_factory.mktemp("home"), copy_of_the_code(tmp_path_factory.mktemp("code"))
-    repeat_timings_twice(code)
     shutil.copy(empty_store, home / "mlflow.db")
     (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
     arguments = ("nightly", panel(home), "--engine", "inline", "--settings", home / "verdict.yaml")
@@ -72,34 +75,36 @@ def nights(
             commit: caller(settings, line)(home, *arguments, "--against", commit, cwd=home)
             for commit in ("HEAD", "nowhere")
         }
+        asked["acknowledged"] = caller(settings, line)(home, "nightly", "--acknowledge", "meant", cwd=home)
     return {"home": home, "ended": ended, "texts": texts, "code": code} | asked
 
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_the_second_night_says_that_every_score_is_the_same(nights):
+def test_the_second_night_says_that_every_score_is_the_same_and_progress_is_passed_on(nights):
     assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
-    rows = [row for row in nights["texts"][1].splitlines() if row.startswith("| test.")]
-    assert len(rows) == 2 and all(row.endswith("| unchanged: the same at every seed |") for row in rows), rows
-    assert "night 2 of the window of 2" in nights["texts"][1]  # of timings
+    assert "[5/5]" in nights["ended"][0].stderr
+    rows = [row for row in nights["texts"][1].splitlines() if "(test)" in row and "|" in row]
+    assert len(rows) == 2 and all(row.endswith("| = equivalent: the same at every seed |") for row in rows), rows
+    assert "night 2 of the 5 that are needed" in nights["texts"][1]  # of timings
 
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights, webhook, server):
+def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights, webhook, server):
     last, rows = nights["ended"][2], nights["texts"][2].splitlines()
-    assert last.returncode == 1 and "  test.accuracy: regressed\n" in last.stderr, last.stderr
-    assert next(row for row in rows if row.startswith("| test.accuracy")).endswith("| **regressed** |")
-    other = next(row for row in rows if row.startswith("| test.macro"))
-    assert "+0.0000 ± 0.0000" in other and other.endswith("| unchanged: the same at every seed |")
-    assert "1 regressed (test.accuracy)" in rows[0]
+    assert last.returncode == 1 and "  accuracy (test) of ce: worse\n" in last.stderr, last.stderr
+    assert next(row for row in rows if row.startswith("| accuracy")).endswith("| **▼ worse** |")
+    other = next(row for row in rows if row.startswith("| macro"))
+    assert other.endswith("| = equivalent: the same at every seed |")
+    assert "1 worse (accuracy (test) of ce)" in rows[0]
     told = webhook.bodies[-1]
-    assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["test.accuracy"] == "regressed"
+    assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["accuracy (test) of ce"] == "worse"
     assert not webhook.bodies[1]["failed"]
     wanted = {"flows": {"name": {"any_": ["nightly"]}}, "sort": "START_TIME_DESC"}
     runs = ask(f"{server}/flow_runs/filter", wanted)
     assert [run["state_type"] for run in runs] == ["FAILED", "FAILED", "COMPLETED", "COMPLETED"]
-    assert all("test.accuracy" in run["state"]["message"] for run in runs[:2])
+    assert all("accuracy (test) of ce" in run["state"]["message"] for run in runs[:2])
     held = ask(f"{server}/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[1]["id"]]}}})
     assert nights["texts"][2] in [one["data"] for one in held]
 
@@ -108,46 +113,97 @@ def test_a_harmful_change_fails_the_night_and_names_the_metric_everywhere(nights
 @pytest.mark.full
 def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nights):
     done, page = nights["HEAD"], (nights["home"] / "reports/output/nightly/against.md").read_text()
-    assert done.returncode == 1 and "  test.accuracy: regressed\n" in done.stderr, done.stderr
-    rows = {row.split(" | ")[0]: row for row in page.splitlines() if row.startswith("| test.")}
-    assert rows["| test.accuracy"].endswith("| **regressed** |")
-    assert rows["| test.macro_f1"].endswith("| unchanged: the same at every seed |")
-    assert (nights["home"] / "reports/output/nightly/README.md").read_text() == nights["texts"][2]
+    assert done.returncode == 1 and "  accuracy (test) of ce: worse\n" in done.stderr, done.stderr
+    assert "| **▼ worse** |" in page and "| = equivalent: the same at every seed |" in page
     listed = subprocess.run(["git", "-C", nights["code"], "worktree", "list"], capture_output=True, text=True)
     assert len(listed.stdout.splitlines()) == 1
     unknown = nights["nowhere"]
-    assert unknown.returncode == 2 and unknown.stderr.strip().endswith("has no commit nowhere"), unknown.stderr
+    assert unknown.returncode == 125 and unknown.stderr.strip().endswith("has no commit nowhere"), unknown.stderr
 
 
 @pytest.mark.e2e
 @pytest.mark.full
-def test_the_nights_alone_are_kept_and_the_report_is_built_from_mlflow_byte_for_byte(nights, tmp_path):
+def test_the_nights_alone_are_kept_with_what_was_acknowledged_and_the_page_is_built_from_mlflow(nights, tmp_path):
     home = nights["home"]
-    write_nightly(f"sqlite:///{home}/mlflow.db", tmp_path)
+    assert nights["acknowledged"].returncode == 0, nights["acknowledged"].stderr
+    recorded = read_nights(f"sqlite:///{home}/mlflow.db")
+    assert [night.acknowledged for night in recorded] == ["", "", "meant"]
+    write_nightly(recorded, tmp_path)
     for name in ("README.md", "README.zh.md"):
         assert (tmp_path / name).read_bytes() == (home / "reports/output/nightly" / name).read_bytes()
-    assert "退步" in (tmp_path / "README.zh.md").read_text()
+    assert "- meant" not in nights["texts"][2] and ": meant" in (tmp_path / "README.md").read_text()
     assert not (home / "nightly").exists() and not (home / "runs").exists()
 
 
-def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):
-    from flows.night import webhook
+def git(code: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(code), *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
+
+def commit(code: Path, subject: str) -> str:
+    git(code, "commit", "--quiet", "--all", "--allow-empty", "--message", subject)
+    return git(code, "rev-parse", "HEAD")
+
+
+@pytest.mark.e2e
+@pytest.mark.full
+def test_git_bisect_names_the_commit_that_does_harm_and_skips_what_cannot_be_measured(
+    tmp_path, prefect_home, server, empty_store
+):
+    """As docs/guide/nightly.md has it."""
+    code, home = copy_of_the_code(tmp_path / "code"), tmp_path / "home"
+    home.mkdir()
+    (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
+    good = commit(code, "as it should be")
+    broken = code / "contrastive/cells/grid.py"
+    text = broken.read_text()
+    broken.write_text(f"raise RuntimeError\n{text}")
+    commit(code, "cannot be measured")
+    broken.write_text(text)
+    commit(code, "can again")
+    harm(code)
+    wanted = commit(code, "does harm")
+    commit(code, "harmless")
+    command = ["ablate", "nightly", panel(home), "--settings", home / "verdict.yaml", "--engine", "inline"]
+    settings = {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server, "ABLATE_HOME": str(home)}
+    settings |= {"PYTHONPATH": str(code), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    git(code, "bisect", "start", "HEAD", good)
+    searched = subprocess.run(
+        ["git", "-C", str(code), "bisect", "run", *map(str, command), "--against", good],
+        env=kept(settings), capture_output=True, text=True,
+    )  # fmt: skip
+    assert f"{wanted} is the first bad commit" in searched.stdout, searched.stdout + searched.stderr
+    assert len(list((home / "cache/nightly").iterdir())) == 1  # the good commit is measured once
+
+
+def test_a_webhook_that_fails_is_a_warning_without_its_address(monkeypatch, caplog):
     for address in ("http://127.0.0.1:1/services/secret-token", "file:///etc/secret-token"):
-        monkeypatch.setenv(webhook.VARIABLE, address)
-        webhook.post({"text": "x"})
+        monkeypatch.setenv(nightly.WEBHOOK, address)
+        nightly.post({"text": "x"})
     assert len(caplog.records) == 2 and "secret-token" not in caplog.text
 
 
 def test_settings_that_are_wrong_are_named(tmp_path):
-    path = tmp_path / "verdict.yaml"
+    path, experiment = tmp_path / "verdict.yaml", panel(tmp_path)
     path.write_text("window: 1\nquality: {test.accuracy: 0}\nspeed: 1")
     with pytest.raises(UserError, match=r"verdict.yaml: window: .*\n.*quality.test.accuracy: .*greater than 0"):
-        read_verdict_settings(path)
+        read_settings(path, experiment)
     path.write_text("- a list")
     with pytest.raises(UserError, match="no map of settings"):
-        read_verdict_settings(path)
-    assert read_verdict_settings(CHECKOUT / "configs/nightly/verdict.yaml").window == 10
+        read_settings(path, experiment)
+    path.write_text("quality: {test.acuracy: 0.1, test.svm_accuracy: 0.1}\nspeed: 1")
+    with pytest.raises(UserError, match=r"does not measure test.acuracy; .*test.accuracy.*\n.*test.svm_accuracy"):
+        read_settings(path, experiment)
+    shipped = CHECKOUT / "configs"
+    assert read_settings(shipped / "nightly/verdict.yaml", shipped / "nightly.yaml").window == 10
+
+
+def test_cells_without_a_result_are_named():
+    _, results = made({"ce": {"test.accuracy": [0.7, 0.8]}})
+    put(results.cells["ce-0"], status="failed", error="no luck")
+    found = failures(results, {"ce": ["ce-0", "ce-1", "absent"]})
+    assert found == ["ce, seed number 1: failed: no luck", "ce, seed number 3: not in MLflow"]
 
 
 def test_the_automation_for_zombies_knows_the_flow():

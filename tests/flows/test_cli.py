@@ -15,7 +15,7 @@ from tests.flows.conftest import CHECKOUT
 from tests.recorded import cell_folder
 
 SMOKE = CHECKOUT / "tests" / "e2e" / "smoke.yaml"
-COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "bisect", "doctor", "up", "down")
+COMMANDS = ("plan", "run", "report", "show", "cell", "sync", "audit", "nightly", "doctor", "up", "down")
 STUDY = ("--until-decided", "--max-seeds", "4")
 HOSTILE = """
 name: hostile
@@ -45,7 +45,7 @@ def test_help_answers_at_once():
     code = "import sys; from flows.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     *said, imported = done.stdout.splitlines()
-    assert any("bisect" in line for line in said) and "typer" in imported.split()
+    assert any("nightly" in line for line in said) and "typer" in imported.split()
     slow = {"numpy", "torch", "transformers", "pandas", "matplotlib", "pydantic", "mlflow", "prefect", "ray"}
     assert not slow & set(imported.split())
 

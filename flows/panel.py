@@ -1,0 +1,221 @@
+"""The nightly panel, measured anew by a process of its own in a home of its own, by this code or that of a commit."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import requires, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+from pydantic import ValidationError
+
+from contrastive.cells.grid import Resolved
+from contrastive.errors import UserError
+from contrastive.experiment.check import score_names_of
+from contrastive.experiment.load import load_experiment
+from contrastive.experiment.messages import nearest_name
+from contrastive.runs.fingerprint import key
+from contrastive.runs.provenance import processor
+from flows.serve.supervise import CHECKOUT
+from flows.terminal import tell
+from reports.load import Results, load
+from reports.nightly import Nightly
+
+STOP = 60.0  # seconds that a panel has to end when it is told to
+TOLD = 30  # lines of a panel that could not be run
+
+
+def read_settings(path: Path, panel: Path) -> Nightly:
+    """The settings of the verdict, which name only scores that the panel measures."""
+    try:
+        settings = Nightly(**yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name the settings of the verdict") from None
+    except ValidationError as error:
+        mistakes = [f"{path}: {'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
+        raise UserError("\n".join(mistakes)) from None
+    except (yaml.YAMLError, TypeError, UnicodeDecodeError):
+        raise UserError(f"{path} is no map of settings in YAML; see configs/nightly/verdict.yaml") from None
+    names = measured_scores(load_experiment(panel))
+    if unknown := [name for name in settings.quality if name not in names]:
+        lines = [f"{path}: quality: {panel} does not measure {name}{nearest_name(name, names)}" for name in unknown]
+        raise UserError("\n".join(lines))
+    return settings
+
+
+def measured_scores(panel: Resolved) -> list[str]:
+    evaluation = panel.experiment.evaluation
+    return [
+        f"{vectors}{post}{name}"
+        for vectors in ("", *(f"{part}/" for part in evaluation.vectors))
+        for post in ("", *(f"{part}/" for part in evaluation.post))
+        for name in score_names_of(evaluation)
+    ]
+
+
+def measure_panel(panel: Path, home: Path, engine: str, code: Path = CHECKOUT) -> dict[str, Any]:
+    """Scores and timings of a panel; cells that failed have none. The home is a new folder, gone afterwards."""
+    home.mkdir(parents=True)
+    try:
+        done, said = run_ablate(["run", str(panel), "--engine", engine], home, code)
+        if not (home / "mlflow.db").exists() or done not in (0, 1):
+            raise UserError(f"the panel {panel} could not be run (code {done}): {said or 'it said nothing'}")
+        return measured(load(load_experiment(panel).experiment.name, f"sqlite:///{home / 'mlflow.db'}"), home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def measured(results: Results, home: Path) -> dict[str, Any]:
+    rows = rows_by_label(results)
+    cells = [cell for own in rows.values() for cell in own]
+    noted = [results.provenance(cell) for cell in cells]
+    directions = {score: kind.higher_is_better for score, kind in sorted(results.kinds.items())}
+    higher = {score: direction for score, direction in directions.items() if direction is not None}
+    return {
+        "scores": {
+            score: {label: [finite(results.by_score[score].get(cell)) for cell in own] for label, own in rows.items()}
+            for score in higher
+        },
+        "higher": higher,
+        "texts": {score: kind.count for score, kind in sorted(results.kinds.items()) if kind.count},
+        "timings": {
+            "training_seconds": [each and each.wall_seconds for each in noted],
+            "texts_per_second": [texts_per_second(home / "runs" / cell) for cell in cells],
+        },
+        "failed": failures(results, rows),
+        "devices": ", ".join(sorted({each.hardware.device for each in noted if each})),
+    }
+
+
+def run_ablate(arguments: list[str], home: Path, code: Path) -> tuple[int, str]:
+    """Exit code and last lines of `ablate` by the given code. What it says is passed on as it comes."""
+    command = [sys.executable, "-P", "-c", "from flows.cli import main; main()", *arguments]
+    said = list[str]()
+    with subprocess.Popen(
+        command,
+        env=surroundings(home, code),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                tell(line.rstrip("\n"))
+                said = [*said, line][-TOLD:]
+            process.wait()
+        except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
+            process.terminate()
+            try:
+                process.wait(STOP)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+    return process.returncode, "".join(said).strip()
+
+
+def surroundings(home: Path, code: Path) -> dict[str, str]:
+    """The environment of a panel: its own home and tracking, our Prefect server."""
+    from prefect.settings import get_current_settings
+
+    own = ("MLFLOW_TRACKING_URI", "ABLATE_COMMIT", "ABLATE_WEBHOOK")
+    kept = {name: value for name, value in os.environ.items() if name not in own and not name.startswith("PREFECT__")}
+    server = get_current_settings().api.url
+    return kept | {"ABLATE_HOME": str(home), "PYTHONPATH": str(code)} | ({"PREFECT_API_URL": server} if server else {})
+
+
+def rows_by_label(results: Results) -> dict[str, list[str]]:
+    """Label of a configuration → its cells, in the order of the seeds. One that several sections show is one."""
+    by_label: dict[str, list[str]] = {}
+    for section in results.grid.sections:
+        for row in section.rows:
+            if row.cells not in by_label.values():
+                by_label[row.label if row.label not in by_label else f"{section.title}: {row.label}"] = row.cells
+    return by_label
+
+
+def failures(results: Results, rows: dict[str, list[str]]) -> list[str]:
+    failed = []
+    for label, cells in rows.items():
+        for number, cell in enumerate(cells, start=1):
+            run = results.cells.get(cell)
+            if run is None or run.status != "finished":
+                why = f"{run.status}: {run.error}" if run else "not in MLflow"
+                failed.append(f"{label}, seed number {number}: {why}")
+    return failed
+
+
+def finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def texts_per_second(folder: Path) -> float | None:
+    """Of the median step: the first ones are slow."""
+    try:
+        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return median(json.loads(line)["examples_per_second"] for line in lines)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def environment(panel: Path, engine: str) -> dict[str, str]:
+    """What decides numbers beside the code: with another one of these, an earlier night tells nothing of tonight."""
+    wanted = load_experiment(panel).experiment
+    names = [
+        requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker
+    ]
+    return {
+        "processor": f"{processor()}, {os.cpu_count()} cores",
+        "python": sys.version.split()[0],
+        **{requirement.name: version(requirement.name) for requirement in names},
+        "threads": str(wanted.training.threads),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", ""),
+        "engine": engine,
+        "panel": key("panel", experiment=wanted.model_dump(mode="json", exclude={"description"})),
+    }
+
+
+@contextmanager
+def worktree(folder: Path, commit: str) -> Iterator[Path]:
+    """A checkout of its own; what was left by one that was killed goes first."""
+    code = folder / "code"
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        git("worktree", "prune")
+        git("worktree", "add", "--quiet", "--detach", str(code), commit)
+        yield code
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        git("worktree", "prune", check=False)
+
+
+def commits_after(since: str) -> list[tuple[str, str]]:
+    """Commits after another one: id and subject, the newest first; nothing where Git cannot say."""
+    if not since:
+        return []
+    said = git("log", "-n50", "--format=%h%x09%s", f"{since.rstrip('+')}..HEAD", check=False).stdout
+    parts = [line.partition("\t") for line in said.splitlines()]
+    return [(commit, subject) for commit, _, subject in parts]
+
+
+def commit_of(name: str) -> str:
+    asked = git("rev-parse", "--verify", "--quiet", "--short", f"{name}^{{commit}}", check=False)
+    if asked.returncode:
+        raise UserError(f"{CHECKOUT} has no commit {name}")
+    return asked.stdout.strip()
+
+
+def git(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(["git", "-C", str(CHECKOUT), *arguments], capture_output=True, text=True)
+    if check and done.returncode:
+        raise UserError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
+    return done

@@ -1,0 +1,377 @@
+"""The nightly regression: a panel of each night beside the first night of its environment, in the words of all reports.
+
+Everything is read from MLflow, which holds one document a night.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from jaxtyping import Float
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from scipy import special
+
+from reports.markdown import difference_text, heading, plain, score_text, signed, unit
+from reports.messages import FILES, Language, Message, Said, _, joined, using
+from reports.mlflow_runs import Artifacts, all_runs
+from reports.statistics import ALPHA, Measurements, decide
+from reports.statistics.paired import ROUNDING
+from reports.tables import SIGNS, WORDS, Entry, Table
+from reports.verdicts import Verdict, verdict
+
+EXPERIMENT, DOCUMENT, VERSION = "nightly", "night.json", 3
+ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why others are compared with it from then on
+TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether more is better
+TIMING_NAMES = {"training_seconds": _("seconds of training"), "texts_per_second": _("texts a second")}
+PANEL = ""  # in the place of a configuration: the mean over all of them
+AGAINST: dict[Language, str] = {"en": "against.md", "zh": "against.zh.md"}
+SHOWN = 30  # nights of the history
+ORDER = ("not comparable", "worse", "better", "undecided", "no spread", "one seed", "too early", "equivalent")
+NAMED = ("not comparable", "worse", "better")  # verdicts whose scores a headline names
+
+Margin = Annotated[float, Field(gt=0, description="a smaller change does not matter")]
+Values = Float[np.ndarray, " s"]
+
+
+class Nightly(BaseModel):
+    """What the verdict takes for a change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    window: int = Field(10, ge=3, description="nights that timings are compared with, the first ones of an environment")
+    false_alarms: float = Field(0.005, gt=0, le=0.05, description="share of nights that may fail without a cause")
+    quality: Mapping[str, Margin] = Field(min_length=1, description="score → margin, e.g. test.accuracy: 0.005")
+    speed: Margin = Field(description="the margin of timings, as a share: 0.1 is ten percent")
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a night measured. A value that is missing is None."""
+
+    when: str
+    commit: str
+    commits: list[tuple[str, str]]  # since the night before: id and subject
+    environment: dict[str, str]
+    settings: Nightly
+    scores: dict[str, dict[str, list[float | None]]]  # score → configuration → a value a seed
+    higher: dict[str, bool]  # score → whether more is better
+    texts: dict[str, int]  # score → how many texts it counts
+    timings: dict[str, list[float | None]]  # → a value a cell
+    failed: list[str] = field(default_factory=list)  # cells, and why
+    version: int = VERSION
+    acknowledged: str = ""
+
+    def values(self, score: str, row: str) -> Values | None:
+        """Of a configuration, or the mean over all of them; NaN where a cell has no value."""
+        rows = self.scores.get(score, {})
+        if row != PANEL:
+            return np.array(rows[row], dtype=float) if row in rows else None
+        return np.mean([np.array(each, dtype=float) for each in rows.values()], axis=0) if rows else None
+
+    def rows(self, score: str) -> list[str]:
+        rows = list(self.scores.get(score, {}))
+        return rows if len(rows) == 1 else [PANEL, *rows]
+
+    def log_of(self, timing: str) -> float | None:
+        """The mean logarithm of a timing: cells and machines differ by factors."""
+        values = [value for value in self.timings.get(timing, ()) if value]
+        return float(np.mean(np.log(values))) if values else None
+
+
+NIGHT = TypeAdapter(Night)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One score or timing beside that of an earlier night. Of timings numbers are logarithms."""
+
+    score: str
+    row: str
+    verdict: Verdict
+    why: Said = ""
+    now: float = math.nan
+    difference: float = math.nan
+    half_width: float = math.nan
+    missing: bool = False  # whether tonight should have measured it and did not
+
+    @property
+    def fails(self) -> bool:
+        return self.verdict == "worse" or self.missing
+
+    @property
+    def name(self) -> Said:
+        name: Said = TIMING_NAMES[self.score] if self.score in TIMINGS else heading(self.score)
+        return _("{score} of {configuration}", score=name, configuration=self.row) if self.row else name
+
+
+@dataclass(frozen=True)
+class NightlyResult:
+    """Where the page is, and what of it is told elsewhere."""
+
+    path: Path
+    night: Night
+    changes: Sequence[Change]
+
+    @property
+    def failing(self) -> list[Change]:
+        return [change for change in self.changes if change.fails]
+
+    @property
+    def headline(self) -> str:
+        return str(headline(self.changes))
+
+
+def judge(night: Night, earlier: Sequence[Night]) -> list[Change]:
+    """`earlier`: the nights that it can be compared with, beginning with the one that scores are compared with."""
+    return [*judge_scores(night, earlier[0] if earlier else None), *judge_timings(night, earlier)]
+
+
+def comparable(nights: Sequence[Night], number: int) -> list[Night]:
+    """The nights before one that have its environment, from the last acknowledged one on."""
+    same = [night for night in nights[:number] if night.environment == nights[number].environment]
+    return same[max((i for i, night in enumerate(same) if night.acknowledged), default=0) :]
+
+
+def judge_all(nights: Sequence[Night]) -> list[list[Change]]:
+    """Each night by its own settings: a later one changes nothing."""
+    return [judge(night, comparable(nights, number)) for number, night in enumerate(nights)]
+
+
+def judge_scores(now: Night, then: Night | None) -> list[Change]:
+    """Paired by seed. Those that moved share the false alarms: one half is for the whole panel, so that single
+    configurations cost it little."""
+    rows = [(score, row) for score in now.settings.quality for row in now.rows(score) or [PANEL]]
+    untested = {key: untested_change(*key, now, then) for key in rows}
+    moved = [key for key in rows if untested[key] is None]
+    families = len({row == PANEL for _score, row in moved})
+    changes = []
+    for score, row in rows:
+        if (change := untested[score, row]) is None:
+            tests = sum((other == PANEL) == (row == PANEL) for _score, other in moved)
+            assert then is not None
+            change = tested_change(score, row, now, then, now.settings.false_alarms / families / tests)
+        changes.append(change)
+    return changes
+
+
+def untested_change(score: str, row: str, now: Night, then: Night | None) -> Change | None:
+    """What needs no test, or cannot have one."""
+    ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
+    if ours is None or score not in now.higher:
+        return Change(score, row, "not comparable", _("tonight has no such score"), missing=True)
+    mean = float(ours.mean())
+    if not np.isfinite(ours).all():
+        why = _("{count} of {all} cells have no such score", count=int(np.isnan(ours).sum()), all=len(ours))
+        return Change(score, row, "not comparable", why, missing=True)
+    if then is None:
+        return Change(score, row, "too early", _("the first night of this environment"), mean)
+    if theirs is None or len(theirs) != len(ours) or not np.isfinite(theirs).all():
+        return Change(score, row, "not comparable", _("the earlier night has no such score"), mean)
+    if np.allclose(ours, theirs, rtol=ROUNDING, atol=0):
+        return Change(score, row, "equivalent", _("the same at every seed"), mean, 0.0, 0.0)
+    return None
+
+
+def tested_change(score: str, row: str, now: Night, then: Night, level: float) -> Change:
+    values = np.stack([each for night in (now, then) if (each := night.values(score, row)) is not None])
+    (decided,) = decide(Measurements(values, texts=now.texts.get(score)), ((0, 1),), level / ALPHA)
+    said = verdict(decided.difference, decided.half_width, then.higher.get(score, now.higher[score]),
+                   now.settings.quality[score], decided.seeds)  # fmt: skip
+    return Change(score, row, said, "", float(values[0].mean()), decided.difference, decided.half_width)
+
+
+def judge_timings(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
+    """Tonight and the night before, beside a window of nights: a machine may be busy for one night."""
+    size, level = now.settings.window, now.settings.false_alarms / len(TIMINGS)
+    margin = math.log1p(now.settings.speed)
+    for name, higher in TIMINGS.items():
+        if (tonight := now.log_of(name)) is None:
+            yield Change(name, PANEL, "not comparable", _("tonight has no such score"), missing=True)
+            continue
+        nights = [log for night in earlier if (log := night.log_of(name)) is not None]
+        if len(nights) <= size:
+            waits = _("night {number} of the {count} that are needed", number=len(nights) + 1, count=size + 2)
+            yield Change(name, PANEL, "too early", waits, tonight)
+            continue
+        window, last = np.array(nights[:size]), np.array([nights[-1], tonight])
+        difference = float(last.mean() - window.mean())
+        error = float(window.std(ddof=1)) * (1 / size + 1 / len(last)) ** 0.5
+        half_width = -float(special.stdtrit(size - 1, level / 2)) * error
+        said = verdict(difference, half_width, higher, margin, size)
+        lone = said in ("better", "worse") and (np.abs(last - window.mean()) <= margin).any()
+        why: Said = _("seen in one night of two") if lone else ""
+        yield Change(name, PANEL, "undecided" if lone else said, why, tonight, difference, half_width)
+
+
+def read_nights(uri: str) -> list[Night]:
+    """The oldest first, without those whose recording was cut off or that another version recorded."""
+    client = MlflowClient(tracking_uri=uri)
+    runs, artifacts = night_runs(client), Artifacts(client)
+    found = []
+    for run in runs:
+        path = artifacts.path(run.info.run_id, run.info.artifact_uri or "", DOCUMENT)
+        content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
+        if content and content["version"] == VERSION:
+            night = NIGHT.validate_python(content)
+            found.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
+    return sorted(found, key=lambda night: night.when)
+
+
+def night_runs(client: MlflowClient) -> list[Run]:
+    """The newest first."""
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None or experiment.lifecycle_stage == "deleted":
+        return []
+    runs = all_runs(client, experiment.experiment_id)
+    return [run for run in runs if run.data.tags.get("ablate.kind") == "night" and run.info.status == "FINISHED"]
+
+
+def write_nightly(nights: Sequence[Night], output: Path) -> NightlyResult:
+    """README.md and README.zh.md of the last night, which is there."""
+    judged = judge_all(nights)
+    write_pages(output, FILES, lambda: night_page(nights, judged))
+    return NightlyResult(output / FILES["en"], nights[-1], judged[-1])
+
+
+def write_against(then: Night, now: Night, output: Path) -> NightlyResult:
+    """against.md and against.zh.md: without timings, as one run cannot tell slow code from a busy machine."""
+    changes = judge_scores(now, then)
+    write_pages(output, AGAINST, lambda: against_page(then, now, changes))
+    return NightlyResult(output / AGAINST["en"], now, changes)
+
+
+def write_pages(output: Path, names: Mapping[Language, str], blocks: Callable[[], list[Said]]) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    for language, name in names.items():
+        with using(language):
+            fresh = output / f".{name}"
+            fresh.write_text("\n\n".join(map(str, blocks())) + "\n", encoding="utf-8")
+            os.replace(fresh, output / name)
+
+
+def night_page(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[Said]:
+    night, earlier = nights[-1], comparable(nights, len(nights) - 1)
+    return [
+        _("# Nightly: {headline}", headline=headline(judged[-1])),
+        _("Night of {when}, commit {commit}.", when=night.when, commit=night.commit or _("unknown")),
+        compared_with(night, earlier, nights),
+        changes_table(judged[-1]),
+        *bulleted(_("## Cells without a result"), night.failed),
+        *bulleted(_("## Commits since the last night in which nothing was worse"), commits_since(nights, judged)),
+        how_scores(night),
+        HOW_TIMINGS,
+        *bulleted(_("## Acknowledged"), [f"{each.when}: {each.acknowledged}" for each in nights if each.acknowledged]),
+        _("## Nights"),
+        history(nights, judged),
+    ]
+
+
+def against_page(then: Night, now: Night, changes: Sequence[Change]) -> list[Said]:
+    return [
+        _("# Against {old}: {headline}", old=then.commit, headline=headline(changes)),
+        _("The panel by the code of commit {old}, and by that of {new}.", old=then.commit, new=now.commit or "?"),
+        changes_table(changes),
+        *bulleted(_("## Cells without a result before"), then.failed),
+        *bulleted(_("## Cells without a result"), now.failed),
+        *bulleted(_("## Commits since then"), [" ".join(commit) for commit in now.commits]),
+        how_scores(now),
+    ]
+
+
+HOW_SCORES = _(
+    "Scores are compared seed by seed, as in every report: worse or better where the interval of the difference leaves "
+    "out 0, equivalent where it lies within the margin, undecided otherwise. The intervals of all scores that moved "
+    "hold together in {share} of nights."
+)
+HOW_TIMINGS = _(
+    "Timings are tonight's and last night's mean beside the first nights of the environment; both nights have to "
+    "differ by more than the margin."
+)
+
+
+def how_scores(night: Night) -> Said:
+    return HOW_SCORES.of(share=f"{1 - night.settings.false_alarms:.1%}")
+
+
+def headline(changes: Sequence[Change]) -> Said:
+    """How many have each verdict, and which are worse, better or missing."""
+    said = list[Said]()
+    for name in ORDER:
+        own = [change for change in changes if change.verdict == name]
+        count: Said = _("{count} {verdict}", count=len(own), verdict=WORDS[name])
+        if own and name in NAMED:
+            named = joined([change.name for change in own], _(", "))
+            count = _("{verdict} ({names})", verdict=count, names=named)
+        said += [count] if own else []
+    return joined(said, _(", "))
+
+
+def compared_with(night: Night, earlier: Sequence[Night], nights: Sequence[Night]) -> Said:
+    """Which night it is compared with; of the first one of an environment, what is another one in that."""
+    if earlier:
+        first = earlier[0]
+        return _("It is compared with the night of {when}, commit {commit}.", when=first.when, commit=first.commit)
+    if len(nights) < 2:
+        return _("It is the first night.")
+    before, now = nights[-2].environment, night.environment
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    changed = ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)
+    return _("It is the first night of a **new environment**: {changed}.", changed=plain(changed))
+
+
+def changes_table(changes: Sequence[Change]) -> str:
+    body = [
+        [
+            Entry(change.name),
+            Entry(level(change)),
+            Entry(difference(change)),
+            Entry(in_words(change), bold=change.fails),
+        ]
+        for change in sorted(changes, key=lambda change: ORDER.index(change.verdict))
+    ]
+    return Table(None, [_("Score"), _("now"), _("Difference"), _("Verdict")], body).markdown()
+
+
+def level(change: Change) -> str:
+    if math.isnan(change.now):
+        return "–"
+    return f"{math.exp(change.now):.4g}" if change.score in TIMINGS else score_text(change.score, change.now)
+
+
+def difference(change: Change) -> str:
+    if math.isnan(change.difference):
+        return "–"
+    if change.score not in TIMINGS:
+        return difference_text(unit(change.score) * change.difference, unit(change.score) * change.half_width)
+    shown, width = (100 * math.expm1(min(value, 9.0)) for value in (change.difference, change.half_width))
+    return f"{signed(shown, 1)} % ± {width:.1f} %"
+
+
+def in_words(change: Change) -> Said:
+    word: Said = joined([part for part in (SIGNS.get(change.verdict), WORDS[change.verdict]) if part], " ")
+    return joined([word, change.why], _(": ")) if change.why else word
+
+
+def commits_since(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[str]:
+    """Of the nights after the last one in which nothing failed; of a good night, what it brought."""
+    good = [number for number, changes in enumerate(judged[:-1]) if not any(change.fails for change in changes)]
+    after = nights[good[-1] + 1 :] if good else nights[-1:]
+    return [" ".join(commit) for night in reversed(after) for commit in night.commits]
+
+
+def history(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> str:
+    rows = [
+        [Entry(night.when), Entry(night.commit), Entry(headline(changes))]
+        for night, changes in zip(nights, judged, strict=True)
+    ]
+    return Table(None, [_("Night"), _("Commit"), _("Verdict")], rows[: -SHOWN - 1 : -1]).markdown()
+
+
+def bulleted(title: Message, items: Sequence[str]) -> list[Said]:
+    return [title, "\n".join(f"- {plain(item)}" for item in items)] if items else []

@@ -1,1 +1,0 @@
-"""The nightly regression: what its nights say, from MLflow alone."""
