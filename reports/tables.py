@@ -44,7 +44,7 @@ WORDS = {
 }
 BREAK = "\n"  # between the lines of a field
 LONGEST = 12  # rows of a comparison that stand open
-MOST_SEEDS = 2000  # lines of the table of seeds; of more, results.csv has them
+MOST_SEEDS = 2000  # lines of the table of seeds
 
 
 @dataclass(frozen=True)
@@ -231,10 +231,10 @@ def what_decides(comparison: Comparison) -> Said:
 
 
 def seeds_table(section: Section, results: Results) -> Table | None:
-    """Each cell with its scores and the command that trains it; none where there are very many."""
+    """Each cell with its scores and the command that trains it; of very many, results.csv has them."""
     values = [value for value in section.values if value in results.by_score]
     own = [row for row in section.rows if not row.variant and row.cells]
-    if not own or sum(len(row.cells) for row in own) > MOST_SEEDS:
+    if not own or cells_left_out(section):
         return None
     body = []
     for row in own:
@@ -245,6 +245,14 @@ def seeds_table(section: Section, results: Results) -> Table | None:
             body.append([Entry(row.label), Entry(str(seed), seed), *scores, Entry(f"ablate cell {cell}", style="code")])
     heads = [_("Configuration"), _("seed"), *map(head, values), _("trains it again")]
     return Table(_("Each seed, and the command that trains it again"), heads, body, folded=True)
+
+
+def cells_left_out(section: Section) -> list[Said]:
+    """Where the table of seeds would be too long, where its numbers are."""
+    count = sum(len(row.cells) for row in section.rows if not row.variant)
+    if count <= MOST_SEEDS:
+        return []
+    return [_("Its {count} cells stand in results.csv; `ablate cell ID` says how one is trained again.", count=count)]
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:

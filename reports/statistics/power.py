@@ -12,6 +12,7 @@ from reports.statistics.cutoffs import RATIOS, Pair
 from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
+COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # of seeds that are advised
 MOST_SEEDS, MOST_TIMES = 64, 100  # beyond so many seeds, or so many times the texts, nothing is advised
 
 
@@ -66,7 +67,8 @@ def needed(
     share: float,
     most_seeds: int | None = None,
 ) -> Needed:
-    """How many seeds for every row, or how many test texts, until the interval leaves 0 or lies within the margin.
+    """How many seeds for every row, of COUNTS, or how many test texts, until the interval leaves 0 or lies within the
+    margin.
     `most_seeds`: of a study that stops by itself; where it cannot decide with these, what a larger one would need."""
     if most_seeds is None:
         return needed_up_to(MOST_SEEDS, None, comparison, pairs, rows, margin, texts, share)
@@ -107,7 +109,9 @@ def needed_up_to(
         times = smallest(lambda count: half_at(seeds, count / 10) < enough, 11, 10 * MOST_TIMES)
         return None if times is None else int(np.ceil(texts * times / 10 / 100) * 100)
 
-    seeds = smallest(lambda count: half_at(count, 1.0) < enough, comparison.seeds + 1, most)
+    counts = [count for count in (*COUNTS, most) if comparison.seeds < count <= most]
+    position = smallest(lambda number: half_at(counts[number], 1.0) < enough, 0, len(counts) - 1)
+    seeds = None if position is None else counts[position]
     more_texts = texts_at(comparison.seeds) if texts else None
     if seeds is not None or more_texts is not None or not texts:
         return Needed(seeds, more_texts)

@@ -38,6 +38,9 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 @lru_cache(maxsize=256)
 def largest_share(rows: int, seeds: int, chance: float) -> float:
     """What the largest share exceeds with this probability, where all rows vary alike."""
-    count = min(DRAWS, 20_000_000 // (rows * seeds))
-    drawn = np.random.default_rng(20250625).standard_normal((count, rows, seeds))
-    return float(np.quantile(shares_of_variance(drawn).max(-1), 1 - chance))
+    count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 1_000_000))
+    generator, largest = np.random.default_rng(20250625), list[ndarray]()
+    for begin in range(0, count, block):
+        drawn = generator.standard_normal((min(block, count - begin), rows, seeds))
+        largest.append(shares_of_variance(drawn).max(-1))
+    return float(np.quantile(np.concatenate(largest), 1 - chance))

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
+from reports import judge
 from reports.compare import Section, compare
 from reports.findings import unequal_note
 from reports.load import Results
@@ -275,3 +276,18 @@ def test_axes_that_change_together_explain_nothing():
     values = {"a": {NAME: [0.5, 0.6, 0.7]}, "b": {NAME: [0.6, 0.7, 0.81]}}
     part, results = made(values, axes={"a": {"k": 1, "alpha": 0.1}, "b": {"k": 2, "alpha": 0.2}})
     assert explained(compare(part, results), results) == []
+
+
+def test_of_many_rows_those_that_are_tied_with_the_best_are_found_by_pairs_with_the_best(monkeypatch):
+    """Also where all pairs are compared, no other row is tied with the best."""
+    draw = np.random.default_rng(0)
+    level = np.repeat([0.9, 0.88, 0.7], [3, 10, 34])
+    values = {
+        f"r{row}": {"test.accuracy": (level[row] + 0.005 * draw.normal(size=5)).tolist()} for row in range(len(level))
+    }
+    part, results = made(values)
+    assert len(values) > judge.MOST_ROWS
+    few = [score.row.label for score in compare(part, results).scores if score.bold]
+    monkeypatch.setattr(judge, "MOST_ROWS", 1000)
+    every = [score.row.label for score in compare(part, results).scores if score.bold]
+    assert few == every and {"r0", "r1", "r2"} <= {*few} and len(few) < 14
