@@ -20,7 +20,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports import export, page
 from reports.load import Results, load
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, _, language, other, using
+from reports.messages import FILES, LANGUAGES, PAGES, _, language, n_, other, using
 from reports.report import Report, make_report
 
 Written = TypeVar("Written")
@@ -125,7 +125,9 @@ def render_markdown(report: Report) -> str:
         autoescape=False,
     )
     templates.filters |= {"plain": plain, "code": code}
-    return templates.get_template("report.md.j2").render(_=_, other=other(FILES), page=PAGES[language()], report=report)
+    return templates.get_template("report.md.j2").render(
+        _=_, n_=n_, other=other(FILES), page=PAGES[language()], report=report
+    )
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:

@@ -61,7 +61,7 @@ SCORES_FILE = TypeAdapter(ScoresFile)
 @dataclass(frozen=True, repr=False)  # which would be all that was measured
 class Results:
     """`scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
-    scores.json says of it. `texts`: content id → the beginning of a text that a picture shows.
+    scores.json says of it.
     """
 
     grid: RecordedGrid
@@ -72,7 +72,6 @@ class Results:
     kinds: dict[str, Kind]  # by the name of the score
     units: dict[str, dict[str, str]]  # cell → score name → unit
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
-    texts: dict[int, str] = field(default_factory=dict)
     experiment_id: str = ""
     uri: str = ""
     artifacts: Artifacts | None = None
@@ -160,7 +159,6 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
         {cell: {score.name: score.unit for score in saved.scores} for cell, saved in files.items()},
         measured_frame({cell: saved.scores for cell, saved in files.items()}),
-        excerpts(artifacts, recorded),
         mlflow_experiment.experiment_id,
         uri,
         artifacts,
@@ -214,12 +212,6 @@ def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
     except ValidationError as error:
         raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first(error)}): `ablate audit "
                         "EXPERIMENT --mend` replaces it") from None  # fmt: skip
-
-
-def excerpts(artifacts: Artifacts, recorded: Held | None) -> dict[int, str]:
-    """How the texts begin that pictures show, by their content ids."""
-    path = artifacts.file(recorded, "texts.json") if recorded else None
-    return {} if path is None else {int(name): text for name, text in json.loads(path.read_bytes()).items()}
 
 
 def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:

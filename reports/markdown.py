@@ -73,7 +73,8 @@ def digits(half_width: float) -> int:
 
 
 def signed(value: float, places: int) -> str:
-    return f"{value:+.{places}f}".replace("-", "−")
+    text = f"{value:+.{places}f}"
+    return text.replace("-", "−") if float(text) else text[1:]
 
 
 def probability(p: float) -> str:

@@ -17,7 +17,7 @@ from reports.rows import references_of
 from reports.tables import SIGNS, WORDS
 from reports.verdicts import DECIDED
 
-MOST = 16  # comparisons on the first screen; of more the ends, and all of them in their sections
+MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
 SAME = " = "  # between the names of one recipe
 CAVEATS = 2  # that are told on the first screen
 
@@ -64,8 +64,9 @@ class Overview:
     higher: bool
     margin: float | None  # in shown units
     rows: list[ForestRow]
-    left_out: int
+    left_out: Said  # what is between the best and the worst rows, where there are more
     notes: list[Said]
+    warnings: int
     next: Said
     command: str
 
@@ -100,9 +101,14 @@ class Overview:
 
 
 def overview(
-    results: Results, sections: Sequence[Section], anchors: Sequence[str], caveats: Sequence[Guard] = ()
+    results: Results,
+    sections: Sequence[Section],
+    anchors: Sequence[str],
+    caveats: Sequence[Guard] = (),
+    warnings: int = 0,
 ) -> Overview:
-    """`caveats`: what the sections leave open, of which the first few are told here, but for what the rows show."""
+    """`caveats`: what the sections leave open, of which the first few are told here, but for what the rows show;
+    `warnings`: how many notes stand above tables."""
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
@@ -117,6 +123,7 @@ def overview(
     told = [guard.words for guard in caveats if not (references and guard.kind == "reference")]
     rows = sorted([*own, *references], key=lambda row: -row.gain)
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
+    between = rows[MOST // 2 : -MOST // 2] if len(rows) > MOST else []
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         running(results) or headline(own, share),
@@ -126,10 +133,20 @@ def overview(
         rows[0].higher if rows else True,
         None if margin is None else margin * scale,
         shown,
-        len(rows) - len(shown),
+        in_counts(between),
         [*limits(results, own), *told[:CAVEATS]],
+        warnings,
         *next_step(own, results),
     )
+
+
+def in_counts(rows: Sequence[ForestRow]) -> Said:
+    if not rows:
+        return ""
+    counts = [
+        _("{count} {verdict}", count=count, verdict=word) for word, count in Counter(row.word for row in rows).items()
+    ]
+    return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
 
 
 @dataclass(frozen=True)
@@ -210,6 +227,8 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
         return _("One seed a row: no difference can be called real")
+    if all(row.verdict == "not comparable" for row in rows):
+        return _("Nothing can be compared; the warnings say why")
     if not decided:
         return n_("{count} comparison is still open", "None of {count} comparisons is decided yet", len(rows))
     if len(decided) == len(rows):
@@ -274,6 +293,9 @@ def next_step(rows: Sequence[ForestRow], results: Results) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
+    cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
+    if any(cell not in results.cells or results.cells[cell].status != "finished" for cell in cells):
+        return _("Next, what is missing:"), "ablate run FILE"
     if any(row.verdict in ("undecided", "one seed") for row in rows):
         return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

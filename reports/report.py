@@ -33,13 +33,17 @@ class Report:
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder, and collect what is said. `names`: the beginnings of each section's files."""
     sections = [describe(part, name, results, folder) for part, name in zip(results.grid.sections, names, strict=True)]
-    limits = [guard for section in sections for guard in section.limits]
-    first = overview(results, [section.compared for section in sections], names, limits)
+    limits, notes = (
+        [guard for section in sections for guard in section.limits],
+        [each.words for each in general(results)],
+    )
+    warnings = len(notes) + sum(len(section.notes) for section in sections)
+    first = overview(results, [section.compared for section in sections], names, limits, warnings)
     return Report(
         results.grid.experiment,
         first,
         figures.draw_first(first, folder),
-        [guard.words for guard in general(results)],
+        notes,
         sections,
         figures.overview(results, folder),
         [*reading(results), *several_names(results), *not_shown(results)],

@@ -9,7 +9,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +209,8 @@ def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
         client.log_batch(run.info.run_id, tags=changed)
 
 
-def record_grid(
-    client: MlflowClient, experiment: str, document: dict[str, Any], texts: Mapping[str, str] | None = None
-) -> None:
-    """Which cells make which section, as the artifact grid.json of a run of its own; beside it, texts.json, how the
-    texts begin that pictures show. Where nobody can tell any more, what it holds of them stays.
+def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any]) -> None:
+    """Which cells make which section, as the artifact grid.json of a run of its own.
 
     Two machines that record for the first time at once make a run each: the newest is read, and older ones go as soon
     as their machine has finished them.
@@ -232,10 +229,8 @@ def record_grid(
         held = run.data.metrics
         client.log_batch(run.info.run_id, metrics=[m for m in points if held.get(m.key) != m.value])
         with tempfile.TemporaryDirectory() as temporary:
-            for name, content in {"grid.json": document, "texts.json": texts}.items():
-                if content:
-                    store.write_json(Path(temporary) / name, content)
-                    client.log_artifact(run.info.run_id, str(Path(temporary) / name))
+            store.write_json(Path(temporary) / "grid.json", document)
+            client.log_artifact(run.info.run_id, str(Path(temporary) / "grid.json"))
         if run.info.status != "FINISHED":
             client.set_terminated(run.info.run_id, "FINISHED")
 

@@ -9,7 +9,6 @@ from mlflow.entities import Run
 
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.plan import Plan
-from contrastive.cells.previews import text_previews
 from contrastive.cells.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
 from reports.mlflow_runs import Artifacts, all_runs
@@ -50,7 +49,7 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
             or not wanted_tags(folder, sections, key).items() <= run.data.tags.items()
         ):
             record_cell(client, name, folder, sections, key)
-    record_grid(client, name, document, text_previews(plan))
+    record_grid(client, name, document)
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 

@@ -44,6 +44,8 @@ def forest_figure(overview: Overview, names: list[str]) -> Any:
         axis.plot(row.seeds, [place + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
         width = row.half_width if math.isfinite(row.half_width) else 0
         axis.errorbar(row.difference, place, xerr=width, fmt=marker, color=colour, markersize=5, markerfacecolor=face)
+    if overview.left_out:
+        axis.axhline(len(names) / 2 - 0.5, color=GREY, linewidth=0.6, linestyle="--")
     axis.set(xlim=overview.ends, ylim=(len(names) - 0.4, -0.6))
     axis.set_yticks(range(len(names)), [wrapped(name, LETTERS, 1) for name in names])
     axis.tick_params("y", length=0)

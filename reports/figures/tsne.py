@@ -20,7 +20,7 @@ from reports.figures.canvas import (
     wrapped,
 )
 from reports.load import Results
-from reports.messages import Said, _
+from reports.messages import Said, _, joined
 from reports.pictures import Picture
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
@@ -51,7 +51,7 @@ def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure 
             if row is not None:
                 tsne_panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
-        return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, first, names))
+        return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, names, results))
 
 
 def rows_with_pictures(section: RecordedSection, results: Results) -> list[RecordedRow]:
@@ -145,11 +145,11 @@ def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
     return list(class_lists.pop()) if len(class_lists) == 1 else []
 
 
-def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, names: list[str]) -> Said:
+def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], results: Results) -> Said:
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row"), renamed(names, "class")
-    method, seed = first.method, ", ".join(map(str, seeds))
-    return _(
+    method, seed = first_of(rows, results).method, ", ".join(map(str, seeds))
+    said = _(
         "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
         " the class{others}{classes}",
         method=method,
@@ -158,3 +158,6 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], first: Picture, nam
         others=others,
         classes=classes,
     )
+    empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
+    reasons = [_("no picture of {label}: {reason}", label=label, reason=picture.reason) for label, picture in empty]
+    return joined([said, *reasons], _("; "))

@@ -181,7 +181,7 @@ def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Pat
     change("c1s0", "picture.npz", x=np.full((40, 2), np.nan))
     output = build("small", record(home, grid(), names), home / "out").parent
     page = (output / "index.html").read_text()
-    assert page.count("No picture: ") == 2 and "lie on one point" in page and "not finite numbers" in page
+    assert page.count("no picture of ") == 2 and "lie on one point" in page and "not finite numbers" in page
     assert (output / "figures" / "recipes-tsne.png").exists()
     (store.run_folder("c1s0") / "picture.npz").write_bytes(b"PK broken")
     store.mark_finished(store.run_folder("c1s0"), "DONE")

@@ -23,7 +23,7 @@ def texts() -> set[str]:
         if isinstance(call.args[0], ast.Constant)
     }
     templates = "".join(path.read_text(encoding="utf-8") for path in REPORTS.rglob("*.j2"))
-    return {*found, *re.findall(r'_\("([^"]*)"', templates)} - {""}
+    return {*found, *re.findall(r'\b_\("([^"]*)"', templates), *re.findall(r'n_\("([^"]*)"', templates)} - {""}
 
 
 def names(text: str) -> set[str]:

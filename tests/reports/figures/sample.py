@@ -63,11 +63,10 @@ def section(
     return RecordedSection(title, "", show, rows)
 
 
-def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES, texts: tuple[str, ...] = ()) -> Results:
+def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES) -> Results:
     cells = sorted({cell for part in sections for row in part.rows for cell in row.cells})
     ids = np.arange(TEXTS, dtype=np.uint64) + np.uint64(2**63)  # beyond what a browser's numbers hold
     firsts = sorted({row.cells[0] for part in sections for row in part.rows})
-    shown = texts or tuple(f"text number {i}" for i in range(TEXTS))
     return Known(
         RecordedGrid(experiment([part.title for part in sections]), list(sections), []),
         {cell: CellRun(cell, "finished", "", noted(cell, classes), f"run{cell}", "", {}, "") for cell in cells},
@@ -76,7 +75,6 @@ def results(*sections: RecordedSection, classes: tuple[str, ...] = CLASSES, text
         {cell: picture(cell, ids, len(classes)) for cell in firsts},
         {name: Kind(True, 400) for name in VALUES},
         {},
-        texts=dict(zip(ids.tolist(), shown, strict=False)),
         experiment_id="7",
         uri="sqlite:///mlflow.db",
     )
