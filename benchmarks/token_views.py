@@ -19,8 +19,7 @@ RECIPE = "ce+supcon on topk_tokens, MiniLM, tweets of mixed length"
 BATCH = 16  # of the recipe
 KINDS = ("bert", "bert without attention dropout", "deberta-v2")  # SDPA on a CPU is slow where it has to drop
 WAYS = ("output_attentions=True", "one row")
-FAST = "one row, fast kernels"
-IN_PARTS = "one row, fast kernels, micro_batch 4"  # GradCache: the same step, with the graph of a quarter at a time
+IN_PARTS = "one row, micro_batch 4"  # GradCache: the same step, with the graph of a quarter at a time
 SIZES = {"vocab_size": 1000, "num_hidden_layers": 3, "hidden_size": 768, "num_attention_heads": 12,
          "intermediate_size": 3072, "max_position_embeddings": 512}  # fmt: skip
 RELATIVE = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
@@ -71,7 +70,7 @@ def recipe(way: str, length: int, count: int) -> Run:
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
-            seconds = ours.train(cell, home, tokens, Speed(kernels="plain" if way == WAYS[1] else "fast")).seconds
+            seconds = ours.train(cell, home, tokens, Speed()).seconds
         return {"seconds": seconds * BATCH / count, "mib": (memory.resident("VmHWM") - before) / 2**20}
 
 
@@ -167,7 +166,7 @@ def main(
     print("| | CLS attention by | s a step | MiB | times as fast as whole matrices | share of their memory |")
     print("|---|---|---|---|---|---|")
     for kind in kinds:
-        count, ways = (steps * BATCH, (*WAYS, FAST, IN_PARTS)) if kind == RECIPE else (texts, WAYS)
+        count, ways = (steps * BATCH, (*WAYS, IN_PARTS)) if kind == RECIPE else (texts, WAYS)
         found = take_turns("benchmarks.token_views", ways, [kind, length, count], repeats, {"OMP_NUM_THREADS": "1"})
         for way, runs in found.items():
             taken = [spread([run[key] for run in runs], digits) for key, digits in (("seconds", 2), ("mib", 0))]

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from contrastive.runs.recorded import Provenance
 from reports.load import Results
 from reports.markdown import duration
 from reports.messages import Said, _, joined, n_
-from reports.predicted import predicted
-from reports.ways import ways
 
-HOUR = 3600.0
+HOUR, GIB = 3600.0, 2**30
+KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blocks kept in half precision")}
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,43 @@ def energy(provenances: Sequence[Provenance]) -> dict[str, float]:
         for kind in ("cpu", "gpu")
         if joules and all(kind in t for t in joules)
     }
+
+
+def predicted(provenances: Sequence[Provenance]) -> Said | None:
+    """What `ablate plan` had said of the cells before they ran, beside what they took."""
+    cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
+    if not cells:
+        return None
+    before, after = (f"{sum(each) / 60:.1f}" for each in ([said.seconds for _p, said in cells],
+                                                          [p.wall_seconds for p, _said in cells]))  # fmt: skip
+    ratios = sorted(p.wall_seconds / said.seconds for p, said in cells)
+    middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
+    said: list[Said] = [
+        _(
+            "Predicted: {before} minutes for {cells} cells; measured: {after}",
+            before=before,
+            cells=len(cells),
+            after=after,
+        ),
+        _(
+            "a cell took {low} to {high} times as long as predicted (median {middle})",
+            low=low,
+            high=high,
+            middle=middle,
+        ),
+    ]
+    if sized := [(p.peak_memory_bytes, said.memory_bytes) for p, said in cells if p.peak_memory_bytes]:
+        measured, foreseen = (f"{max(sizes) / GIB:.2f} GiB" for sizes in zip(*sized, strict=True))
+        said.append(_("largest memory of a cell: predicted {foreseen}, measured {measured}",
+                      foreseen=foreseen, measured=measured))  # fmt: skip
+    return joined(said, _("; "))
+
+
+def ways(provenances: Sequence[Provenance]) -> Said | None:
+    """How cells were computed faster, as far as that changes the last digits of their numbers."""
+    kinds = {(p.speed or {}).get("reuse") for p in provenances}
+    names = [name for kind, name in KEPT.items() if kind in kinds]
+    return _("Computed with {ways}", ways=joined(names, _(" and "))) if names else None
 
 
 def money(price: float | None, provenances: Sequence[Provenance]) -> float | None:

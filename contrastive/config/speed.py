@@ -1,7 +1,7 @@
 """How cells are computed faster: what an experiment file says of it. No part of a cell's identity.
 
-What only avoids repeated work changes no bit of a score. What changes the arithmetic, in the last digits alone, is
-chosen here, and the report names it (docs/reference/speed.md says how much).
+What only avoids repeated work changes no bit of a score. What rounds otherwise is chosen here, and the report names it
+(docs/reference/speed.md says how much).
 """
 
 from typing import Literal
@@ -12,9 +12,6 @@ from contrastive.config.base import Positive, Settings
 
 
 class Speed(Settings):
-    kernels: Literal["plain", "fast"] = Field(
-        "plain", description="fast: quicker products and AdamW, equal to the plain ones but for rounding"
-    )
     reuse: Literal["none", "full", "half"] = Field(
         "full",
         description="what frozen blocks give for a text is computed once, for cells with tune.frozen_dropout: false, "
@@ -31,10 +28,6 @@ class Speed(Settings):
         if self.reuse == "none" and (self.together or 1) > 1:
             raise ValueError(f"together: {self.together} shares passes of frozen blocks, and reuse: none computes each")
         return self
-
-    def of(self, sharding: object) -> "Speed":
-        """For a cell with this `training.sharding`: split weights are computed with as PyTorch does it."""
-        return self if sharding is None else self.model_copy(update={"kernels": "plain"})
 
 
 USUAL = Speed()

@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file
 
 from contrastive.config.cell import Cell
-from contrastive.config.speed import USUAL, Speed
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import TransferTexts
@@ -137,9 +136,9 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def restore(cell: Cell, folder: Path, tokens: Tokens, speed: Speed = USUAL) -> models.Model:
+def restore(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
-    model = models.build_model(cell, tokens, speed)
+    model = models.Model(cell, tokens)
     unexpected = model.load_state_dict(
         load_file(folder / "checkpoint" / "weights.safetensors"), strict=False
     ).unexpected_keys

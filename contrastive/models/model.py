@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
-from contrastive.config.speed import USUAL, Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen, onednn, text_vectors
+from contrastive.models import frozen, text_vectors
 from contrastive.sources.encoder_shape import cut
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
@@ -157,10 +156,3 @@ def view_of(cell: Cell) -> Callable[..., View]:
     view = cell.objective.line_of_view()
     given = {setting: getattr(cell.objective, setting) for setting in view.settings}
     return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
-
-
-def build_model(cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Model:
-    model = Model(cell, tokens)
-    if speed.of(cell.training.sharding).kernels == "fast":
-        onednn.quicken(model)
-    return model

@@ -33,11 +33,10 @@ class Calibration(NamedTuple):
     evaluation: dict[str, float]  # key of an evaluation → seconds a text
 
 
-def calibration_file(cell: Cell, speed: Speed, device: str) -> Path:
+def calibration_file(cell: Cell, device: str) -> Path:
     """Where the calibration of cells like this one is kept, on hardware like this."""
     machine = {"processor": provenance.processor(), "cores": os.cpu_count(), "device": device}
-    kernels = speed.of(cell.training.sharding).kernels
-    key = fingerprint.key("calibration", machine=machine, kernels=kernels, cell=calibration_settings(cell))
+    key = fingerprint.key("calibration", machine=machine, cell=calibration_settings(cell))
     return cache.place_of("calibration", f"{key}.json")
 
 
@@ -64,7 +63,7 @@ def calibrate(
     """Time a few steps of each encoder among the cells, in a process an environment, all at a time."""
     alike: dict[Path, list[Cell]] = {}
     for cell in cells:
-        alike.setdefault(calibration_file(cell, speed, device), []).append(cell)
+        alike.setdefault(calibration_file(cell, device), []).append(cell)
     for path, those in alike.items():
         before = read_calibration(path)
         answers = time_probes(probes(those), evaluation, speed, environments[: len(those)])

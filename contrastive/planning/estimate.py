@@ -31,11 +31,10 @@ NOMINAL = Calibration("", cost.Work(0.02, 0.02, 0.0, 0.0, 0.0), 0.0, 600 * 2**20
 
 
 class Seen(NamedTuple):
-    """A finished cell, and how it was computed: with which kernels, beside how many others in turns, and whether frozen
-    blocks came from a store."""
+    """A finished cell, and how it was computed: beside how many others in turns, and whether frozen blocks came from a
+    store."""
 
     cell: Cell
-    kernels: str
     together: int
     stored: bool
     seconds: float
@@ -70,7 +69,7 @@ class Fit:
         for seen in self.finished:
             formula = self.size(seen.cell, seen.stored) - self._saved(seen.cell, seen.together, seen.stored)
             expected = self.shared(seen.cell) + seen.together * self.own(seen.cell)
-            for key in _keys(seen.cell, seen.kernels):
+            for key in expectations(seen.cell):
                 if formula > 0:
                     times.setdefault(key, []).append(seen.seconds / formula)
                 if seen.memory:
@@ -187,15 +186,13 @@ class Fit:
 
     def _first(self, ratios: dict[Hashable, float], cell: Cell) -> float | None:
         """Of the cells that are most alike."""
-        candidates = (
-            (ratios.get(key) for key in _keys(cell, self.speed.of(cell.training.sharding).kernels)) if ratios else ()
-        )
+        candidates = (ratios.get(key) for key in expectations(cell)) if ratios else ()
         return next((ratio for ratio in candidates if ratio is not None), None)
 
     def _path(self, cell: Cell) -> Path:
-        key = (*calibration_settings(cell).values(), cell.training.sharding)
+        key = tuple(calibration_settings(cell).values())
         if key not in self._paths:
-            self._paths[key] = calibration.calibration_file(cell, self.speed, self.device)
+            self._paths[key] = calibration.calibration_file(cell, self.device)
         return self._paths[key]
 
     @cached_property
@@ -213,10 +210,6 @@ class Fit:
         return median(rates) if rates else None
 
 
-def _keys(cell: Cell, kernels: str) -> Iterable[Hashable]:
-    return ((kernels, alike) for alike in expectations(cell))
-
-
 def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:
     return max(1, sum(len(cost.lengths_measured(texts, evaluation, split)) for split in evaluation.splits))
 
@@ -231,7 +224,6 @@ def finished_cells(latest: int) -> Iterator[Seen]:
             speed = provenance.get("speed") or {}
             yield Seen(
                 Cell.model_validate(config["cell"]),
-                speed.get("kernels", "plain"),
                 int(speed.get("together", 1)),
                 speed.get("reuse", "none") != "none",
                 float(provenance["wall_seconds"]),

@@ -101,7 +101,7 @@ def looked(cell: Cell, speed: Speed) -> tuple[list[float], float]:
     tokens = token_store.open(prepare_cell_tokens(cell))
     torch.set_num_threads(cell.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model, texts = models.build_model(cell, tokens, speed).to(device), tokens.splits["test"]
+    model, texts = models.Model(cell, tokens).to(device), tokens.splits["test"]
     rows = np.sort(np.random.default_rng(0).permutation(len(texts))[:EMBEDDED])
     embedder, size = Embedder(lambda look: look(model), tokens, device, cell.seed), cost.sizes(cell.encoder)
     embedder.vectors(chosen(texts, rows[: cost.EMBEDDED]), ())  # the first time takes longer

@@ -18,7 +18,7 @@ from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.speed import Speed
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen, onednn
+from contrastive.models import frozen
 from contrastive.reuse import frozen_readers
 from contrastive.runs import cache, fingerprint, store
 from contrastive.sources import locate
@@ -65,7 +65,7 @@ def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
         "frozen",
         tokens=tokens,
         cell=content,
-        speed=speed.model_dump(include={"kernels", "reuse"}),
+        speed=speed.model_dump(include={"reuse"}),
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(("contrastive.reuse.frozen_store",)),
     )
@@ -100,8 +100,6 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
     torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
-    if speed.kernels == "fast":
-        onednn.quicken(backbone)
     names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
     with autocast(device, cell.training):
         for name, texts in zip(names, (split, *split.partners), strict=True):

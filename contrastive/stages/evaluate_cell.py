@@ -46,7 +46,7 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
         tokens = frozen_store.to_embed(tokens, cell, speed, wanted.splits)
         torch.set_num_threads(cell.training.threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        model = restore(cell, folder, tokens, speed).to(device)
+        model = restore(cell, folder, tokens).to(device)
         embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
         embed(embedder, work.folder, wanted, store.home(), prepared)
         work.publish("TRAINED")

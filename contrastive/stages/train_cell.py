@@ -161,7 +161,6 @@ def speed_used(request: Asked, tokens: Tokens) -> dict[str, Any]:
     """How a cell is computed faster, as far as that changes the last digits; and with how many others in turns."""
     from_store = tokens.splits["train"].below is not None
     return {
-        "kernels": request.speed.of(request.cell.training.sharding).kernels,
         "reuse": request.speed.reuse if from_store else "none",
         "together": request.together,
     }

@@ -72,14 +72,14 @@ class CellTraining:
     ) -> None:
         self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
         self.accelerator = start_accelerator(cell)
-        self.model = models.build_model(cell, tokens, speed)
+        self.model = models.Model(cell, tokens)
         self.model.below = passes
         state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
         if state is None:
             show_untrained_embeddings(self.model, cell, tokens, self.accelerator.device, speed)
         else:
             self.model.load_state_dict(state["model"], strict=False)
-        self.shared = sharding.share(self.model, cell, self.accelerator, speed)
+        self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a rate that knew `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
         weights = cell.objective.terms()

@@ -107,7 +107,7 @@ def test_training_beats_the_untrained_encoder(loss: str, seed: int, source: str,
     tokens = token_store.open(prepare_cell_tokens(chosen))
     held_out = collate(tokens.splits["test"], np.arange(200), tokens.pad_id, tokens.special_ids)
     start_accelerator(chosen)
-    before = model.build_model(chosen, tokens)
+    before = model.Model(chosen, tokens)
     after = trained_into(tmp_path, chosen, tokens).model
     if loss in SUPERVISED:
         assert nearest_of_the_topic(after, held_out) > nearest_of_the_topic(before, held_out) + 0.2

@@ -10,7 +10,6 @@ import torch
 from accelerate import Accelerator
 
 from contrastive.config.cell import Cell, Training
-from contrastive.config.speed import USUAL, Speed
 from contrastive.errors import UserError
 from contrastive.models.model import Model
 from contrastive.sources import deepspeed_file
@@ -22,10 +21,10 @@ from contrastive.training.sharding.zero import Zero, with_deepspeed
 Shared: TypeAlias = Whole | Zero | Fsdp
 
 
-def share(model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USUAL) -> Shared:
+def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
     """The model on its device, with its optimizer, in the way that the cell chooses."""
     if cell.training.sharding is None:
-        return Whole(model, cell, accelerator, speed)
+        return Whole(model, cell, accelerator)
     if reason := deepspeed_file.unshareable(cell.objective, cell.training):
         raise UserError(reason)
     return (Zero if deepspeed_file.names_file(cell.training) else Fsdp)(model, cell, accelerator)

@@ -41,8 +41,8 @@ def looking(model: Model, look: Look) -> Work:
     return work
 
 
-def adamw(model: Model, cell: Cell, *, fused: bool = False) -> torch.optim.AdamW:
-    return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune), fused=fused or None)
+def adamw(model: Model, cell: Cell) -> torch.optim.AdamW:
+    return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune))
 
 
 def trained_by(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

@@ -7,7 +7,6 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from contrastive.config.cell import Cell
-from contrastive.config.speed import USUAL, Speed
 from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
 from contrastive.training.sharding.step import Gradients, Look, Work, adamw, trained_by
@@ -17,9 +16,9 @@ from contrastive.views.types import Output
 class Whole:
     """The whole model in every process."""
 
-    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator, speed: Speed = USUAL):
+    def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
         self.model, self.accelerator, self.clip = model.to(accelerator.device), accelerator, cell.training.clip
-        self.optimizer = adamw(model, cell, fused=speed.kernels == "fast")
+        self.optimizer = adamw(model, cell)
         self.listed, self.device = trained_by(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
         gather.leave_out(model, "losses.")

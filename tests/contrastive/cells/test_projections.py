@@ -27,7 +27,7 @@ WORK = {f"objective.{name}" for name in ("loss", "view", "change", "level", "lay
 BATCHES = {f"training.{name}" for name in ("batch_size", "bucket", "token_budget")}
 TIMED = BEGUN - {"seed"} | ARITHMETIC
 HOW = ARITHMETIC | {"training.processes"}
-FULL, FAST = Speed(), Speed(kernels="fast")
+FULL = Speed()
 
 
 def token_key(cell: Cell) -> str:
@@ -47,8 +47,7 @@ KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "its reader": (lambda cell: frozen_readers.read_by(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
     "untrained output": (projections.untrained_output, ENCODER | BEGUN | ARITHMETIC),
     "shared passes": (projections.shared_passes, DATA | ENCODER | TRAINING | {"seed"} | CUT),
-    "calibration": (lambda cell: calibration.calibration_file(cell, FULL, "cpu"), TIMED),
-    "fast calibration": (lambda cell: calibration.calibration_file(cell, FAST, "cpu"), TIMED | {"training.sharding"}),
+    "calibration": (lambda cell: calibration.calibration_file(cell, "cpu"), TIMED),
     "work": (projections.work_amounts, DATA | ENCODER | TRAINING | WORK),
     "the same cell": (lambda cell: projections.expectations(cell)[0], set(MUTATIONS) - {"seed"}),
     "the same objective": (

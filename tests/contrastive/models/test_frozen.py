@@ -87,7 +87,7 @@ def built(cell: Cell) -> tuple[models.Model, Batch]:
     """In training mode, so with all its dropout, and a few texts of unlike lengths."""
     tokens = tokens_of(cell)
     torch.manual_seed(0)
-    model = models.build_model(cell, tokens).train()
+    model = models.Model(cell, tokens).train()
     return model, collate(tokens.splits["train"], np.arange(5), tokens.pad_id, tokens.special_ids)
 
 

