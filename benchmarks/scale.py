@@ -66,7 +66,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
     from prefect import flow as prefect_flow
 
     from flows import ablation_grid
-    from flows.preliminary import Preliminary
+    from flows.report import Preliminary
     from flows.serve import event_queue, temporary_server
     from tasks import cell
 

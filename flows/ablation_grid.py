@@ -33,11 +33,9 @@ from contrastive.runs import store
 from contrastive.stages.request import Asked
 from flows import overhead
 from flows.budget import MOST_SEEDS, budget_seconds
-from flows.events import grid_ended
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
-from flows.preliminary import Preliminary
 from flows.progress import Progress
-from flows.report import ending, experiment_of_run, told
+from flows.report import Preliminary, ending, experiment_of_run, grid_ended, told
 from flows.serve.event_queue import catch_up
 from flows.study import Study
 from reports.markdown import plain

@@ -6,7 +6,7 @@ import re
 
 from contrastive.config.margins import score_width
 from contrastive.errors import printable
-from reports.messages import Said, _, n_
+from reports.messages import Message, Said, _, n_
 
 MISSING = "–"
 MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
@@ -89,10 +89,19 @@ def duration(seconds: float) -> Said:
     return _("{number} h", number=f"{seconds / 3600:.1f}")
 
 
-def heading(value: str) -> str:
+# The scores that readers meet most often, as they are called in each language
+SCORES = {
+    "accuracy": _("accuracy"), "macro_f1": _("macro F1"), "svm_accuracy": _("SVM accuracy"),
+    "knn_accuracy": _("kNN accuracy"), "kmeans_accuracy": _("k-means accuracy"),
+}  # fmt: skip
+SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"), "transfer": _("transfer")}
+
+
+def heading(value: str) -> Message:
     """`accuracy (test)` for test.accuracy: a score as a reader sees it."""
-    split, _, name = value.partition(".")
-    return line(f"{name.replace('_', ' ').replace('.', ' ')} ({split})")
+    split, _dot, name = value.partition(".")
+    shown = SCORES.get(name, line(name.replace("_", " ").replace(".", " ")))
+    return _("{score} ({split})", score=shown, split=SPLITS.get(split, line(split)))
 
 
 def symbol(name: str) -> str:

@@ -14,7 +14,7 @@ from reports.load import Results
 from reports.markdown import difference_text, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
 from reports.rows import references_of
-from reports.tables import SIGNS, WORDS
+from reports.tables import SIGNS, WORDS, what_decides
 from reports.verdicts import DECIDED
 
 MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
@@ -57,6 +57,7 @@ class ForestRow:
 class Overview:
     """What a reader sees first. Where the score is a share, differences are in points of a hundred."""
 
+    question: str  # that the headline answers: a section's title
     headline: Said
     setting: Said
     score: str  # its name; empty where nothing is compared
@@ -106,9 +107,10 @@ def overview(
     anchors: Sequence[str],
     caveats: Sequence[Guard] = (),
     warnings: int = 0,
+    forbidding: Sequence[Said] = (),
 ) -> Overview:
     """`caveats`: what the sections leave open, of which the first few are told here, but for what the rows show;
-    `warnings`: how many notes stand above tables."""
+    `warnings`: how many notes stand above tables, and what those say that forbid to rank."""
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
@@ -126,6 +128,7 @@ def overview(
     between = rows[MOST // 2 : -MOST // 2] if len(rows) > MOST else []
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
+        question(own, results),
         running(results) or headline(own, share),
         setting(results, compared, share),
         value,
@@ -134,9 +137,9 @@ def overview(
         None if margin is None else margin * scale,
         shown,
         in_counts(between),
-        [*limits(results, own), *told[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(results, own), *told[:CAVEATS]],
         warnings,
-        *next_step(own, results),
+        *next_step(own, results, cheapest(compared)),
     )
 
 
@@ -147,6 +150,15 @@ def in_counts(rows: Sequence[ForestRow]) -> Said:
         _("{count} {verdict}", count=count, verdict=word) for word, count in Counter(row.word for row in rows).items()
     ]
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
+
+
+def cheapest(compared: "Sequence[Compared]") -> Said:
+    """The open comparison that the fewest seconds would decide, and what it needs."""
+    known = [each for each in compared if math.isfinite(each.comparison.needs_seconds)]
+    if not known:
+        return ""
+    first = min(known, key=lambda each: each.comparison.needs_seconds)
+    return _("{label}: {needs}", label=first.score.row.label, needs=what_decides(first.comparison))
 
 
 @dataclass(frozen=True)
@@ -161,7 +173,7 @@ class Compared:
     @property
     def level(self) -> float:
         """The mean of the baseline."""
-        return self.score.mean - self.comparison.difference
+        return self.section.of[self.comparison.against.number, self.score.value].mean
 
 
 def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
@@ -220,9 +232,11 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
     decided = [row for row in rows if row.verdict in DECIDED]
     names = list(dict.fromkeys(row.against for row in rows))
     if better:
-        best = better[0]
-        size = with_unit(best.size, share)
-        return _("{label} beats {against}: {size}", label=best.label, against=best.against, size=size)
+        best, others = better[0], len(better) - 1
+        said = _("{label} beats {against}: {size}",
+                 label=best.label, against=best.against, size=with_unit(best.size, share))  # fmt: skip
+        more = n_("{count} other row is better too", "{count} other rows are better too", others)
+        return joined([said, more], _("; ")) if others else said
     if not rows:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
@@ -237,6 +251,13 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
         "Nothing was shown to beat {baseline}; {open} of {count} comparisons are open",
         baseline=joined(names[:2], _(", ")), open=len(rows) - len(decided), count=len(rows),
     )  # fmt: skip
+
+
+def question(rows: Sequence[ForestRow], results: Results) -> str:
+    """Of the section that the largest shown gain is of, or of the only one."""
+    better = [row.section for row in rows if row.verdict == "better"]
+    titles = [section.title for section in results.grid.sections]
+    return better[0] if better else titles[0] if len(titles) == 1 else ""
 
 
 def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said:
@@ -275,7 +296,7 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     """What the numbers on the first screen rest on."""
     said = list[Said]()
     if any(math.isfinite(row.half_width) for row in rows):
-        said.append(_("± is a 95 % interval, joint within each section."))
+        said.append(_("± is half of a 95 % interval, which holds for all comparisons of a section together."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
         said.append(_("All seeds share one training sample."))
     return said
@@ -289,7 +310,7 @@ def running(results: Results) -> Said | None:
     return _("Preliminary: {ended} of {total} cells have ended", ended=ended, total=total)
 
 
-def next_step(rows: Sequence[ForestRow], results: Results) -> tuple[Said, str]:
+def next_step(rows: Sequence[ForestRow], results: Results, needs: Said = "") -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
@@ -297,5 +318,8 @@ def next_step(rows: Sequence[ForestRow], results: Results) -> tuple[Said, str]:
     if any(cell not in results.cells or results.cells[cell].status != "finished" for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
     if any(row.verdict in ("undecided", "one seed") for row in rows):
-        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
+        said = (
+            _("Next, seeds for what is open; {needs}:", needs=needs) if needs else _("Next, seeds for what is open:")
+        )
+        return said, "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

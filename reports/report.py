@@ -37,8 +37,9 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         [guard for section in sections for guard in section.limits],
         [each.words for each in general(results)],
     )
+    forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
-    first = overview(results, [section.compared for section in sections], names, limits, warnings)
+    first = overview(results, [section.compared for section in sections], names, limits, warnings, forbidding)
     return Report(
         results.grid.experiment,
         first,

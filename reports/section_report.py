@@ -13,7 +13,6 @@ from reports.guards.tuning import tuning
 from reports.load import Results
 from reports.looks import judge_section
 from reports.messages import Said
-from reports.over_data_sets import across
 from reports.section_effects import Effect, explained, level_means
 from reports.tables import Table
 
@@ -29,6 +28,7 @@ class SectionReport:
     sentences: list[Said]
     figures: list[Figure | LeftOut]
     compared: Section
+    forbidding: list[Said]  # the notes that forbid to rank
     limits: list[Guard]
     effects: list[Effect]
 
@@ -42,7 +42,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
     shown = [
         *tables.section_tables(compared, results),
         tables.comparison_table(compared),
-        *across(compared, results),
+        *tables.across(compared, results),
         *tables.effects_tables(effects),
         *tables.levels_tables(level_means(effects, compared, results)),
         tables.seeds_table(compared, results),
@@ -61,6 +61,7 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
         ],
         [] if "range" in blocking else figures.draw(compared, results, folder, name),
         compared,
+        [guard.words for guard in fired if guard.blocks_ranking],
         limits,
         effects,
     )

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
+
+from contrastive.config.cell import Data
 from contrastive.runs.recorded import RecordedSection
-from reports.compare import Comparison, RowScore, Section
+from reports.compare import GENERATOR, Comparison, RowScore, Section
 from reports.load import Results
 from reports.markdown import (
     MISSING,
@@ -28,6 +31,7 @@ from reports.messages import Joined, Message, Said, _, joined
 from reports.rows import Row, references_of, transfer_values
 from reports.section_effects import Effect, Level
 from reports.seed_values import seed_scores
+from reports.statistics import interquartile_mean
 
 Item = TypeVar("Item")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "undecided": "?"}
@@ -220,7 +224,7 @@ def what_decides(comparison: Comparison) -> Said:
     """Seeds or test texts, and how long the seeds train here."""
     needs, said = comparison.needs, list[Message]()
     if needs and needs.seeds is not None:
-        seeds = _("{seeds} seeds", seeds=needs.seeds)
+        seeds = _("{seeds} seeds in all", seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
         said.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
@@ -302,3 +306,38 @@ def row_axes(section: RecordedSection) -> list[str]:
 
 def unique(values: Iterable[Item]) -> list[Item]:
     return list(dict.fromkeys(values))
+
+
+ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
+
+
+def across(section: Section, results: Results) -> list[Table]:
+    """A table a tested value, where a section holds each configuration on the same data sets, two of them or more."""
+    groups: dict[str, list[Row]] = {}
+    for row in section.rows:
+        groups.setdefault(configuration(row), []).append(row)
+    sets = [sorted(row.data for row in group) for group in groups.values()]
+    if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
+        return []
+    return [table for value in section.tested if (table := one_value(value, groups, len(sets[0]), results))]
+
+
+def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
+    body = []
+    for label, group in groups.items():
+        scores = {row.data: seed_scores(row, value, results) for row in group}
+        if not all(np.isfinite(values).all() for values in scores.values()):
+            return None
+        middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
+        interval = f" ({low:.4g}–{high:.4g})" if np.isfinite(low) else ""  # nothing of one seed
+        cells = [cell for row in group for cell in row.cells]
+        body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
+    heads = [_("Over all data sets"), _("interquartile mean of {value} (95 % interval)", value=head(value))]
+    return Table(_("{name} over {sets} data sets", name=heading(value), sets=sets), heads, body)
+
+
+def configuration(row: Row) -> str:
+    """What a row is on whatever data."""
+    own = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
+    named = [str(value) if name in ITSELF else f"{symbol(name)}={value}" for name, value in own.items()]
+    return " · ".join(named) or row.label.partition(" · ")[0]

@@ -8,12 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.status import Status
+from contrastive.config.evaluation import Evaluation
+from contrastive.evaluation.needs import lacking
 from contrastive.runs import store
 from contrastive.stages.request import Asked
+from tasks import worker_calls
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, WorkerLost
-from tasks.evaluate import evaluate
-from tasks.failures import CellFailed
+from tasks.failures import CellFailed, infrastructure, raise_failure
 from tasks.record import record_cell
 from tasks.settle import end_run_of
 from tasks.tracking import open_tracker
@@ -79,3 +81,17 @@ def cell(job: Job, engine: Engine) -> Outcome:
 def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
     """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
     record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
+
+
+@task(
+    name="evaluate",
+    task_run_name="evaluate · {name}",
+    retries=2,
+    retry_condition_fn=infrastructure,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
+    """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
+    needs_model = lacking(store.run_folder(cell_id), evaluation)
+    raise_failure(engine.run("train" if needs_model else "evaluate", worker_calls.evaluate, cell_id, evaluation))

@@ -1,7 +1,7 @@
 """A grid with what is to be done for each cell, and what the report has to know about it."""
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import Any
 from contrastive.cells.grid import Resolved, Row
 from contrastive.cells.identity import evaluation_key
 from contrastive.cells.projections import token_settings
-from contrastive.cells.sifted import sifted
 from contrastive.cells.status import Status, statuses, up_to_date
 from contrastive.config.cell import Cell, Data
+from contrastive.config.evaluation import Transfer
 from contrastive.config.experiment import Experiment
 from contrastive.config.margins import margin
-from contrastive.data import tokens
+from contrastive.data import tokens, transfer_data
 from contrastive.data.larger_test import larger_test_key
+from contrastive.errors import UserError
 from contrastive.runs import cache, declared, fingerprint, store
 from contrastive.runs.recorded import (
     DataCounts,
@@ -196,3 +197,29 @@ def settings_digest(row: Row) -> str:
 
 def tokens_folder(key: str) -> Path:
     return cache.place_of("tokens", key)
+
+
+def sifted(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
+    """Of each data set its name, whether it is transfer data, and its counts, as far as its tokens are there; `own` are
+    the keys of the tokens of the cells' data, by its name."""
+    sets = [
+        {"name": name, "transfer": False, **counts} for name, key in own.items() for counts in counts_of_tokens(key)
+    ]
+    for transfer in transfers:
+        first = next((counts for key in own.values() for counts in transfer_counts(transfer, key)), None)
+        sets += [{"name": transfer.name, "transfer": True, **first}] if first is not None else []
+    return sets
+
+
+def transfer_counts(transfer: Transfer, own: str) -> Iterator[dict[str, Any]]:
+    try:
+        yield from counts_of_tokens(transfer_data.transfer_key(transfer, own))
+    except UserError:  # its file is gone; what was measured on it stays
+        return
+
+
+def counts_of_tokens(key: str) -> Iterator[dict[str, Any]]:
+    folder = cache.place_of("tokens", key)
+    if store.finished(folder):
+        meta = store.read_json(folder / "meta.json")
+        yield {name: meta[name] for name in ("sifted", "wordless", "merged")}

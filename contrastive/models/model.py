@@ -18,7 +18,8 @@ from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen, text_vectors
+from contrastive.models import frozen
+from contrastive.models.encoder import POOLINGS, mean_token
 from contrastive.sources.encoder_shape import cut
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
@@ -102,7 +103,7 @@ class Model(nn.Module):
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
         whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
-        prediction = ModelOutput(embedding, logits, {name: text_vectors.of(name, whole) for name in others})
+        prediction = ModelOutput(embedding, logits, {name: vectors_of(name, whole) for name in others})
         self.train(training)
         return prediction
 
@@ -156,3 +157,13 @@ def view_of(cell: Cell) -> Callable[..., View]:
     view = cell.objective.line_of_view()
     given = {setting: getattr(cell.objective, setting) for setting in view.settings}
     return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
+
+
+def vectors_of(name: str, encoded: Encoded) -> Float[Tensor, "n d"]:
+    """`cls` and `mean` of the last block; `first_last`: mean over tokens of the first and of the last block, averaged;
+    `layer:I:cls` and `layer:I:mean` of block I's output, counted from 0."""
+    if name == "first_last":
+        first, last = (mean_token(encoded.hidden[block], encoded.batch) for block in (0, -1))
+        return (first + last) / 2
+    *_, block, pooling = ("", "", "-1", name) if ":" not in name else name.split(":")
+    return POOLINGS[pooling](encoded.hidden[int(block)], encoded.batch)

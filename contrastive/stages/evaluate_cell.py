@@ -41,7 +41,8 @@ def embed_cell(folder: Path, evaluation: Evaluation) -> None:
             copy = work.folder / path.relative_to(folder)
             copy.parent.mkdir(exist_ok=True)
             os.link(path, copy)  # replaced by writers, never changed
-        speed = Speed.model_validate(store.read_json(folder / "config.json").get("speed", {}))
+        recorded = store.read_json(folder / "config.json").get("speed", {})
+        speed = Speed(reuse=recorded.get("reuse", "full"))  # what earlier versions had beside it is gone
         tokens = with_larger_test(token_store.open(prepared), evaluation)
         tokens = frozen_store.to_embed(tokens, cell, speed, wanted.splits)
         torch.set_num_threads(cell.training.threads)

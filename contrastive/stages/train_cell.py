@@ -3,7 +3,9 @@
 import math
 import os
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,6 @@ from contrastive.stages.in_process import TrainingHere
 from contrastive.stages.launch import Machines, launch
 from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 from contrastive.stages.request import Asked
-from contrastive.stages.stopwatch import Stopwatch
 from contrastive.training.collapse import collapsed_since
 
 
@@ -185,3 +186,21 @@ def write_provenance(folder: Path, document: dict[str, Any], facts: dict[str, An
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     read = {"code": document["code"], "data_digest": document["data"]["content"]}
     store.write_json(folder / "provenance.json", provenance.describe_run(device) | read | facts)
+
+
+class Stopwatch:
+    """Runs from its making on; what passes while it is paused belongs to other cells."""
+
+    def __init__(self) -> None:
+        self.began, self.away = time.perf_counter(), 0.0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        left = time.perf_counter()
+        yield
+        self.away += time.perf_counter() - left
+
+    def seconds(self) -> tuple[float, float]:
+        """Those of the cell alone, and all that have passed."""
+        passed = time.perf_counter() - self.began
+        return round(passed - self.away, 3), passed

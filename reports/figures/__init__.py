@@ -4,9 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import costs, curves, forest, heat, pairs, search, spectra, tsne
-from reports.figures.canvas import Figure
-from reports.figures.left_out import LeftOut, drawn_or_left_out
+from reports.figures import costs, curves, forest, heat, pairs, tsne
+from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import Message, _
 from reports.overview import Overview
@@ -30,9 +29,9 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     asked: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
         (True, HEAT, lambda: heat.draw_heat(section, results, path)),
         (show.pairs, PAIRS, lambda: pairs.draw_pairs(section, path)),
-        (show.search, SEARCH, lambda: search.draw_search(section, path)),
+        (show.search, SEARCH, lambda: curves.draw_search(section, path)),
         (show.tsne, PLACES, lambda: tsne.draw_tsne(recorded, results, path)),
-        (show.spectra, SPECTRA, lambda: spectra.draw_spectra(recorded, results, path)),
+        (show.spectra, SPECTRA, lambda: curves.draw_spectra(recorded, results, path)),
         (show.curves, CURVES, lambda: curves.draw_curves(recorded, results, path)),
         (show.curves, GRADIENTS, lambda: curves.draw_terms(recorded, results, path)),
     ]

@@ -1,12 +1,14 @@
 """What all pictures share: size, type, colours, names, and bytes that depend on nothing else."""
 
+import errno
+import logging
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib
 from matplotlib.figure import Figure as Canvas
@@ -126,3 +128,28 @@ def renamed(labels: list[str], kind: str) -> Said:
 
 
 KINDS = {"row": _("row"), "section": _("section"), "class": _("class"), "configuration": _("configuration")}
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+logger = logging.getLogger(__name__)
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What stands in the place of a picture that could not be drawn."""
+
+    kind: Said
+    reason: str
+
+
+def drawn_or_left_out(kind: Said, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
+    """The picture, or why there is none; the log has the whole error."""
+    try:
+        return draw()
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:  # that is no fault of the picture
+            raise
+        logger.warning("The report goes without one picture (%s).", kind, exc_info=error)
+        said = error.strerror if isinstance(error, OSError) else str(error)  # which would name a path of this machine
+        return LeftOut(kind, f"{type(error).__name__}: {said or 'no more is known'}")

@@ -25,7 +25,7 @@ from reports.markdown import heading
 from reports.messages import Said, _, joined
 from reports.tables import head
 
-FEWEST = 3  # points of a panel
+FEWEST, APART = 3, 1.1  # points of a panel; the cost of the dearest by that of the cheapest
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,19 @@ def draw_costs(results: Results, path: Path) -> Figure | None:
     points = configurations(results, value)
     kinds = dict.fromkeys((p.data, p.device) for p in points)
     panels = [[p for p in points if (p.data, p.device) == kind] for kind in kinds]
-    panels = [panel for panel in panels if len(panel) >= FEWEST]
+    panels = [panel for panel in panels if len(panel) >= FEWEST and apart(panel)]
     if not panels:
         return None
     fronts = [front(panel, higher) for panel in panels]
     with style():
         drawn = costs_figure(panels, fronts, value)
         return save(drawn, path.with_name(f"{path.name}-costs.svg"), costs_caption(panels, fronts, value))
+
+
+def apart(panel: Sequence[Point]) -> bool:
+    """Whether some cost so much more than others that there is something to weigh."""
+    seconds = [point.seconds for point in panel]
+    return max(seconds) > APART * min(seconds)
 
 
 def main_value(results: Results) -> tuple[str, bool]:

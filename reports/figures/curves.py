@@ -1,14 +1,18 @@
-"""Training curves: loss and gradient norm against the step, and the gradient norm of each term of the loss."""
+"""Figures of lines: loss and gradient norms against the step, singular values, the best of so many rows tried."""
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
+from reports.compare import Section
 from reports.figures import lines
 from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
 from reports.load import Results
+from reports.markdown import heading
 from reports.messages import Said, _, joined
+from reports.statistics import expected_best
 
 SMOOTHING = 10  # steps in the running mean of a curve
 FEWEST = 3  # points of a line
@@ -92,3 +96,57 @@ def curves_caption(section: RecordedSection, what: Said, smoothing: int) -> Said
         " {names}{numbers}",
         what=what, mean=mean, names=names, numbers=others,
     )  # fmt: skip
+
+
+FEWEST_ROWS = 4  # rows: of fewer there is nothing to search
+
+
+def draw_search(section: Section, path: Path) -> Figure | None:
+    """By the first score that is compared; rows that lack a seed are left out."""
+    value = next(iter(section.tested), "")
+    scores = [score for score in section.scores if score.value == value and score.complete and not score.row.variant]
+    if len(scores) < FEWEST_ROWS:
+        return None
+    name = heading(value)
+    table = reached(np.array([score.mean for score in scores]), scores[0].higher is not False)
+    with style():
+        panel = lines.LinePanel(f"expected best {name}", {0: table})
+        drawn = lines.draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
+        said = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
+        return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
+
+
+def reached(means: np.ndarray, higher: bool) -> pd.DataFrame:
+    sign = 1 if higher else -1
+    return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))
+
+
+SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
+UNUSED = 1e-4  # of the largest
+
+
+def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figure | None:
+    tables = {number: table for number, row in enumerate(section.rows) if len(table := spectra(row, results))}
+    if not tables:
+        return None
+    labels = [row.label for row in section.rows]
+    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row")
+    said = _(
+        "Singular values of the centred, normalised test embeddings, largest first, as shares of their "
+        "sum (mean over seeds, band from the lowest to the highest): {names}{others}",
+        names=names,
+        others=others,
+    )
+    with style():
+        drawn = lines.draw_lines(
+            [lines.LinePanel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
+        )
+        return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
+
+
+def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
+    """Place × seed, without what centring and rounding leave of directions that nothing uses."""
+    by_cell = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
+    table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in by_cell.items()})
+    table.index = pd.RangeIndex(1, len(table) + 1)
+    return table[(table > UNUSED * table.max()).all(axis=1)]

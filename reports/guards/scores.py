@@ -11,6 +11,7 @@ from contrastive.runs.recorded import RecordedSection
 from reports.guards.same import FILES, by
 from reports.guards.section_cells import Guard, SectionCell, declared, grouped, listed, values_of, where
 from reports.load import SCORE, Results
+from reports.markdown import heading
 from reports.messages import _
 
 NEARLY = 1e-5  # that rounding puts outside of a range
@@ -58,7 +59,7 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
 
 
 def examples(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """SectionCell values that rest on other texts, or another number of them, in some rows."""
+    """Values that rest on other texts, or another number of them, in some rows."""
     may = declared(section, results) & FILES
     measured = measured_of(results, cells)
     values = set(section.show.table.values)
@@ -164,8 +165,8 @@ def chance(section: RecordedSection, results: Results, cells: list[SectionCell])
             yield Guard(
                 "chance",
                 _(
-                    "{value} is not above the share of the largest class, which needs no training: {location}.",
-                    value=value,
+                    "{score} is not above the share of the largest class, which needs no training: {location}.",
+                    score=heading(value),
                     location=location,
                 ),
                 False,

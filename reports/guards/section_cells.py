@@ -109,11 +109,11 @@ def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Said:
     return joined(said, _("; "))
 
 
-def listed(items: Sequence[str], most: int = SEEDS) -> Said:
+def listed(items: Sequence[object], most: int = SEEDS) -> Said:
     """`a, b and c`."""
     if len(items) > most:
         first = joined(items[:most], _(", "))
         return _("{first} and {rest} more", first=first, rest=len(items) - most, all=len(items))
     if len(items) < 2:
-        return "".join(items)
+        return joined(items, "")
     return _("{first} and {last}", first=joined(items[:-1], _(", ")), last=items[-1])

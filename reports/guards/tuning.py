@@ -87,12 +87,14 @@ def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
 
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
+    if not any(comparison.tested for _score, comparison in section.compared):
+        return
     for name, reference in references_of(section.recorded, results).items():
         below = [
             score
             for score in scores
             if score.value in reference and score.higher is not None
-            if (score.mean < reference[score.value]) == score.higher and score.mean != reference[score.value]
+            if (reference[score.value] - score.mean) * (1 if score.higher else -1) > (score.margin or 0.0)
         ]
         if below:
             rows = listed([score.row.label for score in below])

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -13,7 +15,6 @@ from contrastive.errors import printable
 from reports.figures import Figure, LeftOut
 from reports.load import Results
 from reports.messages import PAGES, Joined, Message, Said, _, language, n_, other
-from reports.page.links import Links
 from reports.report import Report
 
 HERE = Path(__file__).parent
@@ -78,3 +79,30 @@ def seen(value: object) -> object:
     """A text as the page shows it: of what is not our own markup, nothing that stays unseen or turns text around."""
     said = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
     return printable(str(value)) if said else value
+
+
+USUAL = "http://127.0.0.1:5000"  # where `ablate up` serves them
+
+
+class Links:
+    def __init__(self, results: Results) -> None:
+        self.base, self.experiment = base(results.uri), results.experiment_id
+        self.runs = {cell: run.run_id for cell, run in results.cells.items()}
+
+    def to(self, cells: list[str]) -> str | None:
+        """One run's page, or several side by side; None where MLflow knows none of the cells."""
+        runs = list(dict.fromkeys(self.runs[cell] for cell in cells if cell in self.runs))
+        if not runs:
+            return None
+        if len(runs) == 1:
+            return f"{self.base}/#/experiments/{quote(self.experiment, safe='')}/runs/{quote(runs[0], safe='')}"
+        chosen = quote(json.dumps(runs, separators=(",", ":")), safe="")
+        return f"{self.base}/#/compare-runs?runs={chosen}&experiments={quote(json.dumps([self.experiment]), safe='')}"
+
+
+def base(uri: str) -> str:
+    """The server that was asked, without the password that it was asked with; else the one of `ablate up`."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return USUAL
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

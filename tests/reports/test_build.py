@@ -10,7 +10,7 @@ import pytest
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.build import build
-from reports.figures.left_out import drawn_or_left_out
+from reports.figures.canvas import drawn_or_left_out
 from reports.messages import PAGES
 from tasks import tracking
 from tasks.record import record_cell, record_grid
@@ -126,7 +126,7 @@ def test_what_is_not_there_is_a_clear_error(home: Path):
         build("small", uri, home / "out")
     # a grid of which nothing was computed has a report that says so
     text = build("small", record(home, grid(), []), home / "computed").read_text()
-    assert text.count("not in MLflow") == 1 and "0 cells" in text
+    assert text.count("not in MLflow") == 2 and "0 cells" in text
     client.delete_experiment(experiment)
     with pytest.raises(UserError, match="small was deleted"):
         build("small", uri, home / "out")

@@ -13,8 +13,8 @@ from reports.compare import Section, compare
 from reports.findings import unequal_note
 from reports.load import Results
 from reports.looks import check_looks, follow, rows_at
-from reports.over_data_sets import across
 from reports.section_effects import explained
+from reports.tables import across
 from tests.reports.made import made, put
 from tests.tiers import rest_is_full
 

@@ -18,7 +18,7 @@ from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.needs import lacking
-from contrastive.models import text_vectors
+from contrastive.models.model import vectors_of
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import evaluate_cell
 from contrastive.stages.prepare import prepare_cell_tokens
@@ -87,7 +87,7 @@ def test_vectors_of_a_text_by_hand():
         Hidden((first, first, last), 0), batch, lambda states, _: states[:, 0], lambda it: it, lambda *_: mask
     )
     expected = {"cls": 10, "mean": 15, "first_last": (2 + 15) / 2, "layer:0:cls": 1, "layer:1:mean": 15}
-    assert {name: float(text_vectors.of(name, encoded)) for name in expected} == expected
+    assert {name: float(vectors_of(name, encoded)) for name in expected} == expected
 
 
 def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):

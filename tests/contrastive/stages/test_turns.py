@@ -13,7 +13,7 @@ from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
 from contrastive.reuse.passes import Passes
 from contrastive.runs import claim, stopping, store
-from contrastive.stages import stopwatch, turns
+from contrastive.stages import train_cell, turns
 from contrastive.stages.request import Asked
 from contrastive.training import train
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers, run
@@ -117,7 +117,7 @@ def test_what_they_share_is_paid_for_in_turns_and_the_rest_by_whose_it_is(
 ):
     """Else the first of them would seem to cost several times what the others do."""
     now, shared, after = [0.0], frozen.outputs_below, model.Model.after_step
-    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(train_cell, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def dawdle_below(backbone, batch, blocks):
         now[0] += 1 if backbone.training else 0

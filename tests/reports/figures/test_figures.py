@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import costs, curves, heat, search
+from reports.figures import costs, curves, heat
 from reports.figures.tsne import aligned
 from reports.markdown import score_text
 from reports.pictures import Picture
@@ -218,14 +218,14 @@ def test_costs_count_every_process_and_tell_devices_apart():
 
 def test_the_best_of_lower_values_is_the_lowest_and_of_rows_with_all_their_seeds(tmp_path: Path):
     found = np.array([3.0, 1.0, 2.0, 5.0])
-    assert search.reached(found, True)["best"].to_numpy() == pytest.approx(expected_best(found)[0])
-    falling = search.reached(found, False)["best"].to_numpy()
+    assert curves.reached(found, True)["best"].to_numpy() == pytest.approx(expected_best(found)[0])
+    falling = curves.reached(found, False)["best"].to_numpy()
     assert falling[0] == pytest.approx(found.mean()) and (np.diff(falling) < 0).all() and falling[-1] > 1
 
     compared = compare(sample.pivot(), sample.results(sample.pivot()))
-    assert search.draw_search(compared, tmp_path / "it") is not None
+    assert curves.draw_search(compared, tmp_path / "it") is not None
     few = [replace(score, complete=place < 3) for place, score in enumerate(compared.scores)]
-    assert search.draw_search(replace(compared, scores=few), tmp_path / "it") is None
+    assert curves.draw_search(replace(compared, scores=few), tmp_path / "it") is None
 
 
 IDS = np.arange(50, dtype=np.uint64)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from reports import page as html
 from reports.messages import using
-from reports.page.links import base
+from reports.page import base
 from reports.report import make_report
 from reports.tables import Entry, Table
 from tests import browser as browsers
