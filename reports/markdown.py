@@ -100,8 +100,11 @@ SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"),
 def heading(value: str) -> Message:
     """`accuracy (test)` for test.accuracy: a score as a reader sees it."""
     split, _dot, name = value.partition(".")
-    shown = SCORES.get(name, line(name.replace("_", " ").replace(".", " ")))
-    return _("{score} ({split})", score=shown, split=SPLITS.get(split, line(split)))
+    return _("{score} ({split})", score=score_name(name), split=SPLITS.get(split, line(split)))
+
+
+def score_name(name: str) -> Said:
+    return SCORES.get(name, line(name.replace("_", " ").replace(".", " ")))
 
 
 def symbol(name: str) -> str:

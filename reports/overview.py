@@ -11,7 +11,7 @@ from reports.compare import Comparison, RowScore, Section
 from reports.data_counts import counts_of
 from reports.guards.section_cells import Guard
 from reports.load import Results
-from reports.markdown import difference_text, unit, with_unit
+from reports.markdown import difference_text, score_name, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
@@ -74,10 +74,8 @@ class Overview:
     @property
     def caption(self) -> Said:
         """What the axis is, and what is shaded."""
-        name = metric(self.score).replace("_", " ")
-        said: Said = _("{score} beside the baseline", score=name.capitalize())
-        if self.share:
-            said = _("Points of {score} beside the baseline", score=name)
+        name = score_name(metric(self.score))
+        said: Said = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
         if not self.higher:
             said = _("{said}, lower is better", said=said)
         if self.margin is not None:
@@ -272,17 +270,16 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     if "train" in counts and "test" in counts:
         train, test = (sum(counts[split].values()) for split in ("train", "test"))
         parts.append(_("{train} training and {test} test texts", train=train, test=test))
-        parts.append(_("{classes} classes", classes=len(counts["test"])))
     seeds = sorted({len(row.seeds) for section in results.grid.sections for row in section.rows})
     if seeds:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
-        parts.append(n_("{seeds} seed a row", "{seeds} seeds a row", seeds[-1], seeds=few_many))
+        parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
     said = [_("{parts}.", parts=joined(parts, _(", ")))]
     baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
     if len(baselines) == 1:
-        name, level = metric(compared[0].score.value).replace("_", " "), compared[0].level
+        name, level = score_name(metric(compared[0].score.value)), compared[0].level
         shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
-        labels = list(dict.fromkeys(each.comparison.against.label for each in compared))
+        labels = dict.fromkeys(each.comparison.against.label for each in compared)
         said.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))
     return joined(said, _(" "))
 
@@ -296,9 +293,9 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     """What the numbers on the first screen rest on."""
     said = list[Said]()
     if any(math.isfinite(row.half_width) for row in rows):
-        said.append(_("± is half of a 95 % interval, which holds for all comparisons of a section together."))
+        said.append(_("± is half of a joint 95 % interval."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
-        said.append(_("All seeds share one training sample."))
+        said.append(_("One training sample."))
     return said
 
 
@@ -318,8 +315,6 @@ def next_step(rows: Sequence[ForestRow], results: Results, needs: Said = "") -> 
     if any(cell not in results.cells or results.cells[cell].status != "finished" for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
     if any(row.verdict in ("undecided", "one seed") for row in rows):
-        said = (
-            _("Next, seeds for what is open; {needs}:", needs=needs) if needs else _("Next, seeds for what is open:")
-        )
+        said = _("Next, {needs}:", needs=needs) if needs else _("Next, seeds for what is open:")
         return said, "ablate run FILE --until-decided"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"
