@@ -33,10 +33,8 @@ class Report:
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
     """Draw the figures into a folder, and collect what is said. `names`: the beginnings of each section's files."""
     sections = [describe(part, name, results, folder) for part, name in zip(results.grid.sections, names, strict=True)]
-    limits, notes = (
-        [guard for section in sections for guard in section.limits],
-        [each.words for each in general(results)],
-    )
+    limits = [guard for section in sections for guard in section.limits]
+    notes = [guard.words for guard in general(results)]
     forbidding = [words for section in sections for words in section.forbidding]
     warnings = len(notes) + sum(len(section.notes) for section in sections)
     first = overview(results, [section.compared for section in sections], names, limits, warnings, forbidding)

@@ -68,8 +68,8 @@ def needed(
     most_seeds: int | None = None,
 ) -> Needed:
     """How many seeds for every row, of COUNTS, or how many test texts, until the interval leaves 0 or lies within the
-    margin.
-    `most_seeds`: of a study that stops by itself; where it cannot decide with these, what a larger one would need."""
+    margin. `most_seeds`: of a study that stops by itself; where it cannot decide with these, what a larger one would
+    need."""
     if most_seeds is None:
         return needed_up_to(MOST_SEEDS, None, comparison, pairs, rows, margin, texts, share)
     for most in dict.fromkeys((most_seeds, max(most_seeds, MOST_SEEDS))):

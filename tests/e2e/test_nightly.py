@@ -85,7 +85,7 @@ def test_the_second_night_says_that_every_score_is_the_same_and_progress_is_pass
     assert [done.returncode for done in nights["ended"][:2]] == [0, 0], nights["ended"][1].stderr
     assert "[5/5]" in nights["ended"][0].stderr
     rows = [row for row in nights["texts"][1].splitlines() if "(test)" in row and "|" in row]
-    assert len(rows) == 2 and all(row.endswith("| = equivalent: the same at every seed |") for row in rows), rows
+    assert len(rows) == 2 and all(row.endswith(r"| \= equivalent: the same at every seed |") for row in rows), rows
     assert "night 2 of the 5 that are needed" in nights["texts"][1]  # of timings
 
 
@@ -96,7 +96,7 @@ def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights,
     assert last.returncode == 1 and "  accuracy (test) of ce: worse\n" in last.stderr, last.stderr
     assert next(row for row in rows if row.startswith("| accuracy")).endswith("| **▼ worse** |")
     other = next(row for row in rows if row.startswith("| macro"))
-    assert other.endswith("| = equivalent: the same at every seed |")
+    assert other.endswith(r"| \= equivalent: the same at every seed |")
     assert "1 worse (accuracy (test) of ce)" in rows[0]
     told = webhook.bodies[-1]
     assert len(webhook.bodies) == 3 and told["failed"] and told["verdicts"]["accuracy (test) of ce"] == "worse"
@@ -114,7 +114,7 @@ def test_a_harmful_change_fails_the_night_and_names_the_score_everywhere(nights,
 def test_against_a_commit_says_what_became_worse_since_and_records_no_night(nights):
     done, page = nights["HEAD"], (nights["home"] / "reports/output/nightly/against.md").read_text()
     assert done.returncode == 1 and "  accuracy (test) of ce: worse\n" in done.stderr, done.stderr
-    assert "| **▼ worse** |" in page and "| = equivalent: the same at every seed |" in page
+    assert "| **▼ worse** |" in page and r"| \= equivalent: the same at every seed |" in page
     listed = subprocess.run(["git", "-C", nights["code"], "worktree", "list"], capture_output=True, text=True)
     assert len(listed.stdout.splitlines()) == 1
     unknown = nights["nowhere"]
