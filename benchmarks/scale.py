@@ -67,7 +67,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
 
     from flows import ablation_grid
     from flows.report import Preliminary
-    from flows.serve import event_queue, temporary_server
+    from flows.serve import temporary_server
     from tasks import cell
 
     made = plans.make_plan(load.load_experiment(nothing.experiment(folder, cells)))
@@ -78,7 +78,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
         with stopping.granted(folder) as leave:
             began = time.perf_counter()
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices), Preliminary([]))) == cells
-            assert event_queue.catch_up(0)
+            assert temporary_server.send_last_events()
             timed(f"flow, {devices} devices", cells, began)
 
     with temporary_server.server():

@@ -29,14 +29,13 @@ from contrastive.config.experiment import Resources
 from contrastive.experiment import load
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
-from contrastive.runs import store
 from contrastive.stages.request import Asked
 from flows import overhead
 from flows.budget import MOST_SEEDS, budget_seconds
 from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
 from flows.progress import Progress
 from flows.report import Preliminary, ending, experiment_of_run, grid_ended, told
-from flows.serve.event_queue import catch_up
+from flows.serve.process import begin_flow
 from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
@@ -90,7 +89,7 @@ def ablation_grid(
         max_seeds: the most seeds of a configuration, where they are added until all is decided
         budget: time after which no more seeds are added, for example 90m or 2h
     """
-    store.check_home()
+    begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
     study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.whole
@@ -172,7 +171,6 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     ):
         try:
             while True:
-                catch_up()
                 for statuses in islice(waiting, max(0, devices.width() - len(in_flight))):
                     in_flight[begin(plan, statuses, fit, devices, ended)] = len(statuses)
                 if not in_flight:

@@ -92,14 +92,14 @@ def run(
     foreseen(planned, gpus_per_cell, engine.value).refuse()
     if not until_decided and (shown := report_of_all(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
-    from flows.serve import orphans, temporary_server
+    from flows.serve import temporary_server
 
     temporary_server.before_import()
     from flows.ablation_grid import GridFailed, ablation_grid
     from tasks.engines import Stopped
 
     try:
-        with orphans.none(), temporary_server.server():
+        with temporary_server.server():
             study = until_decided, max_seeds or 20, budget or ""
             say(f"report: {ablation_grid(str(experiment), engine.value, keep_stale, gpus_per_cell, *study)}")
     except GridFailed as failed:
@@ -238,14 +238,14 @@ def measure_night(panel: Path, settings: Path, engine: EngineOption, against: st
     read_settings(settings, panel)  # every mistake of the files and of the commit, before anything starts
     if against:
         commit_of(against)
-    from flows.serve import orphans, temporary_server
+    from flows.serve import temporary_server
 
     temporary_server.before_import()
     from flows.nightly import NightFailed
     from flows.nightly import nightly as flow
 
     try:
-        with orphans.none(), temporary_server.server():
+        with temporary_server.server():
             say(flow(str(panel), str(settings), engine.value, against))
     except NightFailed as failed:
         fail(str(failed), 1)
@@ -268,11 +268,9 @@ def doctor() -> None:
 
 @app.command()
 def up(
-    host: Annotated[
-        str, typer.Option(envvar="ABLATE_HOST", help="address to listen on; any but loopback demands passwords")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="address to listen on")] = "127.0.0.1",
 ) -> None:
-    """Start Prefect server, a worker with all deployments, and the MLflow UI on loopback, until Ctrl-C."""
+    """Start Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C."""
     from contrastive.runs.store import home
     from flows.serve.up import up as start
 
@@ -284,9 +282,8 @@ def down() -> None:
     """Stop the `ablate up` of this home, wherever it was started on this machine."""
     from contrastive.runs.store import home
     from flows.serve.lock import stop_up
-    from flows.serve.supervise import stop_leftovers
 
-    say("stopped" if stop_up(home()) or stop_leftovers(home()) else f"nothing runs for {home()}")
+    say("stopped" if stop_up(home()) else f"nothing runs for {home()}")
 
 
 def fail(message: str, code: int = 2) -> None:

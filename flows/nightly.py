@@ -16,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows import panel as panels
-from flows.serve.supervise import CHECKOUT
+from flows.serve.process import CHECKOUT, begin_flow
 from reports.nightly import NIGHT, VERSION, Change, Night, Nightly, NightlyResult, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName
@@ -45,7 +45,7 @@ def nightly(
         engine: where cells run: local, ray or inline, as for `ablation-grid`
         against: a commit to measure, too, and compare with, as for a pull request; no night is recorded then
     """
-    store.check_home()
+    begin_flow()
     commit, rules = panels.commit_of(against) if against else "", panels.read_settings(Path(settings), Path(panel))
     with store.locked(store.home() / "locks" / "nightly"):
         try:

@@ -24,7 +24,7 @@ from contrastive.experiment.load import load_experiment
 from contrastive.experiment.messages import nearest_name
 from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import processor
-from flows.serve.supervise import CHECKOUT
+from flows.serve.process import CHECKOUT
 from flows.terminal import tell
 from reports.load import Results, load
 from reports.nightly import Nightly

@@ -2,19 +2,27 @@
 
 import base64
 import json
-import os
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 
-def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
-    """What a service answers to a POST; asked again while it says 503, as Prefect does when its database is locked."""
+def auth_of(home: Path) -> str:
+    """What Prefect's server of `ablate up` asks for."""
+    return f"ablate:{(home / '.access' / 'password').read_text()}"
+
+
+def ask(url: str, body: dict[str, Any] | None, auth: str = "", attempts: int = 20) -> Any:
+    """What a service answers to a POST, or without a body to a GET.
+
+    It is asked again while it says 503, as Prefect does when its database is locked.
+    """
     headers = {"Content-Type": "application/json"}
-    if password := os.environ.get("PREFECT_API_AUTH_STRING"):
-        headers["Authorization"] = f"Basic {base64.b64encode(password.encode()).decode()}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    if auth:
+        headers["Authorization"] = f"Basic {base64.b64encode(auth.encode()).decode()}"
+    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
@@ -22,4 +30,4 @@ def ask(url: str, body: dict[str, Any], attempts: int = 20) -> Any:
         if error.code != 503 or attempts == 1:
             raise
     time.sleep(0.5)
-    return ask(url, body, attempts - 1)
+    return ask(url, body, auth, attempts - 1)

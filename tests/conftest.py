@@ -50,6 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if Path("prefect.toml").exists():
+        pytest.exit("`make up` runs in this folder, and tests would use its server: `make down` first", 4)
     leftovers.end_with_this_process()
 
 

@@ -17,6 +17,9 @@ from contrastive.experiment.check_cells import in_cells, too_many, wrong_labels
 from contrastive.experiment.messages import MISSING, Finding, SettingPath, explain_errors, nearest_name, shown_value
 from contrastive.experiment.yaml_lines import LONGEST, Problem, YamlDocument, read_document
 
+PREFIXES = ("file:", "deepspeed:")
+SPLITS = ("test", "validation")  # whose paths need no prefix
+HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # mistakes of a file that a terminal is given
 
 
@@ -49,7 +52,7 @@ def load_experiment(path: Path | str) -> Resolved:
     except OSError as error:
         raise ExperimentError([Problem(name, 0, f"cannot be read: {error.strerror}")]) from None
     try:
-        return _parsed(content.decode("utf-8"), name)
+        return _parsed(content.decode("utf-8"), name, Path(path).absolute().parent)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
@@ -57,21 +60,25 @@ def load_experiment(path: Path | str) -> Resolved:
 
 
 @lru_cache(maxsize=1)
-def _parsed(text: str, name: str) -> Resolved:
+def _parsed(text: str, name: str, folder: Path) -> Resolved:
     """`ablate run` reads a file before its flow does, in the same process: the second time the same text is not checked
     again. What states cells are in is looked at by each."""
-    return parse_experiment(text, name)
+    return parse_experiment(text, name, folder)
 
 
-def parse_experiment(text: str, name: str = "experiment") -> Resolved:
-    """The experiment that a text describes, with its grid; ExperimentError with every mistake."""
+def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> Resolved:
+    """The experiment that a text describes, with its grid; relative paths in it begin at the folder.
+
+    Raises ExperimentError with every mistake.
+    """
     document = read_document(text, name)
     if document.data is None and not document.problems:
         raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
     if not isinstance(document.data, dict):
         got = f"expected settings (name: value), got {shown_value(document.data)}"
         raise ExperimentError(document.problems or [Problem(name, 1, got)])
-    experiment, findings = _experiment(document.data)
+    data = anchored(document.data, folder) if folder.is_absolute() else document.data
+    experiment, findings = _experiment(data)
     findings += outside_cells(experiment, findings)
     builder = Builder(experiment)
     findings += list(too_many(experiment)) or in_cells(builder, findings)
@@ -82,6 +89,21 @@ def parse_experiment(text: str, name: str = "experiment") -> Resolved:
     if problems:
         raise ExperimentError(sorted(set(problems)))
     return resolved
+
+
+def anchored(settings: Any, folder: Path, key: str = "") -> Any:
+    """The settings of a file with each relative path made absolute: it is read from the folder of that file."""
+    if isinstance(settings, dict):
+        return {name: anchored(value, folder, str(name)) for name, value in settings.items()}
+    if isinstance(settings, list):
+        return [anchored(item, folder, key) for item in settings]
+    if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
+        return settings
+    prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
+    name = settings.removeprefix(prefix)
+    if not name or name.startswith(("/", "~")) or (not prefix and key not in SPLITS):
+        return settings
+    return f"{prefix}{folder / name}"
 
 
 def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:

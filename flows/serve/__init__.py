@@ -1,1 +1,1 @@
-"""The servers of `ablate up` and of a single command: starting, guarding, watching and stopping them."""
+"""The servers of `ablate up`, and the Prefect server that a single command starts for itself."""

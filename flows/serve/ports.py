@@ -1,12 +1,10 @@
-"""Where `ablate up` serves: which address and ports, whether they are taken, whether a service answers there."""
+"""Which ports `ablate up` serves at, whether they are free, and whether a service answers there."""
 
 import errno
 import os
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 
 from contrastive.errors import UserError
 
@@ -36,7 +34,7 @@ def port_in_use(number: int, host: str = LOOPBACK) -> bool:
 
 
 def url(host: str, number: int) -> str:
-    """Where a service that listens on an address is asked from this machine."""
+    """The address at which this machine reaches a service that listens on a host."""
     here = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
     return f"http://[{here}]:{number}" if ":" in here else f"http://{here}:{number}"
 
@@ -57,27 +55,6 @@ def free_port(service: str, host: str = LOOPBACK) -> int:
             f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
         )
     return number
-
-
-@contextmanager
-def both_loopbacks(host: str, numbers: Iterable[int]) -> Iterator[None]:
-    """Keep the same ports at the other address that `localhost` may mean, where nothing answers then.
-
-    Else another user could serve pages there, which a browser would take for those of this server.
-    """
-    other = {"127.0.0.1": "::1", "::1": "127.0.0.1"}.get(host, "")
-    with ExitStack() as held:
-        for number in numbers if other else ():
-            try:
-                listener = held.enter_context(socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET))
-                listener.bind((other, number))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    raise UserError(
-                        f"port {number} on {other} is in use, and `localhost` may mean that too: stop what listens "
-                        "there, or choose another port (ABLATE_PREFECT_PORT, ABLATE_MLFLOW_PORT)"
-                    ) from None  # any other error: this machine has no such address, and so has nobody
-        yield
 
 
 def any_free_port() -> int:

@@ -1,34 +1,38 @@
-"""A Prefect server for one command, where there is none.
+"""A Prefect server for one command, where none is configured.
 
 A terminal sends Ctrl-C to every process of its group. Prefect's own temporary server would end at once by it, while
 cells still write their checkpoints and report to it.
 """
 
 import os
+import secrets
 import signal
-import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from contrastive.errors import UserError
 from contrastive.runs.store import check_home, home, what_is_free
-from flows.serve import prefect_server, watcher
-from flows.serve.ports import LOOPBACK, answers, any_free_port, url
+from flows.serve import access
+from flows.serve.ports import LOOPBACK, any_free_port, url
+from flows.serve.process import program, start_process, stop_process, wait_until_it_answers
 from flows.terminal import tell
 
-PATIENCE = 120.0  # seconds until it must answer; the first start makes a database
 FULL = ("database or disk is full", "No space left on device")  # as SQLite and the system say it
+LAST_EVENTS = 5.0  # seconds in which a server that is there takes at least one of the events that wait
 
 
 def before_import() -> None:
-    """What Prefect is told before it is imported, which makes its folder: to write into the home, and to be quiet.
+    """Configure Prefect before its import, which makes its folder: to write into the home, and to be quiet.
 
     A `~/.prefect` of the user's is read all the same, since a profile in it may name a server.
     """
     check_home()
+    access.forget_stopped_server()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     if not Path("~/.prefect").expanduser().exists():
         server_folder().mkdir(parents=True, exist_ok=True)
@@ -36,60 +40,72 @@ def before_import() -> None:
 
 
 def server_folder() -> Path:
-    """Of the temporary server's database, beside that of `ablate up`."""
+    """Where the temporary server's database is, beside that of `ablate up`."""
     return home() / ".prefect" / "run"
 
 
 @contextmanager
 def server() -> Iterator[None]:
-    """Where a server is configured already, that one is used."""
+    """Start a server, unless one is configured already. From here on SIGTERM ends the command as an exception does."""
     from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
 
-    from flows.serve import event_queue
-
+    signal.signal(signal.SIGTERM, _exit)
     if get_current_settings().api.url:
         yield
         return
     tell("starting Prefect")
-    port = any_free_port()
-    command = prefect_server.command(LOOPBACK, port, "--while-input")
+    port, auth = any_free_port(), f"{access.USER}:{secrets.token_urlsafe(18)}"
+    command = [program("prefect"), "server", "start", "--host", LOOPBACK, "--port", str(port), "--no-ui"]
     server_folder().mkdir(parents=True, exist_ok=True)
-    environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_UI_ENABLED": "false"}
+    environment = {"PREFECT_HOME": str(server_folder())} | os.environ | {"PREFECT_SERVER_API_AUTH_STRING": auth}
     api = f"{url(LOOPBACK, port)}/api"
-    with tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
-        )
+    with tempfile.NamedTemporaryFile(prefix="prefect-", suffix=".log") as file:
+        log = Path(file.name)
+        process = start_process(command, log, environment)
         try:
-            wait_for_server(f"{api}/health", process, Path(log.name))
-            with temporary_settings({PREFECT_API_URL: api}):
+            try:
+                wait_until_it_answers(f"{api}/health", process, log)
+            except UserError as error:
+                refuse_if_full(log)
+                raise UserError(f"Prefect's server did not start: {error}: {log.read_text()[-2000:]}") from None
+            with temporary_settings({PREFECT_API_URL: api, PREFECT_API_AUTH_STRING: auth}):
                 try:
                     yield
                 except PrefectHTTPStatusError:
-                    refuse_if_full(Path(log.name).read_text(encoding="utf-8", errors="replace"))
+                    refuse_if_full(log)
                     raise
                 finally:
-                    event_queue.send_rest()
+                    send_last_events()
         finally:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                watcher.send_signal([], [process.pid], number)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(10)
+            stop_process(process)
 
 
-def refuse_if_full(said: str) -> None:
-    """Say so where the server's log says that its disk is full."""
+def refuse_if_full(log: Path) -> None:
+    """Raise what helps where the server's log says that its disk is full."""
+    said = log.read_text(encoding="utf-8", errors="replace")
     if any(words in said for words in FULL):
         folder = Path(os.environ.get("PREFECT_HOME", server_folder()))
         raise UserError(f"the disk is full: Prefect's server could not write in {folder}; {what_is_free(folder)}")
 
 
-def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not answers(url):
-        if process.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
-            refuse_if_full(said)
-            raise UserError(f"Prefect's server did not begin to answer at {url}: {said}")
-        time.sleep(0.1)
+def send_last_events() -> bool:
+    """Wait while the server takes events; gives whether it took all.
+
+    The rest is dropped: Prefect would try each for seconds.
+    """
+    from prefect.events.worker import EventsWorker
+
+    waiting = EventsWorker.instance()._queue
+    least, since = waiting.qsize(), time.monotonic()
+    while least and time.monotonic() - since < LAST_EVENTS:
+        time.sleep(0.05)
+        if (left := waiting.qsize()) < least:
+            least, since = left, time.monotonic()
+    with waiting.mutex:
+        waiting.queue.clear()
+    return least == 0
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,76 +1,115 @@
-"""`ablate up`: Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C or `ablate down`.
+"""`ablate up`: a Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C or `ablate down`.
 
-They listen on loopback unless another address is asked for, which demands passwords. One that dies is started again.
-Everything is stopped at the end; a watcher does it when this process is killed, so nothing is orphaned.
+Both servers ask for the home's password. A process that dies is started again; all end with this one.
 """
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from flows.serve import lock, passwords
-from flows.serve.ports import LOOPBACK, answers, both_loopbacks, free_port, url
-from flows.serve.prefect_server import command as prefect_server
-from flows.serve.supervise import CHECKOUT, POOL, Services, program, services, wait_for_service
+from flows.serve import access, lock
+from flows.serve.ports import LOOPBACK, answers, free_port, url
+from flows.serve.process import CHECKOUT, program, start_process, stop_process, wait_until_it_answers
 from flows.terminal import say
 from tasks.database import set_aside_if_damaged
 from tasks.secrets import masked
 from tasks.tracking_address import TRAINING, is_database, tracking_uri
 
-EXPERIMENTS = f"/#/experiments?{TRAINING}"
+POOL = "ablate"  # of Prefect, whose worker runs our deployments
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
-SETTLE = [sys.executable, "-m", "tasks.settle"]  # ends runs of MLflow that say RUNNING although nobody works on them
+SETTLE = [sys.executable, "-m", "tasks.settle"]  # ends MLflow's runs that say RUNNING although nobody works on them
+PAUSE = 1.0  # seconds before a process that died is started again
+
+
+@dataclass
+class Service:
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes]
+
+
+class Services:
+    def __init__(self, logs: Path, environment: dict[str, str]):
+        self.logs, self.environment, self.all = logs, environment, list[Service]()
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, command: list[str], health: str = "") -> None:
+        self.all.append(Service(name, command, self.process(name, command)))
+        if health:
+            wait_until_it_answers(health, self.all[-1].process, self.log(name))
+
+    def process(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        return start_process(command, self.log(name), self.environment)
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def run(self, name: str, command: list[str]) -> int:
+        """Run a program to its end; gives its exit code."""
+        with open(self.log(name), "ab") as log:
+            return subprocess.run(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log).returncode
+
+    def stop(self) -> None:
+        for service in reversed(self.all):
+            stop_process(service.process)
 
 
 def up(home: Path, host: str = LOOPBACK) -> None:
-    """Start the services and see that they go on; Ctrl-C, SIGTERM or `ablate down` stops them all."""
+    """Start the services and keep them going; Ctrl-C, SIGTERM or `ablate down` stops them all."""
     host = LOOPBACK if host == "localhost" else host  # which may mean two addresses
-    uri = tracking_uri(home)
-    served = is_database(uri)  # any other address is that of a server, which somebody else runs
-    passwords.demand_passwords(host, os.environ, mlflow=served)
-    with contextlib.suppress(KeyboardInterrupt), lock.only_one(home) as note:
-        if password := os.environ.get(passwords.PREFECT):
-            os.environ["PREFECT_API_AUTH_STRING"] = password  # for the worker, its flows, and what is asked from here
+    served = is_database(tracking_uri(home))  # else somebody else runs MLflow's server
+    with suppress(KeyboardInterrupt), lock.only_one(home):
         prefect = url(host, port := free_port("prefect", host))
-        tracking = url(host, free_port("mlflow", host)) if served else None
-        ports = [int(address.rpartition(":")[2]) for address in (prefect, tracking) if address]
+        mlflow = url(host, free_port("mlflow", host)) if served else ""
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)  # also under nohup, which leaves it ignored
-        with both_loopbacks(host, ports), services(home, service_environment(home, host, f"{prefect}/api")) as started:
-            server = started.start("prefect-server", *prefect_server(host, port))
+        api, environment = f"{prefect}/api", service_environment(home, host, f"{prefect}/api")
+        with (
+            services(home, environment) as started,
+            access.client_settings(home, api, environment["PREFECT_API_AUTH_STRING"]) as is_found,
+        ):
             with store.locked(home / "locks" / "mlflow"):  # else a flow would find a database that is half made
                 set_aside_if_damaged(home)
-                if tracking:
-                    ui = started.start("mlflow", *mlflow_server(host, tracking.rpartition(":")[2]))
-                    wait_for_service(f"{tracking}/health", ui)
-            wait_for_service(f"{prefect}/api/health", server)
-            deploy(started.environment, home / "logs" / "deploy.log")
-            started.start("prefect-worker", "prefect", "worker", "start", "--pool", POOL)
-            run_logged(SETTLE, started.environment, home / "logs" / "settle.log")
-            note(f"Prefect at {prefect}")
-            shown = (
-                f"{tracking}{EXPERIMENTS}" if tracking else f"{masked(uri)} (MLFLOW_TRACKING_URI; not served from here)"
-            )
-            say(
-                f"Prefect  {prefect}\nMLflow   {shown}\nlogs     {home / 'logs'}\n"
-                f"to run   PREFECT_API_URL={prefect}/api prefect deployment run 'ablation-grid/quickstart'\n"
-                "Ctrl-C stops everything, and so does `ablate down` elsewhere"
-            )
-            keep_going(started, f"{prefect}/api")
+                if mlflow:
+                    started.start("mlflow", mlflow_server(host, mlflow.rpartition(":")[2]), f"{mlflow}/health")
+            server = [program("prefect"), "server", "start", "--host", host, "--port", str(port)]
+            started.start("prefect-server", server, f"{api}/health")
+            deploy(started)
+            started.start("prefect-worker", [program("prefect"), "worker", "start", "--pool", POOL])
+            started.run("settle", SETTLE)
+            say(welcome(home, prefect, mlflow, is_found))
+            keep_going(started, api)
+
+
+def welcome(home: Path, prefect: str, mlflow: str, is_found: bool) -> str:
+    mlflow = f"{mlflow}/#/experiments?{TRAINING}" if mlflow else f"{masked(tracking_uri(home))} (not served from here)"
+    own = "MLFLOW_AUTH_ADMIN_PASSWORD" in os.environ or "PREFECT_SERVER_API_AUTH_STRING" in os.environ
+    secret = "the passwords that the environment sets" if own else access.password(home)
+    export = "" if is_found else f"PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={access.USER}:PASSWORD "
+    return (
+        f"Prefect   {prefect}\nMLflow    {mlflow}\n"
+        f"sign in   user {access.USER}, password {secret}   (Prefect takes both as USER:PASSWORD)\n"
+        f"to run    {export}prefect deployment run 'ablation-grid/quickstart'\n"
+        f"logs      {home / 'logs'}\n"
+        "Ctrl-C stops everything, and so does `ablate down` elsewhere"
+    )
 
 
 def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
     """What every service is told; databases and passwords that are set pass through, and stand in no command line."""
-    variables = os.environ | {
+    return access.server_environment(home, host, dict(os.environ)) | {
         "ABLATE_HOME": str(home),
+        "ABLATE_UP": "1",
         "PWD": str(CHECKOUT),  # prefect.yaml reads it
         "PREFECT_API_URL": api,
         "PREFECT_HOME": str(home / ".prefect"),
@@ -81,48 +120,49 @@ def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
         "MLFLOW_BACKEND_STORE_URI": tracking_uri(home),
         "MLFLOW_DEFAULT_ARTIFACT_ROOT": str(home / "mlartifacts"),
     }
-    if not passwords.loopback(host) and "MLFLOW_AUTH_CONFIG_PATH" not in os.environ:
-        variables["MLFLOW_AUTH_CONFIG_PATH"] = str(passwords.mlflow_users(home))
-    if not passwords.loopback(host):  # MLflow lets in who asks for a name that it knows, and of itself knows few
-        variables.setdefault(
-            "MLFLOW_SERVER_ALLOWED_HOSTS", f"{host},{host}:*,localhost,localhost:*,127.0.0.1,127.0.0.1:*"
-        )
-    return variables
 
 
 def mlflow_server(host: str, port: str) -> list[str]:
-    # on loopback no headers of a proxy: whoever asks could say that he is another one
-    own_user = ["--app-name", "own-user", "--uvicorn-opts", "--no-proxy-headers"]
-    guarded = own_user if passwords.loopback(host) else ["--app-name", "basic-auth"]
-    return ["mlflow", "server", "--host", host, "--port", port, "--workers", "1", *guarded]
+    where = ["--host", host, "--port", port, "--workers", "1"]
+    return [program("mlflow"), "server", *where, "--app-name", "basic-auth"]
 
 
-def deploy(environment: dict[str, str], log: Path) -> None:
+@contextmanager
+def services(home: Path, environment: dict[str, str]) -> Iterator[Services]:
+    """Whatever is started inside is stopped at the end."""
+    started = Services(home / "logs", environment)
+    try:
+        yield started
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second Ctrl-C must not leave half of them behind
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        started.stop()
+
+
+def deploy(started: Services) -> None:
     """Make the work pool and what else Prefect's server is told, and a deployment of everything in prefect.yaml."""
     for command in (SETUP, [program("prefect"), "--no-prompt", "deploy", "--all"]):
-        if run_logged(command, environment, log) != 0:
-            raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {log}")
-
-
-def run_logged(command: list[str], environment: dict[str, str], log: Path) -> int:
-    with open(log, "ab") as output:
-        return subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=output, stderr=output).returncode
+        if started.run("deploy", command) != 0:
+            raise UserError(f"`{' '.join(command)}` failed in {CHECKOUT}; its log is {started.log('deploy')}")
 
 
 def keep_going(started: Services, api: str) -> NoReturn:
     """Start again what dies. The flow runs of a dead worker end with it, and are Crashed before it is back."""
     while True:
         for service in started.all:
-            if service.process.poll() is None:
+            if (code := service.process.poll()) is None:
                 continue
-            started.clear(service)
-            if service.name == "prefect-worker":
-                if not answers(f"{api}/health"):
-                    continue  # the server died, too: it comes first
-                run_logged(SETUP, started.environment, service.log.with_name("deploy.log"))
-            started.again(service)
-            if service.name == "prefect-worker":
-                run_logged(SETTLE, started.environment, service.log.with_name("settle.log"))
+            is_worker = service.name == "prefect-worker"
+            if is_worker and not answers(f"{api}/health"):
+                continue  # the server died, too: it comes first
+            stop_process(service.process)  # what it left in its group may keep its port
+            say(f"{service.name} ended with code {code}, and is started again; its log is {started.log(service.name)}")
+            time.sleep(PAUSE)
+            if is_worker:
+                started.run("deploy", SETUP)
+            service.process = started.process(service.name, service.command)
+            if is_worker:
+                started.run("settle", SETTLE)
         time.sleep(0.5)
 
 

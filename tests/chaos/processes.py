@@ -12,7 +12,7 @@ KINDS = {
     "fork server": ("multiprocessing.forkserver",),
     "flow": ("ablate\0run", "prefect.engine"),
     "Prefect worker": ("prefect\0worker\0start",),
-    "Prefect server": ("flows.serve.prefect_server", "prefect\0server\0start"),
+    "Prefect server": ("prefect\0server\0start",),
     "MLflow server": ("mlflow\0server",),
 }
 FORKED = {"ablate-worker": "worker", "ablate-job": "child of a training", "ablate-forks": "fork server"}  # by name

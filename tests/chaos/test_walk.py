@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.serve.supervise import default_signals
-from tests.chaos import grid, processes, soak, ways
+from flows.serve.process import prepare_child
+from tests.asked import ask
+from tests.chaos import grid, processes, soak
 from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e
@@ -40,7 +41,7 @@ def home(environment: dict[str, str], empty_store: Path, tmp_path_factory: pytes
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=default_signals,  # where SIGINT is ignored, as under `make test &`, it ignores SIGTERM too
+            preexec_fn=prepare_child,  # where SIGINT is ignored, as under `make test &`, it ignores SIGTERM too
         )
     try:
         yield home
@@ -64,7 +65,7 @@ def run(environment: dict[str, str], *parameters: str) -> str:
 
 
 def state(environment: dict[str, str], flow_run: str) -> str:
-    return str(ways.get(f"{environment['PREFECT_API_URL']}/flow_runs/{flow_run}")["state_name"])
+    return str(ask(f"{environment['PREFECT_API_URL']}/flow_runs/{flow_run}", None)["state_name"])
 
 
 def test_a_cancelled_run_leaves_no_process_no_claim_and_nothing_running(home: Path, environment: dict[str, str]):

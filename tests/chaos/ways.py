@@ -1,17 +1,15 @@
 """How a grid is run, and run again, while processes of it are killed."""
 
-import json
 import os
 import signal
 import subprocess
-import urllib.request
 from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 
 from flows.serve import ports
-from tests.asked import ask
+from tests.asked import ask, auth_of
 from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
 from tests.waiting import left_after, soon
@@ -98,12 +96,14 @@ class Deployment(Way):
         if not self._up():
             self.home.mkdir(parents=True, exist_ok=True)
             with open(self.home / "said.txt", "ab") as said:
-                self.up = up = subprocess.Popen([ABLATE, "up"], env=self.environment, stdout=said, stderr=said)
+                self.up = up = subprocess.Popen(
+                    [ABLATE, "up"], cwd=self.home, env=self.environment, stdout=said, stderr=said
+                )
             soon(lambda: up.poll() is not None or processes.of_kind(self.home, "Prefect worker"))
         try:
-            deployment = get(f"{self.api}/deployments/name/ablation-grid/quickstart")["id"]
+            deployment = self._ask("deployments/name/ablation-grid/quickstart")["id"]
             asked = {"parameters": {"experiment_file": str(self.experiment)}, "state": {"type": "SCHEDULED"}}
-            self.run = ask(f"{self.api}/deployments/{deployment}/create_flow_run", asked)["id"]
+            self.run = self._ask(f"deployments/{deployment}/create_flow_run", asked)["id"]
         except OSError:  # it ended while it was asked; whoever called finds that nothing runs, and begins again
             self.run = ""
 
@@ -124,18 +124,16 @@ class Deployment(Way):
 
     def _unfinished(self) -> list[dict[str, Any]]:
         unfinished = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-        return ask(f"{self.api}/flow_runs/filter", {"flow_runs": unfinished})
+        return list(self._ask("flow_runs/filter", {"flow_runs": unfinished}))
+
+    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        return ask(f"{self.api}/{path}", body, auth_of(self.home), attempts=1)
 
     def _up(self) -> bool:
         return self.up is not None and self.up.poll() is None
 
     def _state(self) -> str:
         try:
-            return str(get(f"{self.api}/flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
+            return str(self._ask(f"flow_runs/{self.run}")["state_type"]) if self.run else "CRASHED"
         except OSError:  # the server was killed, or is busy: asked again
             return ""
-
-
-def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=240) as answer:
-        return json.load(answer)

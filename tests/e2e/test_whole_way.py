@@ -16,7 +16,7 @@ import pytest
 
 from contrastive.runs import store
 from flows.serve import ports
-from tests.asked import ask
+from tests.asked import ask, auth_of
 from tests.chaos.processes import gone_within
 from tests.chaos.ways import ENDED
 from tests.e2e.conftest import ABLATE, Ablate, caller, kept
@@ -103,19 +103,21 @@ def deployed(services: str, checkout: Path, environment: dict[str, str]) -> Path
     """The checkout after the README's deployment has run on the worker."""
     (command,) = [c for c in commands() if c.startswith(".venv/bin/prefect")]
     small = f" --param experiment_file={checkout / 'configs' / 'quickstart.yaml'}"
-    asked = {"cwd": checkout, "env": environment | {"PREFECT_API_URL": services}, "text": True}
+    asked = {"cwd": checkout, "env": environment, "text": True}
     done = subprocess.run(command + small, shell=True, capture_output=True, timeout=120, **asked)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = re.findall(r"UUID: ([0-9a-f-]{36})", done.stdout)
     ended = {"flow_runs": {"id": {"any_": [run]}, "state": {"type": {"any_": ENDED}}}}
-    (state,) = [one["state_type"] for one in soon(lambda: ask(f"{services}/flow_runs/filter", ended), 150)]
+    found = soon(lambda: ask(f"{services}/flow_runs/filter", ended, auth_of(checkout)), 150)
+    (state,) = [one["state_type"] for one in found]
     assert state == "COMPLETED", (checkout / "logs" / "prefect-worker.log").read_text()[-3000:]
     return checkout
 
 
 @pytest.fixture(scope="module")
-def ablate(services: str, environment: dict[str, str]) -> Iterator[Ablate]:
+def ablate(services: str, checkout: Path, environment: dict[str, str]) -> Iterator[Ablate]:
     settings = {"PREFECT_HOME": environment["PREFECT_HOME"], "PREFECT_API_URL": services}
+    settings["PREFECT_API_AUTH_STRING"] = auth_of(checkout)
     with preloaded(kept(settings)) as line:
         yield caller(settings, line)
 
@@ -129,7 +131,8 @@ def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, en
     mine = [p for p in psutil.process_iter() if p.is_running() and checkout_of(p) == str(checkout)]
     listening = {at.laddr.ip for process in mine for at in process.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}
-    assert len(ask(f"{services}/automations/filter", {})) == 1  # which ends flows that nobody works on
+    automations = ask(f"{services}/automations/filter", {}, auth_of(checkout))
+    assert len(automations) == 1  # which ends flows that nobody works on
 
 
 def checkout_of(process: psutil.Process) -> str | None:
@@ -140,8 +143,8 @@ def checkout_of(process: psutil.Process) -> str | None:
 
 
 def test_a_deployment_runs_on_the_worker_and_its_report_comes_out_of_mlflow(services: str, deployed: Path):
-    runs = ask(f"{services}/flow_runs/filter", {"flows": {"name": {"any_": ["ablation-grid"]}}})
-    tasks = ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}})
+    runs = ask(f"{services}/flow_runs/filter", {"flows": {"name": {"any_": ["ablation-grid"]}}}, auth_of(deployed))
+    tasks = ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}}, auth_of(deployed))
     assert tasks and {task["state_name"] for task in tasks} == {"Completed"}
     report = deployed / "reports" / "output" / "quickstart"
     text = (report / "README.md").read_text()
@@ -161,7 +164,7 @@ def test_a_command_of_the_readme(
     if command.startswith(".venv/bin/ablate "):
         done = ablate(deployed, *shlex.split(command)[1:], cwd=deployed)
     else:
-        own = {"PREFECT_API_URL": services}
+        own = {"PREFECT_API_URL": services, "PREFECT_API_AUTH_STRING": auth_of(deployed)}
         done = subprocess.run(
             command, shell=True, cwd=deployed, env=environment | own, capture_output=True, text=True, timeout=170
         )
@@ -191,19 +194,20 @@ def killed(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
     return home
 
 
-def test_of_a_grid_that_is_killed_nothing_stays_running(killed: Path, monkeypatch: pytest.MonkeyPatch):
-    assert gone_within(60, killed) == [] and "RUNNING" not in mlflow_states(killed, monkeypatch)
+def test_of_a_grid_that_is_killed_no_process_is_left(killed: Path):
+    assert gone_within(60, killed) == []
     assert 0 < len(list(killed.glob("runs/*/DONE"))) < 4
 
 
 def test_the_same_command_goes_on_to_the_same_scores(
-    killed: Path, deployed: Path, environment: dict[str, str], services: str
+    killed: Path, deployed: Path, environment: dict[str, str], services: str, monkeypatch: pytest.MonkeyPatch
 ):
     finished = len(list(killed.glob("runs/*/DONE")))
-    own = {"ABLATE_HOME": str(killed), "PREFECT_API_URL": services}
+    own = {"ABLATE_HOME": str(killed), "PREFECT_API_URL": services, "PREFECT_API_AUTH_STRING": auth_of(deployed)}
     command = [ABLATE, "run", killed / "small.yaml"]
     done = subprocess.run(command, env=environment | own, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0 and f"{finished} of them finished before" in done.stderr, done.stderr
+    assert "RUNNING" not in mlflow_states(killed, monkeypatch)
     cells = {folder.name: folder for folder in (killed / "runs").iterdir()}
     assert len(cells) == 4 and all(store.finished(folder) for folder in cells.values())
     for name, folder in cells.items():

@@ -1,11 +1,10 @@
-"""`ablate up` for real: three services on free ports, a home of its own, nothing left behind."""
+"""`ablate up` for real: three services on free ports, a home of its own, a password, nothing left behind."""
 
 import contextlib
 import functools
 import http.server
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import urllib.request
@@ -16,17 +15,18 @@ import psutil
 import pytest
 import yaml
 from mlflow import MlflowClient
+from playwright.sync_api import BrowserContext
 
 import tasks
 from flows.serve import ports
 from flows.serve import up as services
-from tests.asked import ask
+from tests.asked import ask, auth_of
 from tests.browser import opened
-from tests.flows.conftest import ABLATE, CHECKOUT, ablate, as_user
+from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.waiting import alive, soon
 
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
-SERVICES = ("prefect-server", "mlflow", "prefect-worker")
+SERVICES = {"server": "prefect", "mlflow": "mlflow", "worker": "prefect"}  # a word of each command line → its program
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +49,12 @@ def up(settings: dict[str, str], empty_store: Path, empty_prefect: Path) -> Iter
     client.create_run("0", tags={"ablate.kind": "cell", "ablate.cell": "of-nobody"})
     other = ("MLFLOW_TRACKING_URI", "PREFECT_API_DATABASE_CONNECTION_URL", *tasks.QUIET)
     environment = {name: value for name, value in os.environ.items() if name not in other} | settings
-    process = subprocess.Popen([*ABLATE, "up"], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True)
+    environment["PYTHONPATH"] = str(CHECKOUT)
+    process = subprocess.Popen([*ABLATE, "up"], cwd=home, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    printed = [process.stdout.readline() for _ in range(5)]
+    printed = [process.stdout.readline() for _ in range(6)]
     assert printed[-1].startswith("Ctrl-C stops everything"), printed
+    assert f"sign in   user ablate, password {auth_of(home).removeprefix('ablate:')} " in printed[2]
     yield process
     process.terminate()
     process.wait(60)
@@ -64,31 +66,40 @@ def api(up: object, settings: dict[str, str]) -> str:
 
 
 def started(up: subprocess.Popen[str]) -> dict[str, psutil.Process]:
-    """Service → its first process."""
+    """Service → its process."""
     found = {}
     for child in psutil.Process(up.pid).children():
         with contextlib.suppress(psutil.Error):  # it has just ended
-            found[child.environ().get("ABLATE_SERVICE", "").rpartition("//")[2]] = child
-    return {name: found[name] for name in SERVICES if name in found}
+            found |= {word: child for word in SERVICES if word in map(os.path.basename, child.cmdline())}
+    return found
 
 
-def working(api: str) -> bool:
-    return any(one["status"] == "ONLINE" for one in ask(f"{api}/work_pools/ablate/workers/filter", {}))
+@pytest.fixture(scope="module")
+def auth(up: object, settings: dict[str, str]) -> str:
+    return auth_of(Path(settings["ABLATE_HOME"]))
 
 
-def test_everything_is_served_on_loopback_and_deployed(up, api, settings):
+def working(api: str, auth: str) -> bool:
+    return any(one["status"] == "ONLINE" for one in ask(f"{api}/work_pools/ablate/workers/filter", {}, auth))
+
+
+def test_everything_is_served_on_loopback_and_deployed(up, api, auth, settings, monkeypatch):
     """It tells nobody else what it does, and ends a run of MLflow on which nobody works."""
     assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
     declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    deployed = ask(f"{api}/deployments/filter", {})
+    deployed = ask(f"{api}/deployments/filter", {}, auth)
     assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
     assert {one["work_pool_name"] for one in deployed} == {"ablate"}
     (nightly,) = [schedule for one in deployed for schedule in one["schedules"]]
     assert nightly["schedule"]["cron"] == "0 2 * * *" and not nightly["active"]
-    soon(lambda: working(api), otherwise=(Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text)
+    soon(
+        lambda: working(api, auth), otherwise=(Path(settings["ABLATE_HOME"]) / "logs" / "prefect-worker.log").read_text
+    )
     children = psutil.Process(up.pid).children(recursive=True)
     listening = {at.laddr.ip for child in children for at in child.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ablate")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", auth.removeprefix("ablate:"))
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}")
     (run,) = client.search_runs(["0"], "tags.`ablate.cell` = 'of-nobody'")
     assert run.info.status == "KILLED"
@@ -110,110 +121,108 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 ATTACK = """async ([prefect, mlflow]) => {
-  const asked = (url, options) => fetch(url, options).then(answer => answer.status, () => "refused");
+  const asked = (url, options) => fetch(url, {credentials: "include", ...options}).then(
+    answer => answer.ok ? "done" : answer.status, () => "refused");
   const post = (url, name, type, mode) => asked(url, {
     method: "POST", mode, headers: {"content-type": type}, body: JSON.stringify({name})});
   const socket = new Promise(done => {
     const opened = new WebSocket(prefect.replace("http", "ws") + "/events/in");
-    opened.onopen = () => done("open"); opened.onerror = () => done("refused")});
+    opened.onopen = () => { opened.send("{}"); opened.onmessage = () => done("open") };
+    opened.onerror = opened.onclose = () => done("refused")});
   return [
     await post(prefect + "/flows/", "evil-json", "application/json", "cors"),
     await post(prefect + "/flows/", "evil-form", "text/plain", "no-cors"),
     await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-json", "application/json", "cors"),
     await post(mlflow + "/api/2.0/mlflow/experiments/create", "evil-form", "text/plain", "no-cors"),
-    await asked(prefect + "/admin/version", {}), await asked(mlflow + "/version", {}), await socket]}"""
+    await asked(prefect + "/admin/version", {}), await asked(mlflow + "/api/2.0/mlflow/experiments/get", {}),
+    await socket]}"""
 
 
-@pytest.mark.parametrize(
-    "site", ["http://evil.test:{elsewhere}", "http://127.0.0.1:{elsewhere}", "http://10.evil.test:{prefect}"]
-)
-def test_a_page_of_another_site_can_do_nothing(site, up, api, settings, elsewhere):
-    """In a real browser: on another name, on another port, and on a name that was made to mean this machine."""
-    prefect, mlflow = settings["ABLATE_PREFECT_PORT"], settings["ABLATE_MLFLOW_PORT"]
-    name = "10.evil.test" if "10.evil" in site else "127.0.0.1"
+@pytest.fixture
+def signed_in(up, auth, settings) -> Iterator[BrowserContext]:
+    """A browser whose user has signed in at both servers, and has looked at their pages."""
+    user, _, password = auth.partition(":")
+    mlflow = f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"
     with opened("--host-resolver-rules=MAP *.test 127.0.0.1, MAP evil.test 127.0.0.1") as browser:
-        page = browser.new_page()
-        page.goto(site.format(elsewhere=elsewhere, prefect=prefect))
+        context = browser.new_context(http_credentials={"username": user, "password": password, "origin": mlflow})
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{settings['ABLATE_PREFECT_PORT']}/deployments")
+        page.locator("input").first.fill(auth)
+        page.keyboard.press("Enter")
+        page.get_by_text("imdb-deberta").first.wait_for()
+        page.goto(f"{mlflow}/#/experiments")
+        page.get_by_text("Default").first.wait_for()
+        yield context
+
+
+@pytest.mark.parametrize("site", ["http://evil.test:{elsewhere}", "http://10.evil.test:{prefect}"])
+def test_a_page_of_another_site_can_do_nothing(site, signed_in, api, auth, settings, elsewhere):
+    """In a real browser that has signed in: on another name, and on one that was made to mean this machine."""
+    prefect, mlflow = settings["ABLATE_PREFECT_PORT"], settings["ABLATE_MLFLOW_PORT"]
+    page = signed_in.new_page()
+    page.goto(site.format(elsewhere=elsewhere, prefect=prefect))
+    for name in ("10.evil.test", "127.0.0.1"):
         done = page.evaluate(ATTACK, [f"http://{name}:{prefect}/api", f"http://{name}:{mlflow}"])
-    assert set(done) <= {"refused", 403, 0}, done  # 0: an answer that the page may not read
-    flows = [flow["name"] for flow in ask(f"{api}/flows/filter", {})]
-    held = ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100})
+        assert set(done) <= {"refused", 401, 403, 0}, done  # 0: an answer that the page may not read
+    flows = [flow["name"] for flow in ask(f"{api}/flows/filter", {}, auth)]
+    held = ask(f"http://127.0.0.1:{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 100}, auth)
     assert not [name for name in [*flows, *(one["name"] for one in held["experiments"])] if "evil" in name]
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_their_own_pages_work_without_a_password(name, up, settings):
-    with opened() as browser:
-        page = browser.new_page()
-        refused: list[str] = []
-        page.on("response", lambda answer: refused.append(answer.url) if answer.status in (401, 403) else None)
-        cut_off = "net::ERR_ABORTED"  # by going on to the next page
-        page.on("requestfailed", lambda it: None if it.failure == cut_off else refused.append(f"{it.url} {it.failure}"))
-        page.goto(f"http://{name}:{settings['ABLATE_PREFECT_PORT']}/deployments")
-        page.get_by_text("imdb-deberta").first.wait_for()
-        page.goto(f"http://{name}:{settings['ABLATE_MLFLOW_PORT']}/#/experiments")
-        page.get_by_text("Default").first.wait_for()
-    assert not refused
-
-
-def test_curl_with_a_foreign_host_or_origin_gets_403_and_no_page_can_frame_theirs(up, settings):
-    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
+def test_whoever_has_no_password_is_refused_and_no_page_can_frame_theirs(up, settings):
+    """With curl, as another user of this machine would; no file of the home tells him the password."""
+    home = Path(settings["ABLATE_HOME"])
+    for variable, path in (("ABLATE_PREFECT_PORT", "/api/flows/filter"), ("ABLATE_MLFLOW_PORT", "/")):
         address = f"http://127.0.0.1:{settings[variable]}{path}"
-        for header, code in ((), "200"), (("Host: evil.com",), "403"), (("Origin: http://evil.com",), "403"):
-            headers = [word for line in header for word in ("--header", line)]
-            command = ["curl", "--silent", "--output", os.devnull, "--write-out", "%{http_code}", *headers, address]
-            assert subprocess.run(command, capture_output=True, text=True).stdout == code, (address, header)
-
-
-def test_another_user_is_refused_whoever_he_says_he_is(up, settings):
-    """By a header that names the connection of somebody who is let in; as root by a real other user."""
-    for variable, path in (("ABLATE_PREFECT_PORT", "/api/health"), ("ABLATE_MLFLOW_PORT", "/health")):
-        place = ("127.0.0.1", int(settings[variable]))
-        with socket.create_connection(place) as own, as_user(65534 if os.geteuid() == 0 else os.geteuid()):
-            said = f"X-Forwarded-For: 127.0.0.1:{own.getsockname()[1]}"
-            with socket.create_connection(place) as other:
-                other.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n\r\n".encode())
-                assert (b" 403 " in other.recv(100)) == (os.geteuid() == 65534)
-
-
-def test_nobody_else_can_serve_at_the_other_localhost(up, settings):
-    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
-        with socket.socket(socket.AF_INET6) as another, pytest.raises(OSError):
-            another.bind(("::1", int(settings[variable])))
-    for variable in ("ABLATE_PREFECT_PORT", "ABLATE_MLFLOW_PORT"):
-        with urllib.request.urlopen(f"http://127.0.0.1:{settings[variable]}/") as answer:
-            assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
+        for given in ((), ("--user", "ablate:guessed")):
+            command = ["curl", "--silent", "--output", os.devnull, "--write-out", "%{http_code}", *given, address]
+            method = ["--request", "POST"] if "filter" in path else []
+            assert subprocess.run([*command, *method], capture_output=True, text=True).stdout == "401", (address, given)
+    for path in (home / ".access").iterdir():
+        assert path.stat().st_mode & 0o077 == 0 or path.name == "users.db", path  # which has a hash of it
+    with urllib.request.urlopen(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") as answer:
+        assert answer.headers["x-frame-options"].upper() in ("SAMEORIGIN", "DENY")
 
 
 def test_a_second_up_says_who_runs(up, api, settings):
     done = ablate(settings, "up")
-    assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']}: process {up.pid}" in done.stderr
+    assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']} (process {up.pid}" in done.stderr
 
 
-def test_a_cut_off_run_is_given_up(up, api):
+def test_a_cut_off_run_is_given_up(up, api, auth):
     """A run whose process is gone holds the only slot of its deployment."""
 
     def slots() -> int:
-        return sum(limit["active_slots"] for limit in ask(f"{api}/v2/concurrency_limits/filter", {}))
+        return sum(limit["active_slots"] for limit in ask(f"{api}/v2/concurrency_limits/filter", {}, auth))
 
-    deployment = ask(f"{api}/deployments/filter", {})[0]["id"]
+    deployment = ask(f"{api}/deployments/filter", {}, auth)[0]["id"]
     later = {"type": "SCHEDULED", "state_details": {"scheduled_time": "2099-01-01T00:00:00Z"}}  # no worker takes it
-    run = ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later})["id"]
-    ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}})
+    run = ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later}, auth)["id"]
+    ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}}, auth)
     assert slots() == 1
-    subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | {"PREFECT_API_URL": api}, check=True)
-    (found,) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    subprocess.run(
+        services.SETUP,
+        cwd=CHECKOUT,
+        env=os.environ | {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth},
+        check=True,
+    )
+    (found,) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}}, auth)
     assert found["state_type"] == "CRASHED" and slots() == 0
 
 
-def test_the_automation_for_zombies_is_there_once(up, api):
-    assert len(ask(f"{api}/automations/filter", {})) == 1
-    subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | {"PREFECT_API_URL": api}, check=True)
-    (found,) = ask(f"{api}/automations/filter", {})
+def test_the_automation_for_zombies_is_there_once(up, api, auth):
+    assert len(ask(f"{api}/automations/filter", {}, auth)) == 1
+    subprocess.run(
+        services.SETUP,
+        cwd=CHECKOUT,
+        env=os.environ | {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth},
+        check=True,
+    )
+    (found,) = ask(f"{api}/automations/filter", {}, auth)
     assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
 
 
-def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
+def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, auth, settings):
     before = started(up)
     children = psutil.Process(up.pid).children(recursive=True)
     assert set(before) == set(SERVICES)
@@ -227,7 +236,7 @@ def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, settings):
     soon(are_back, otherwise=lambda: started(up))
     for url in (api, f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"):
         soon(lambda url=url: ports.answers(f"{url}/health"))
-    soon(lambda: working(api))
+    soon(lambda: working(api, auth))
     children += psutil.Process(up.pid).children(recursive=True)
     assert ablate(settings, "down").stdout == "stopped\n"
     assert up.wait(60) == 0 and not alive(children)

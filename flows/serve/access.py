@@ -1,0 +1,86 @@
+"""Who may use the servers: whoever knows a password, which is made at the first `ablate up` of a home.
+
+Prefect's and MLflow's own authentication keep out other users of the machine, pages of other sites and rebound names.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+USER = "ablate"
+SETTINGS = "prefect.toml"  # Prefect reads it in the folder in which a command runs
+WRITTEN_BY = "# written by `ablate up`, and removed when it stops; the home is "
+AUTH_INI = """[mlflow]
+default_permission = READ
+database_uri = sqlite:///{users}
+admin_username = {user}
+auth_cache_ttl_seconds = 60
+"""  # the cache is of one process, which hears of every change; without it each request costs half a second
+
+
+def folder(home: Path) -> Path:
+    path = home / ".access"
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path
+
+
+def password(home: Path) -> str:
+    """Read the home's password, or make one. MLflow's users go with a lost one: they know the old password only."""
+    path = folder(home) / "password"
+    if not path.exists():
+        (path.parent / "users.db").unlink(missing_ok=True)
+        write_private(path, secrets.token_urlsafe(18))
+    return path.read_text(encoding="ascii").strip()
+
+
+def server_environment(home: Path, host: str, environment: dict[str, str]) -> dict[str, str]:
+    """What both servers and their clients are told; a variable that the user has set wins."""
+    made, config = password(home), folder(home) / "mlflow.ini"
+    users = str(config.with_name("users.db")).replace("%", "%%")
+    write_private(config, AUTH_INI.format(users=users, user=USER))
+    names = {host, "localhost", "127.0.0.1"}
+    usual = {
+        "PREFECT_SERVER_API_AUTH_STRING": f"{USER}:{made}",
+        "MLFLOW_AUTH_CONFIG_PATH": str(config),
+        "MLFLOW_AUTH_ADMIN_PASSWORD": made,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(16),
+        # MLflow's own list takes 10.evil.com for an address of a private network
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name},{name}:*" for name in sorted(names)),
+    }
+    variables = usual | environment
+    return variables | {"PREFECT_API_AUTH_STRING": variables["PREFECT_SERVER_API_AUTH_STRING"]}
+
+
+@contextmanager
+def client_settings(home: Path, api: str, auth: str) -> Iterator[bool]:
+    """Let `prefect` find the server from this folder; false where a file of the user's is in the way."""
+    path = Path(SETTINGS)
+    forget_stopped_server()
+    if path.exists():
+        yield False
+        return
+    write_private(path, f'{WRITTEN_BY}{home}\n[api]\nurl = "{api}"\nauth_string = "{auth}"\n')
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def forget_stopped_server() -> None:
+    """Remove the settings that an `ablate up` left which was killed."""
+    from flows.serve.lock import is_up
+
+    path = Path(SETTINGS)
+    if not path.exists():
+        return
+    first, _, _ = path.read_text(encoding="utf-8", errors="replace").partition("\n")
+    if first.startswith(WRITTEN_BY) and not is_up(Path(first.removeprefix(WRITTEN_BY))):
+        path.unlink(missing_ok=True)
+
+
+def write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
