@@ -4,11 +4,15 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.terminal import complain, guard_logs, say, tell
+
+if TYPE_CHECKING:
+    from contrastive.cells.plan import Plan
+    from contrastive.runs.recorded import Stopping
 
 app = typer.Typer(
     help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
@@ -90,7 +94,7 @@ def run(
     check_study(until_decided, max_seeds, budget)
     planned = make_forecast(experiment)
     foreseen(planned, gpus_per_cell, engine.value).refuse()
-    if not until_decided and (shown := report_of_all(planned)):
+    if not until_decided and (shown := report_of_all(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from flows.serve import temporary_server
 
@@ -149,18 +153,38 @@ def cell(
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     tell(f"reading the run folders of {experiment}")
+    from contrastive.experiment.load import load_experiment
+    from flows.study import as_declared
+
+    say(bring_up(*as_declared(load_experiment(experiment), records=True)))
+
+
+def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
+    """Declare an experiment, end MLflow's runs that nobody works on, and bring it up to the run folders."""
     from contrastive.cells.plan import declare_plan, document
     from contrastive.evaluation.grid_references import known_references
-    from contrastive.experiment.load import load_experiment
     from contrastive.runs.store import home
-    from flows.study import as_declared
     from tasks.settle import settle
-    from tasks.sync import sync as bring_up
+    from tasks.sync import sync as record_all
 
-    planned, stopping = as_declared(load_experiment(experiment), records=True)
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
     settle(home())
-    say(bring_up(planned, document(planned, known_references(planned), stopping)))
+    return record_all(planned, document(planned, known_references(planned), stopping))
+
+
+def rewritten(planned: "Plan") -> Path | None:
+    """The report written again, without Prefect; None where a cell or a reference is still to be computed."""
+    from contrastive.evaluation.grid_references import known_references
+    from tasks.render import build_report
+
+    known = {reference["data"] for reference in known_references(planned)}
+    if planned.to_do or known != planned.data_cells().keys():
+        return None
+    tell("all cells are finished; writing the report")
+    tell(bring_up(planned))
+    rendered = build_report(planned.experiment.name)
+    tell(rendered.finding)
+    return rendered.path
 
 
 @app.command()
@@ -197,7 +221,8 @@ def audit(
     if stored or edited:
         mends = "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
         done = "`ablate report` writes the report" if not stored else "`ablate run` does the rest" if mend else mends
-        fail(f"{len(stored) + len(edited)} differences; {done}", 1)
+        count = len(stored) + len(edited)
+        fail(f"{count} difference{'s' if count > 1 else ''}; {done}", 1)
     there = report_folder(planned.experiment.name).exists()
     said = "and the report is what its results give" if there else "and there is no report: `ablate report` writes it"
     say(f"run folders are whole, MLflow agrees with them, {said}")

@@ -17,7 +17,7 @@ from reports.data_counts import counted_data, rows_dropped
 from reports.guards.report import changed_declarations
 from reports.load import Results, load
 from reports.looks import judge_section
-from reports.markdown import difference_text, unit, with_unit
+from reports.markdown import difference_text, most_of, unit, with_unit
 from reports.statistics.cutoffs import LOOKS
 from reports.verdicts import DECIDED
 from tasks.tracking_address import tracking_uri
@@ -73,7 +73,9 @@ def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
                 cells = [row.cells[0] for row in rows if row.label in (label, against)]
                 ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
                 between = " together with " if comparison.needs and comparison.needs.together else ", or "
-                known = difference_text(scale * comparison.difference, scale * comparison.half_width)
+                known = difference_text(
+                    scale * comparison.difference, scale * comparison.half_width, most_of(score.value)
+                )
                 size = with_unit(known, scale > 1)
                 what = between.join(text for _, text in sorted(ways)) or NOTHING
                 yield f"{section.title}: {label} against {against} in {score.value} is undecided, {size}: {what}"

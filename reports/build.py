@@ -126,7 +126,7 @@ def render_markdown(report: Report) -> str:
     )
     templates.filters |= {"plain": plain, "code": code}
     return templates.get_template("report.md.j2").render(
-        _=_, n_=n_, other=other(FILES), page=PAGES[language()], report=report
+        _=_, n_=n_, other=other(FILES), page=PAGES[language()], language=language(), report=report
     )
 
 

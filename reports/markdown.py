@@ -46,7 +46,9 @@ def unit(value: str) -> float:
 
 def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
     """`68.6 ± 1.0` of a share, in percent."""
-    mean, half_width = unit(value) * mean, unit(value) * half_width
+    mean, half_width, most = unit(value) * mean, unit(value) * half_width, most_of(value)
+    if most < half_width < math.inf:
+        return f"{mean:.0f} ± > {most:.0f}"
     if not math.isfinite(mean):
         return MISSING
     if not math.isfinite(half_width) or half_width <= 0:
@@ -55,8 +57,15 @@ def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
     return f"{mean:.{places}f} ± {half_width:.{places}f}"
 
 
-def difference_text(difference: float, half_width: float = math.nan) -> str:
-    """`+2.0 ± 1.4`, of numbers in the unit that is shown."""
+def most_of(value: str) -> float:
+    """The largest difference that a score can have, in the unit that is shown."""
+    return unit(value) * score_width(value)
+
+
+def difference_text(difference: float, half_width: float = math.nan, most: float = math.inf) -> str:
+    """`+2.0 ± 1.4`, of numbers in the unit that is shown, of which `most` is the largest difference that can be."""
+    if most < half_width < math.inf:
+        return f"{signed(difference, 0)} ± > {most:.0f}"
     if not math.isfinite(half_width):
         return signed(difference, 2 if abs(difference) < 10 else 1)
     places = digits(half_width)
@@ -85,7 +94,7 @@ def duration(seconds: float) -> Said:
     if seconds < 120:
         return _("{number} s", number=f"{seconds:.0f}")
     if seconds < 7200:
-        return _("{number} min", number=f"{seconds / 60:.1f}")
+        return _("{number} min", number=f"{seconds / 60:.{1 if seconds < 600 else 0}f}")
     return _("{number} h", number=f"{seconds / 3600:.1f}")
 
 

@@ -15,7 +15,7 @@ from babel.messages.pofile import read_po
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
-NAMES: dict[Language, str] = {"en": "English", "zh": "中文 (Chinese)"}
+NAMES: dict[Language, str] = {"en": "English", "zh": "中文"}
 FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}  # the report as each reads it
 PAGES: dict[Language, str] = {"en": "index.html", "zh": "index.zh.html"}
 CATALOGUES = Path(__file__).parent / "locale"

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from matplotlib.ticker import MaxNLocator
+
 from contrastive.config.margins import metric
 from reports.compare import Comparison, RowScore, Section
 from reports.data_counts import counts_of
 from reports.guards.section_cells import Guard
 from reports.load import Results
-from reports.markdown import difference_text, score_name, unit, with_unit
+from reports.markdown import difference_text, most_of, score_name, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
@@ -19,6 +21,7 @@ from reports.verdicts import DECIDED
 
 MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
 SAME = " = "  # between the names of one recipe
+MAX_SEEDS = 20  # of `--until-decided` by itself
 CAVEATS = 2  # that are told on the first screen
 
 
@@ -35,6 +38,9 @@ class ForestRow:
     difference: float
     half_width: float = math.nan
     seeds: list[float] = field(default_factory=list)
+    cells: tuple[str, ...] = ()
+    most: float = math.inf  # the largest difference that can be
+    name: Said = ""  # the label, with the baseline where the rows have several
 
     @property
     def gain(self) -> float:
@@ -50,7 +56,7 @@ class ForestRow:
 
     @property
     def size(self) -> str:
-        return difference_text(self.difference, self.half_width)
+        return difference_text(self.difference, self.half_width, self.most)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class Overview:
         if not self.higher:
             said = _("{said}, lower is better", said=said)
         if self.margin is not None:
-            said = _("{said}; shaded: too small to matter (± {margin})", said=said, margin=f"{self.margin:g}")
+            said = _("{said}; shaded: negligible (± {margin})", said=said, margin=f"{self.margin:g}")
         return _("{said}; dots: seeds.", said=said)
 
     @cached_property
@@ -89,14 +95,21 @@ class Overview:
         ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
         for row in self.rows:
             width = row.half_width if math.isfinite(row.half_width) else 0.0
-            ends += [row.difference - width, row.difference + width]
+            ends += [max(-row.most, row.difference - width), min(row.most, row.difference + width)]
         rest = 0.03 * (max(ends) - min(ends)) or 1.0
         return min(ends) - rest, max(ends) + rest
+
+    @cached_property
+    def ticks(self) -> list[float]:
+        low, high = self.ends
+        return [
+            tick for tick in map(float, MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high)) if low < tick < high
+        ]
 
     def at(self, value: float) -> str:
         """Where a value lies on the axis."""
         low, high = self.ends
-        return f"{100 * (value - low) / (high - low):.2f}%"
+        return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
 def overview(
@@ -112,22 +125,18 @@ def overview(
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
-    compared = [
-        Compared(score, comparison, section, anchor)
-        for section, anchor in zip(sections, anchors, strict=True)
-        for score, comparison in section.compared
-        if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
-    ]
-    own = sorted(forest_rows(compared, scale), key=lambda row: -row.gain)
+    compared = all_compared(value, sections, anchors)
+    own = named(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
     references = reference_rows(compared, results, scale)
-    told = [guard.words for guard in caveats if not (references and guard.kind == "reference")]
+    of_kinds = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
+    told = [words for kind, words in reversed(of_kinds.items()) if not (references and kind == "reference")]
     rows = sorted([*own, *references], key=lambda row: -row.gain)
     shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
     between = rows[MOST // 2 : -MOST // 2] if len(rows) > MOST else []
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         question(own, results),
-        running(results) or headline(own, share),
+        running(results) or headline(own, share, without_baseline(sections)),
         setting(results, compared, share),
         value,
         share,
@@ -137,8 +146,17 @@ def overview(
         in_counts(between),
         [*forbidding[:CAVEATS], *limits(results, own), *told[:CAVEATS]],
         warnings,
-        *next_step(own, results, cheapest(compared)),
+        *next_step(own, results, cheapest(compared), without_baseline(sections)),
     )
+
+
+def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> "list[Compared]":
+    return [
+        Compared(score, comparison, section, anchor)
+        for section, anchor in zip(sections, anchors, strict=True)
+        for score, comparison in section.compared
+        if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
+    ]
 
 
 def in_counts(rows: Sequence[ForestRow]) -> Said:
@@ -150,13 +168,26 @@ def in_counts(rows: Sequence[ForestRow]) -> Said:
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
 
 
-def cheapest(compared: "Sequence[Compared]") -> Said:
-    """The open comparison that the fewest seconds would decide, and what it needs."""
-    known = [each for each in compared if math.isfinite(each.comparison.needs_seconds)]
-    if not known:
-        return ""
-    first = min(known, key=lambda each: each.comparison.needs_seconds)
-    return _("{label}: {needs}", label=first.score.row.label, needs=what_decides(first.comparison))
+@dataclass(frozen=True)
+class Needs:
+    """What would decide an open comparison."""
+
+    label: str
+    seeds: int | None
+    texts: int | None
+    said: Said
+
+
+def cheapest(compared: "Sequence[Compared]") -> Needs | None:
+    """The open comparison that the fewest seconds would decide, or else the fewest test texts."""
+    able = [each for each in compared if each.score.verdict == "undecided" and each.comparison.needs is not None]
+    found = [
+        Needs(each.score.row.label, needs.seeds, needs.texts, what_decides(each.comparison))
+        for each in sorted(able, key=lambda each: (not math.isfinite(each.comparison.needs_seconds),
+                                                   each.comparison.needs_seconds))
+        if (needs := each.comparison.needs) is not None and (needs.seeds is not None or needs.texts is not None)
+    ]  # fmt: skip
+    return next(iter(found), None)
 
 
 @dataclass(frozen=True)
@@ -175,17 +206,23 @@ class Compared:
 
 
 def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
-    """A row each; one of two sections that has the same cells, baseline and verdict stands once, under both names."""
+    """A row each; one of two sections that has the same cells, baseline and verdict stands once, under both names.
+
+    Two recipes that are each other's baseline in two sections are one comparison.
+    """
     found: dict[tuple[object, ...], ForestRow] = {}
     for each in compared:
         row = forest_row(each, scale)
+        if any(key[:-1] == (*each.comparison.against.cells, "beside", *each.score.row.cells) for key in found):
+            continue
         key = (*each.score.row.cells, "beside", *each.comparison.against.cells, row.verdict)
         known = found.setdefault(key, row)
         if row.label not in known.label.split(SAME):
             found[key] = replace(known, label=f"{known.label}{SAME}{row.label}")
-    names = Counter(row.label for row in found.values())
+    names = Counter((row.label, row.against) for row in found.values())
     return [
-        row if names[row.label] == 1 else replace(row, label=f"{row.label} ({row.section})") for row in found.values()
+        row if names[row.label, row.against] == 1 else replace(row, label=f"{row.label} ({row.section})")
+        for row in found.values()
     ]
 
 
@@ -199,7 +236,19 @@ def forest_row(each: Compared, scale: float) -> ForestRow:
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
         score.higher is not False, scale * comparison.difference, scale * comparison.half_width, apart,
+        tuple(score.row.cells), most_of(score.value),
     )  # fmt: skip
+
+
+def named(rows: list[ForestRow], compared: Sequence[Compared]) -> list[ForestRow]:
+    """Give each row the name that is shown: with its baseline, where there are several."""
+    several = len({tuple(each.comparison.against.cells) for each in compared}) > 1
+    return [
+        replace(
+            row, name=_("{label} against {baseline}", label=row.label, baseline=row.against) if several else row.label
+        )
+        for row in rows
+    ]
 
 
 def reference_rows(compared: Sequence[Compared], results: Results, scale: float) -> list[ForestRow]:
@@ -210,7 +259,7 @@ def reference_rows(compared: Sequence[Compared], results: Results, scale: float)
     return [
         ForestRow(
             name, first.anchor, first.section.recorded.title, "reference", first.comparison.against.label,
-            first.score.higher is not False, scale * (scores[first.score.value] - first.level),
+            first.score.higher is not False, scale * (scores[first.score.value] - first.level), name=name,
         )
         for name, scores in references_of(first.section.recorded, results).items()
         if first.score.value in scores
@@ -224,9 +273,15 @@ def primary(results: Results, sections: Sequence[Section]) -> str:
     return declared if declared in compared else next(iter(compared), "")
 
 
-def headline(rows: Sequence[ForestRow], share: bool) -> Said:
+def without_baseline(sections: Sequence[Section]) -> bool:
+    """Whether nothing is compared because each row is its own baseline."""
+    several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
+    return bool(several) and all(row.baseline or row.variant for section in several for row in section.rows)
+
+
+def headline(rows: Sequence[ForestRow], share: bool, no_baseline: bool = False) -> Said:
     """The largest gain that was shown; else what is known of all."""
-    better = [row for row in rows if row.verdict == "better"]
+    better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
     names = list(dict.fromkeys(row.against for row in rows))
     if better:
@@ -235,6 +290,8 @@ def headline(rows: Sequence[ForestRow], share: bool) -> Said:
                  label=best.label, against=best.against, size=with_unit(best.size, share))  # fmt: skip
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
         return joined([said, more], _("; ")) if others else said
+    if no_baseline and not rows:
+        return _("Nothing is compared: no section names a baseline")
     if not rows:
         return _("Nothing is compared yet")
     if all(row.verdict == "one seed" for row in rows):
@@ -293,7 +350,7 @@ def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
     """What the numbers on the first screen rest on."""
     said = list[Said]()
     if any(math.isfinite(row.half_width) for row in rows):
-        said.append(_("± is half of a joint 95 % interval."))
+        said.append(_("±: half of a joint 95 % interval."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
         said.append(_("One training sample."))
     return said
@@ -307,14 +364,25 @@ def running(results: Results) -> Said | None:
     return _("Preliminary: {ended} of {total} cells have ended", ended=ended, total=total)
 
 
-def next_step(rows: Sequence[ForestRow], results: Results, needs: Said = "") -> tuple[Said, str]:
+def next_step(
+    rows: Sequence[ForestRow], results: Results, needs: "Needs | None" = None, no_baseline: bool = False
+) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if results.progress is not None:
         return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
-    if any(cell not in results.cells or results.cells[cell].status != "finished" for cell in cells):
+    if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
-    if any(row.verdict in ("undecided", "one seed") for row in rows):
-        said = _("Next, {needs}:", needs=needs) if needs else _("Next, seeds for what is open:")
-        return said, "ablate run FILE --until-decided"
+    if no_baseline and not rows:
+        return _("Next, write one into the file, such as `baseline: {{loss: ce}}`:"), "ablate run FILE"
+    if any(row.verdict == "one seed" for row in rows):
+        return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
+    if needs is not None and needs.seeds is not None:
+        more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
+        said = _("Next, more seeds; {label} needs {needs}:", label=needs.label, needs=needs.said)
+        return said, f"ablate run FILE --until-decided{more}"
+    if needs is not None and needs.texts is not None:
+        said = _("Next, {label} needs {needs}, `evaluation: {{test: {texts}}}` in the file:",
+                 label=needs.label, needs=needs.said, texts=needs.texts)  # fmt: skip
+        return said, "ablate run FILE"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

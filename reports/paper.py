@@ -67,7 +67,7 @@ def comparisons(report: Report) -> str:
     """The figure of the first screen, with what its intervals are."""
     first = report.first
     said = [f"{first.headline}.", first.setting, first.caption, *first.notes]
-    return figures_tex([report.forest] if report.forest else [], " ".join(map(str, said)))
+    return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, said)))
 
 
 def section_tex(section: SectionReport, report: Report) -> str:

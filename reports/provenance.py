@@ -77,13 +77,13 @@ def predicted(provenances: Sequence[Provenance]) -> Said | None:
     cells = [(p, p.predicted) for p in provenances if p.predicted and p.predicted.seconds > 0]
     if not cells:
         return None
-    before, after = (f"{sum(each) / 60:.1f}" for each in ([said.seconds for _p, said in cells],
-                                                          [p.wall_seconds for p, _said in cells]))  # fmt: skip
+    before = duration(sum(said.seconds for _p, said in cells))
+    after = duration(sum(p.wall_seconds for p, _said in cells))
     ratios = sorted(p.wall_seconds / said.seconds for p, said in cells)
     middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
     said: list[Said] = [
         _(
-            "Predicted: {before} minutes for {cells} cells; measured: {after}",
+            "Predicted: {before} for {cells} cells; measured: {after}",
             before=before,
             cells=len(cells),
             after=after,

@@ -9,7 +9,7 @@ from reports.data_counts import data_tables
 from reports.figures import Figure, LeftOut
 from reports.guards import general
 from reports.load import Results
-from reports.messages import Said
+from reports.messages import LANGUAGES, Said
 from reports.overview import Overview, overview
 from reports.provenance import footer, footer_lines
 from reports.reading import not_shown, reading, several_names
@@ -21,7 +21,7 @@ from reports.tables import Table
 class Report:
     experiment: Experiment
     first: Overview
-    forest: Figure | LeftOut | None
+    forests: dict[str, Figure | LeftOut | None]  # of each language
     notes: list[Said]
     sections: list[SectionReport]
     overview: list[Figure | LeftOut]
@@ -41,7 +41,7 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
     return Report(
         results.grid.experiment,
         first,
-        figures.draw_first(first, folder),
+        {name: figures.draw_first(first, folder, name) for name in LANGUAGES},
         notes,
         sections,
         figures.overview(results, folder),

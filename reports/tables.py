@@ -21,6 +21,7 @@ from reports.markdown import (
     duration,
     heading,
     markdown,
+    most_of,
     plain,
     probability,
     score_text,
@@ -96,7 +97,10 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
     body = [
-        [label(row, len(section.rows) > 1), *(entry(section.of[row.number, value]) for value in values)]
+        [
+            label(row, not all(each.baseline for each in section.rows)),
+            *(entry(section.of[row.number, value]) for value in values),
+        ]
         for row in section.rows
     ]
     body += [
@@ -201,7 +205,9 @@ def chip(score: RowScore | None) -> Entry:
     comparison, words = score.comparison, [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
     if math.isfinite(comparison.difference):
         scale = unit(score.value)
-        words.append(difference_text(scale * comparison.difference, scale * comparison.half_width))
+        words.append(
+            difference_text(scale * comparison.difference, scale * comparison.half_width, most_of(score.value))
+        )
     text = joined([word for word in words if word], " ")
     value = comparison.difference if math.isfinite(comparison.difference) else None
     return Entry(text, value, score.row.cells, style=score.verdict.replace(" ", "-"))
@@ -247,7 +253,7 @@ def seeds_table(section: Section, results: Results) -> Table | None:
             scores = [reference_entry(value, found[place]) for value, found in numbers.items()]
             scores = [replace(score, cells=[cell]) for score in scores]
             body.append([Entry(row.label), Entry(str(seed), seed), *scores, Entry(f"ablate cell {cell}", style="code")])
-    heads = [_("Configuration"), _("seed"), *map(head, values), _("trains it again")]
+    heads = [_("Configuration"), _("seed"), *map(head, values), _("how to train it again")]
     return Table(_("Each seed, and the command that trains it again"), heads, body, folded=True)
 
 

@@ -54,8 +54,8 @@ def short_value(name: str, value: Any) -> str:
     if name == "tune" and isinstance(value, Tune):
         blocks = value.last_blocks
         if value.lora is not None:
-            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the last {blocks} blocks")
-        return "full" if blocks is None else ("head only" if blocks == 0 else f"last {blocks} blocks")
+            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
+        return "full" if blocks is None else ("head only" if blocks == 0 else last_blocks(blocks))
     if name == "translators" and value is not None:
         return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
     if name == "sharding":
@@ -71,6 +71,10 @@ def short_value(name: str, value: Any) -> str:
             f"{field}={short_value(field, item)}" for field, item in value if item != _default(type(value), field)
         )
     return without_folders(str(value))
+
+
+def last_blocks(count: int) -> str:
+    return "last block" if count == 1 else f"last {count} blocks"
 
 
 def without_folders(text: str) -> str:

@@ -7,7 +7,7 @@ from reports.compare import Section
 from reports.figures import costs, curves, forest, heat, pairs, tsne
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.load import Results
-from reports.messages import Message, _
+from reports.messages import Language, Message, _
 from reports.overview import Overview
 
 __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
@@ -39,10 +39,10 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     return [figure for figure in drawn if figure is not None]
 
 
-def draw_first(overview: Overview, folder: Path) -> Figure | LeftOut | None:
+def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
     """The forest of the first screen."""
-    path = folder / "figures" / "forest.svg"
-    return drawn_or_left_out(FOREST, lambda: forest.draw_forest(overview, path))
+    path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
+    return drawn_or_left_out(FOREST, lambda: forest.draw_forest(overview, path, language))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:

@@ -3,6 +3,7 @@
 import errno
 import logging
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -58,11 +59,12 @@ class Figure:
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def style(further: dict[str, str] | None = None) -> Iterator[None]:
     """Ours alone, whatever the machine has configured."""
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update(STYLE | (further or {}))
         yield
 
 

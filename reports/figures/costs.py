@@ -22,7 +22,7 @@ from reports.figures.canvas import (
 )
 from reports.load import Results
 from reports.markdown import heading
-from reports.messages import Said, _, joined
+from reports.messages import Message, Said, _, joined
 from reports.tables import head
 
 FEWEST, APART = 3, 1.1  # points of a panel; the cost of the dearest by that of the cheapest
@@ -32,7 +32,7 @@ FEWEST, APART = 3, 1.1  # points of a panel; the cost of the dearest by that of 
 class Point:
     label: str
     data: str
-    device: str
+    device: Said
     seconds: float
     score: float
 
@@ -84,12 +84,12 @@ def configurations(results: Results, value: str) -> list[Point]:
     return list(points.values())
 
 
-def device_seconds(provenance: Provenance) -> tuple[str, float]:
+def device_seconds(provenance: Provenance) -> tuple[Message, float]:
     """GPU-seconds over all processes; where there was no GPU, seconds of all threads that were set to work."""
     processes = provenance.processes or 1
     if provenance.gpu_seconds > 0:
-        return "GPU-seconds", provenance.gpu_seconds * processes
-    return "CPU-seconds", provenance.wall_seconds * processes * (provenance.threads or 1)
+        return _("GPU-seconds"), provenance.gpu_seconds * processes
+    return _("CPU-seconds"), provenance.wall_seconds * processes * (provenance.threads or 1)
 
 
 def front(points: Sequence[Point], higher: bool) -> list[Point]:
@@ -147,7 +147,7 @@ def best_in_words(best: list[Point]) -> str:
 
 
 def costs_caption(panels: list[list[Point]], fronts: list[list[Point]], value: str) -> Said:
-    count, devices = sum(map(len, panels)), ", ".join(dict.fromkeys(panel[0].device for panel in panels))
+    count, devices = sum(map(len, panels)), joined(list(dict.fromkeys(panel[0].device for panel in panels)), _(", "))
     labels = [point.label for best in fronts for point in best]
     return _(
         "{score} against {devices} of a cell for {count} configurations; numbered, the Pareto front of the means, "

@@ -49,24 +49,27 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
         return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
 
 
-def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Said, list[int]]]:
     """Key, title and rows of each panel: where floors differ, raw losses of contrastive terms are not compared."""
     rows = section.rows
     everyone = list(range(len(rows)))
     if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
-        return [("loss", "training loss", everyone)]
+        return [("loss", _("training loss"), everyone)]
     terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
     having = {key: [i for i in everyone if has(key, rows[i], curves)] for key in terms}
     rest = [i for i in everyone if not any(i in members for members in having.values())]
-    panels = [(key, f"{key.removeprefix('excess.')}: loss − floor", having[key]) for key in terms]
-    return panels + ([("loss", "training loss, no floor known" if terms else "training loss", rest)] if rest else [])
+    panels: list[tuple[str, Said, list[int]]] = [
+        (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), having[key]) for key in terms
+    ]
+    whole = _("training loss, no floor known") if terms else _("training loss")
+    return panels + ([("loss", whole, rest)] if rest else [])
 
 
 def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
     return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: str, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> lines.LinePanel:
+def panel_of(key: str, title: Said, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> lines.LinePanel:
     points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}

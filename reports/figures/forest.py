@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from reports.figures.canvas import BETTER, GREY, WORSE, Figure, canvas, drawable, renamed, save, style, wrapped
-from reports.messages import _, joined, using
+from reports.figures.canvas import BETTER, GREY, WORSE, Figure, canvas, save, style, wrapped
+from reports.messages import Language, _, joined, using
 from reports.overview import ForestRow, Overview
 
 LETTERS = 30  # of a label, in a line
@@ -13,22 +13,22 @@ LINE = 0.24  # inches of a row
 MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # all others: a hollow circle
 
 
-def draw_forest(overview: Overview, path: Path) -> Figure | None:
+def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | None:
+    """In a language. Labels are texts, which a browser draws in whatever script they are."""
     if not overview.rows:
         return None
-    names = [row.label for row in overview.rows]
-    with style(), using("en"):
-        drawn = forest_figure(overview, drawable(names, "row"))
+    with style({"svg.fonttype": "none"}), using(language):
+        drawn = forest_figure(overview, [str(row.name) for row in overview.rows])
+        rows = joined([in_words(row) for row in overview.rows], _("; "))
         said = _(
-            "Differences of {score} to the baseline with 95 % intervals, best first: {rows}{numbers}",
-            score=overview.score, rows=joined([in_words(row) for row in overview.rows], _("; ")),
-            numbers=renamed(names, "row"),
+            "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
+            score=overview.score, rows=rows,
         )  # fmt: skip
         return save(drawn, path, said)
 
 
 def in_words(row: ForestRow) -> object:
-    return _("{label} {size} {verdict}", label=row.label, size=row.size, verdict=row.word)
+    return _("{label} {size} {verdict}", label=row.name, size=row.size, verdict=row.word)
 
 
 def forest_figure(overview: Overview, names: list[str]) -> Any:

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.ticker import LogLocator
 
 from reports.figures.canvas import COLOURS, WIDTH, canvas, drawable, wrapped
+from reports.messages import Said
 
 TOGETHER = 8  # lines in a panel; further ones stand in further panels, on the same scale
 ACROSS = 2
@@ -20,7 +21,7 @@ Scale = Literal["from zero", "free", "log"]
 class LinePanel:
     """`tables`: number of the configuration → a frame with a column a seed."""
 
-    title: str
+    title: Said
     tables: dict[int, pd.DataFrame]
 
 
@@ -47,7 +48,7 @@ def draw_lines(
     axes: dict[str, list[Any]] = {}
     for subfigure, held, group in zip(subfigures, parts, groups, strict=True):
         for panel, axis in zip(held, draw_group(subfigure, held, group, names, across), strict=True):
-            axes.setdefault("" if one_scale else panel.title, []).append(axis)
+            axes.setdefault("" if one_scale else str(panel.title), []).append(axis)
     for same in axes.values():
         rescale(same, scale)
     return drawn
@@ -64,7 +65,7 @@ def draw_group(
     axes = list(part.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
     handles = {}
     for axis, panel in zip(axes, panels, strict=False):
-        axis.set_title(panel.title)
+        axis.set_title(str(panel.title))
         axis.set_xlabel(across)
         for position, number in enumerate(group):
             if number in panel.tables:

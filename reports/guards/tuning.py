@@ -71,17 +71,19 @@ def json_or_text(text: str | None) -> Any:
 
 def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
     """Rows that differ in kind, adapters beside weights or another encoder, at one learning rate for all."""
-    kinds, rates = dict[tuple[object, bool], str](), set[str]()
+    kinds, rates = dict[tuple[object, bool], list[str]](), set[str]()
     for row in (score.row for score in scores):
         settings = row.recorded.settings or {}
         tune = json_or_text(settings.get("encoder.tune"))
         tune = tune if isinstance(tune, dict) else {}
         if tune.get("last_blocks") != 0:  # where nothing but the head trains, the encoder has no learning rate
-            kinds.setdefault((settings.get("encoder.model"), bool(tune.get("lora"))), row.label)
+            kinds.setdefault((settings.get("encoder.model"), bool(tune.get("lora"))), []).append(row.label)
             rates.add(settings.get("training.encoder_lr", ""))
     if len(kinds) > 1 and len(rates) == 1:
         words = _(
-            "Not tuned: {rows} share one learning rate ({rate}).", rows=listed(list(kinds.values())), rate=rates.pop()
+            "Not tuned: {rows} share one learning rate ({rate}).",
+            rows=listed([label for labels in kinds.values() for label in labels]),
+            rate=rates.pop(),
         )
         yield Guard("not tuned", words, False)
 

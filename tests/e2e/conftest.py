@@ -70,8 +70,9 @@ def ablate_in(prefect_home: Path, server: str, empty_store: Path) -> Iterator[Ab
 
 
 def kept(settings: dict[str, str]) -> dict[str, str]:
-    dropped = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
-    return {name: value for name, value in os.environ.items() if name not in dropped} | settings
+    dropped = ("MLFLOW_TRACKING_URI", "QUICKSTART", "PYTEST_ARGS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return kept | {"PREFECT_API_URL": ""} | settings
 
 
 def caller(settings: dict[str, str], line: Preloaded) -> Ablate:

@@ -78,7 +78,7 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_from_a_store_made_ag
     text = first["README.md"].decode()
     assert str(home) not in text and all(len(held) < 300_000 for held in first.values())
     for name in first:
-        assert name in ("README.md", "index.zh.html") or f"]({name})" in text, name
+        assert name in ("README.md", "index.zh.html", "figures/forest.zh.svg") or f"]({name})" in text, name
     # mean, half-width, best and reference
     assert "| ce (baseline) | 70.00 |" in text
     assert "| ce+supcon | 85 ± 64 |" in text  # t(0.975, 1) · 0.05 = 12.706 · 0.05
@@ -112,7 +112,8 @@ def test_titles_of_one_file_name_or_longer_than_one_keep_their_figures_in_a_home
     report = build("small", record(home, document, cells()), home / "out")
     pictures = sorted(path.name for path in report.parent.glob("figures/*"))
     assert len([name for name in pictures if name.endswith("-curves.png")]) == 6
-    assert all(f"](figures/{name})" in report.read_text() for name in pictures)
+    texts = report.read_text() + report.with_name("README.zh.md").read_text()
+    assert all(f"](figures/{name})" in texts for name in pictures)
     assert "| ce (baseline) | 70.00 |" in report.read_text()
 
 
@@ -197,8 +198,10 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, 
     for name, said in (("README.md", "**No picture** picture of the embeddings"), ("README.zh.md", "**无图** 嵌入图")):
         text = (folder / name).read_text()
         assert f"\n> {said}: `IndexError: " in text or f"\n> {said}：`IndexError: " in text
-        assert "forest.svg" in text and "recipes-curves.png" in text
-    assert sorted(path.name for path in (folder / "figures").iterdir()) == ["forest.svg", "recipes-curves.png"]
+        assert "figures/forest." in text and "recipes-curves.png" in text
+    assert sorted(path.name for path in (folder / "figures").iterdir()) == [
+        "forest.svg", "forest.zh.svg", "recipes-curves.png",
+    ]  # fmt: skip
     assert "No picture" in (folder / "index.html").read_text()
     assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
 

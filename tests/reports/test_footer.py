@@ -57,7 +57,7 @@ def test_what_was_predicted_stands_beside_what_was_measured():
     ]
     found = footer(results(*ran, noted()))
     assert str(found.predicted) == (
-        "Predicted: 4.0 minutes for 3 cells; measured: 4.4; a cell took 0.90 to 1.50 times as long as predicted "
+        "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
         "(median 1.00); largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
     )
     assert "0.90 至 1.50 倍（中位数 1.00）" in in_chinese(found.predicted)

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from contrastive.runs.recorded import Reference
-from reports import figures
+from reports import figures, messages
 from reports import overview as overviews
 from reports.guards.section_cells import Guard
 from reports.looks import judge_section
-from reports.markdown import difference_text
+from reports.markdown import difference_text, score_text
 from reports.overview import Overview, overview
+from reports.statistics.power import Needed
 from tests.reports.made import in_chinese, made, put
 
 CE = [0.70, 0.71, 0.69, 0.705, 0.695]
@@ -39,7 +40,7 @@ def test_the_largest_gain_is_the_headline_and_rows_are_sorted_by_what_they_gain(
     assert str(first.headline).startswith("good beats ce: +10.0") and str(first.headline).endswith(" points")
     assert "100 training and 100 test texts, 5 seeds. Baseline ce: accuracy 70.0 %." in str(first.setting)
     assert first.rows[0].seeds == pytest.approx([10.2, 10.0, 9.8, 10.1, 10.0]) and first.margin == 1.0
-    assert first.command == "ablate run FILE --until-decided" and "优于 ce" in in_chinese(first.headline)
+    assert first.command == "ablate plan FILE" and "优于 ce" in in_chinese(first.headline)
     low, high = first.ends
     assert low < -10.2 and high > 20 and first.at(low) == "0.00%" and first.at(high) == "100.00%"
 
@@ -91,20 +92,17 @@ def test_digits_follow_the_interval(difference: float, half: float, said: str):
 
 
 @pytest.mark.slow
-def test_the_forest_shows_each_row_with_its_number_and_names_that_no_font_has_are_numbered(tmp_path: Path):
-    drawn: list[Any] = []
-    with pytest.MonkeyPatch.context() as patched:
-        real = figures.forest.save
-        patched.setattr(figures.forest, "save", lambda one, *rest: drawn.append(one) or real(one, *rest))
-        figure = figures.draw_first(
-            seen({"交叉熵" if name == "ce" else f"{name} 对比": v for name, v in FAR.items()}), tmp_path
-        )
-    assert (tmp_path / figure.path).exists() and "row 1 good 对比" in str(figure.alt)
-    axis = drawn[0].axes[0]
-    assert [text.get_text() for text in axis.get_yticklabels()] == ["row 1", "row 2", "row 3"]
-    numbers = [text.get_text() for text in axis.child_axes[0].get_yticklabels()]
-    assert numbers[0].startswith("+10.0") and numbers[0].endswith("better")
-    assert figures.draw_first(seen({"ce": CE}), tmp_path) is None
+@pytest.mark.parametrize(("language", "word"), [("en", "better"), ("zh", "更好")])
+def test_the_forest_shows_each_row_with_its_number_and_names_in_any_script(
+    language: messages.Language, word: str, tmp_path: Path
+):
+    """As texts, which a browser draws with a font that has them."""
+    rows = {"交叉熵" if name == "ce" else f"{name} 对比 🔥": v for name, v in FAR.items()}
+    figure = figures.draw_first(seen(rows), tmp_path, language)
+    drawn = (tmp_path / figure.path).read_text(encoding="utf-8")
+    assert all(f">{name} 对比 🔥</text>" in drawn for name in ("good", "wild", "bad"))
+    assert f"+10.0 ± 0.2  {word}" in drawn.replace("10.00 ± 0.20", "10.0 ± 0.2") or word in drawn
+    assert figures.draw_first(seen({"ce": CE}), tmp_path, language) is None
 
 
 def test_the_reference_stands_in_the_forest_without_an_interval_and_is_no_finding():
@@ -126,3 +124,54 @@ def test_a_comparison_of_two_sections_stands_once_under_both_names():
     first = overview(results, sections, ["a", "b"])
     assert [row.label for row in first.rows] == ["good = fine", "wild", "bad"]
     assert "Baseline ce = base: accuracy 70.0 %." in str(first.setting)
+
+
+def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
+    """Two sections may have each other's baseline: that is one comparison, and its better row is one row."""
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    other = copy.deepcopy(part)
+    put(other.rows[0], baseline=False, against=1)
+    put(other.rows[1], baseline=True, against=None)
+    for row in other.rows[2:]:
+        put(row, against=1)
+    sections = [judge_section(each, results)[1] for each in (part, other)]
+    first = overview(results, sections, ["a", "b"])
+    names = [str(row.name) for row in first.rows]
+    assert "good against ce" in names and "ce against good" not in names and "bad against good" in names
+    assert str(first.headline).startswith("good beats ce: +10.0") and "Baseline" not in str(first.setting)
+
+
+def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    for row in part.rows:
+        put(row, baseline=True, against=None)
+    first = overview(results, [judge_section(part, results)[1]], ["a"])
+    assert str(first.headline) == "Nothing is compared: no section names a baseline"
+    assert str(first.next) == "Next, write one into the file, such as `baseline: {loss: ce}`:"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "texts", "command", "said"),
+    [
+        (6, 900, "ablate run FILE --until-decided", "Next, more seeds; wild needs 6 seeds in all"),
+        (28, None, "ablate run FILE --until-decided --max-seeds 28", "Next, more seeds; wild needs 28"),
+        (None, 900, "ablate run FILE", "Next, wild needs 900 test texts, `evaluation: {test: 900}` in the file:"),
+        (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
+    ],
+)
+def test_the_next_step_is_what_would_decide_the_cheapest_open_comparison(seeds, texts, command, said):
+    part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
+    section = judge_section(part, results)[1]
+    for score, comparison in section.compared:
+        if score.verdict == "undecided":
+            put(comparison, needs=Needed(seeds, texts))
+    first = overview(results, [section], ["a"])
+    assert first.command == command and str(first.next).startswith(said)
+
+
+def test_no_interval_is_wider_than_a_score_can_differ():
+    assert (
+        difference_text(5.0, 205.0, 100.0) == "+5 ± > 100" and score_text("test.accuracy", 0.86, 1.75) == "86 ± > 100"
+    )
+    first = seen({"ce": [0.1, 0.9], "wild": [0.9, 0.2]})
+    assert max(map(abs, first.ends)) < 110

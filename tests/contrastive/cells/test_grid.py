@@ -207,7 +207,7 @@ def test_names_of_cells_with_and_without_their_experiment():
 def test_a_row_knows_its_own_baseline():
     found = rows("  - {title: T, axes: {tune: [full, {last_blocks: 1}], loss: [ce, ce+supcon]}}")
     told = {row.label: None if row.against is None else found[row.against].label for row in found}
-    tunes = ("full", "last 1 blocks")
+    tunes = ("full", "last block")
     assert told == {f"{tune} · ce": None for tune in tunes} | {f"{tune} · ce+supcon": f"{tune} · ce" for tune in tunes}
 
 

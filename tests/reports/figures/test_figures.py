@@ -176,12 +176,15 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
 def test_where_floors_differ_contrastive_losses_are_shown_above_theirs():
     section = sample.pivot()
     known = curves.section_curves(section, sample.results(section))
-    shown = curves.losses(section, known)
     above = ("excess.supcon", "supcon: loss − floor", [1, 2, 3, 4, 5, 6])
-    assert shown == [above, ("loss", "training loss, no floor known", [0])]
+    assert losses_of(section, known) == [above, ("loss", "training loss, no floor known", [0])]
     for row in section.rows:
         put(row, settings={"loss": "ce+supcon", "k": "4", "alpha": row.label})
-    assert curves.losses(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
+    assert losses_of(section, known) == [("loss", "training loss", [0, 1, 2, 3, 4, 5, 6])]
+
+
+def losses_of(section: Any, known: Any) -> list[tuple[str, str, list[int]]]:
+    return [(key, str(title), rows) for key, title, rows in curves.losses(section, known)]
 
 
 @pytest.mark.slow
@@ -208,8 +211,12 @@ def test_the_front_holds_what_nothing_as_cheap_exceeds(higher: bool):
 
 def test_costs_count_every_process_and_tell_devices_apart():
     noted = replace(sample.noted("c0s0", ()), wall_seconds=9.0)
-    assert costs.device_seconds(replace(noted, gpu_seconds=5.0, processes=4, threads=1)) == ("GPU-seconds", 20.0)
-    assert costs.device_seconds(replace(noted, processes=1, threads=2)) == ("CPU-seconds", 18.0)
+    for ran, device, seconds in (
+        (replace(noted, gpu_seconds=5.0, processes=4, threads=1), "GPU-seconds", 20.0),
+        (replace(noted, processes=1, threads=2), "CPU-seconds", 18.0),
+    ):
+        said, took = costs.device_seconds(ran)
+        assert (str(said), took) == (device, seconds)
     section = sample.recipes()
     results = sample.results(section)
     put(results.provenance("c1s0"), gpu_seconds=3.0)
