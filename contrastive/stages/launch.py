@@ -18,9 +18,9 @@ from contrastive.config.cell import Cell, Training
 from contrastive.runs import claim, stopping, store
 from contrastive.sources import deepspeed_file
 from contrastive.stages import job
-from contrastive.stages.fork_server import ForkServerLost, NewProcess, forked
 from contrastive.stages.job import MEET
 from contrastive.stages.job_failed import JobFailed
+from contrastive.stages.processes import LOST, NewProcess, forked
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
 # The second is what its engine asks for an optimizer's name, and takes three seconds.
@@ -109,12 +109,9 @@ def run_processes(
     with tempfile.TemporaryDirectory() as here:
         environment = environment_of(training, devices, address or f"{here}/meeting", len(ranks))
         processes = processes_of(folder, checkpoint_every, training, environment, ranks)
-        try:
-            with forked(processes) as look:
-                while None in (codes := look(0.2)) and not any(codes):
-                    each()
-        except ForkServerLost as error:
-            raise JobFailed({"kind": "infrastructure", "error": str(error)}) from error
+        with forked(processes, DEEPSPEED if deepspeed_file.names_file(training) else ()) as look:
+            while None in (codes := look(0.2)) and not any(codes):
+                each()
     if any(codes):
         raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
     trained = int(store.read_json(folder / f"trained.{ranks.start}.json")["parameters"])
@@ -147,7 +144,6 @@ def processes_of(
             environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
             os.getcwd(),
             folder / f"stderr.{rank}.txt",
-            before=DEEPSPEED if deepspeed_file.names_file(training) else (),
         )
         for rank in ranks
     ]
@@ -170,11 +166,16 @@ def network(meeting: str) -> dict[str, str]:
 def report_of(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:
     """Why the job failed: a process was killed, which the others then complain of; or what one wrote down first."""
     reports = sorted(folder.glob("failed.*.json"), key=lambda path: path.stat().st_mtime_ns)
-    killed = [(rank, code) for rank, code in codes.items() if code is not None and code < 0]
+    killed = [(rank, code) for rank, code in codes.items() if code is not None and (code < 0 or code == LOST)]
     if reports and not killed:
         report: dict[str, Any] = store.read_json(reports[0])
         return report
     rank, code = killed[0] if killed else next((rank, code) for rank, code in codes.items() if code)
+    if code == LOST:
+        return {
+            "kind": "infrastructure",
+            "error": "the process that forks those of cells died (killed, or out of memory)",
+        }
     said = (folder / f"stderr.{rank}.txt").read_text(encoding="utf-8", errors="replace").strip()[-500:]
     kind = "infrastructure" if killed else "code"
     return {"kind": kind, "error": f"process {rank} of the cell ended with code {code}" + (f": {said}" if said else "")}

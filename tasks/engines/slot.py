@@ -14,7 +14,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 from contrastive.runs.stopping import Stopped
-from contrastive.stages import fork_server
+from contrastive.stages import processes
 from tasks.engines.types import LOOK_EVERY, Watch, WorkerLost
 
 
@@ -25,7 +25,7 @@ class Slot:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["contrastive.stages.preloaded"])
+        context.set_forkserver_preload([processes.PRELOADED])
         forkserver.ensure_running()  # it imports while the flow gets ready
         environment = dict(os.environ) | self.environment
         return ProcessPoolExecutor(1, mp_context=context, initializer=_become_worker, initargs=(environment,))
@@ -82,9 +82,8 @@ class Slot:
 
 def _become_worker(environment: dict[str, str]) -> None:
     """Pin this process to its device, leave it to the parent when to stop, and never outlive it."""
-    fork_server.fork()
-    fork_server.be_called("ablate-worker")
+    processes.be_called("ablate-worker")
     environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
     environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
     environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    fork_server.become(environment)
+    processes.become(environment)

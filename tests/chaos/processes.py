@@ -15,7 +15,7 @@ KINDS = {
     "Prefect server": ("prefect\0server\0start",),
     "MLflow server": ("mlflow\0server",),
 }
-FORKED = {"ablate-worker": "worker", "ablate-job": "child of a training", "ablate-forks": "fork server"}  # by name
+FORKED = {"ablate-worker": "worker", "ablate-job": "child of a training"}  # by name
 MARK = "CHAOS_HOME"  # of what knows no home of its own: the nodes of a cluster
 SERVICES = ("Prefect worker", "Prefect server", "MLflow server")
 
