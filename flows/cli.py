@@ -175,11 +175,12 @@ def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
 def rewritten(planned: "Plan") -> Path | None:
     """The report written again, without Prefect; None where a cell or a reference is still to be computed."""
     from contrastive.evaluation.grid_references import known_references
-    from tasks.render import build_report
 
     known = {reference["data"] for reference in known_references(planned)}
     if planned.to_do or known != planned.data_cells().keys():
         return None
+    from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
+
     tell("all cells are finished; writing the report")
     tell(bring_up(planned))
     rendered = build_report(planned.experiment.name)

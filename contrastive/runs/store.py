@@ -21,7 +21,7 @@ from contrastive.errors import UserError
 from contrastive.paths import given
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
-NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "claim.json", "attempt.json", "resume")
+NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "resume")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)

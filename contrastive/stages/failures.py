@@ -16,14 +16,11 @@ from contrastive.training.train import Diverged
 
 def try_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
     """Run a stage in a worker; a failure comes back as the report that the folder keeps, never as an exception."""
-    while True:
-        try:
-            stage(folder, *arguments)
-            return None
-        except claim.Superseded:  # another one is at it: wait for what comes of that
-            continue
-        except Exception as error:
-            return keep_failure(folder, error)
+    try:
+        stage(folder, *arguments)
+    except Exception as error:
+        return keep_failure(folder, error)
+    return None
 
 
 def keep_failure(folder: Path, error: BaseException) -> dict[str, Any]:
@@ -32,8 +29,8 @@ def keep_failure(folder: Path, error: BaseException) -> dict[str, Any]:
     if report["kind"] == "stopped":
         return report
     try:
-        with store.locked(folder / ".claim"):
-            if not (folder / "claim.json").exists():  # else somebody tries again, and will say what came of it
+        with claim.held(folder, wait=False) as is_free:
+            if is_free:  # else somebody tries again, and will say what came of it
                 store.write_json(folder / "FAILED.json", report)
     except OSError as refused:
         if store.explain(refused) not in report["error"]:

@@ -8,7 +8,6 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,20 +41,19 @@ def launch(
     checkpoint_every: int,
     training: Training,
     devices: str,
-    each: Callable[[], None],
     machines: Machines | None = None,
 ) -> int:
-    """Train the cell that an attempt's config.json describes; `each` is called while it runs, and may stop it.
+    """Train the cell that an attempt's config.json describes.
 
     Gives the number of parameters that were trained. The first of several machines says here where the others meet it.
     """
     if machines is None:
-        return run_processes(folder, checkpoint_every, training, devices, each, None, range(training.processes))
+        return run_processes(folder, checkpoint_every, training, devices, None, range(training.processes))
     address = f"tcp://{machines.host}:{unused_port()}"
     call = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
     store.write_json(folder / MEETING, call | {"address": address})
     try:
-        return run_processes(folder, checkpoint_every, training, devices, each, address, range(machines.shares[0]))
+        return run_processes(folder, checkpoint_every, training, devices, address, range(machines.shares[0]))
     finally:
         (folder / MEETING).unlink()
 
@@ -91,7 +89,7 @@ def answer(call: dict[str, Any], folder: Path, index: int) -> None:
     training = cell.training.model_copy(update={"micro_batch": call["micro_batch"]})
     begin = sum(call["shares"][:index])
     ranks = range(begin, begin + call["shares"][index])
-    run_processes(folder, call["checkpoint_every"], training, "", lambda: None, call["address"], ranks)
+    run_processes(folder, call["checkpoint_every"], training, "", call["address"], ranks)
 
 
 def run_processes(
@@ -99,7 +97,6 @@ def run_processes(
     checkpoint_every: int,
     training: Training,
     devices: str,
-    each: Callable[[], None],
     address: str | None,
     ranks: range,
 ) -> int:
@@ -111,7 +108,7 @@ def run_processes(
         processes = processes_of(folder, checkpoint_every, training, environment, ranks)
         with forked(processes, DEEPSPEED if deepspeed_file.names_file(training) else ()) as look:
             while None in (codes := look(0.2)) and not any(codes):
-                each()
+                pass
     if any(codes):
         raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
     trained = int(store.read_json(folder / f"trained.{ranks.start}.json")["parameters"])

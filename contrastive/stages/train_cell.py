@@ -59,7 +59,6 @@ def training_steps(
             tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)
             fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
             for _ in fitted.steps():
-                work.check()
                 with watch.paused():
                     yield
         own, passed = watch.seconds()
@@ -106,7 +105,7 @@ class TrainingThatFits:
 
     def _launch(self, training: Training) -> None:
         every, devices = self.request.checkpoint_every, self.devices
-        self.trained_parameters = launch(self.work.folder, every, training, devices, self.work.check, self.machines)
+        self.trained_parameters = launch(self.work.folder, every, training, devices, self.machines)
 
     def _steps_here(self, training: Training) -> Iterator[None]:
         here = TrainingHere(self.request, training, self.work.folder, self.tokens, self.wanted, self.passes)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.reuse.passes import Passes
-from contrastive.runs import claim
 from contrastive.stages.failures import failure_kind, keep_failure, try_stage
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell, training_steps
@@ -61,7 +60,7 @@ class CellsInTurns:
         except StopIteration:
             self.reports[folder.name] = None
         except Exception as error:
-            if isinstance(error, claim.Superseded) or failure_kind(error) == "memory":
+            if failure_kind(error) == "memory":
                 self.left.append(folder)
             else:
                 self.reports[folder.name] = keep_failure(folder, error)

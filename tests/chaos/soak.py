@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from contrastive.runs import claim, store
+from contrastive.runs import claim
 from tests.chaos import grid, processes
 from tests.chaos.ways import PATIENCE, Command, Way
 from tests.waiting import alive, left_after, soon
@@ -94,19 +94,18 @@ class Soak:
 
     def _trains(self) -> bool:
         """Whether a cell is in the middle of its steps: its log, at first that of an earlier attempt, has grown."""
-        for path in self.way.home.glob("runs/*/claim.json"):
-            number = claim._read(path.parent).get("number", 0)
-            log = path.parent / "attempts" / f"{number:04}" / "metrics.jsonl"
+        for run in filter(claim.is_held, self.way.home.glob("runs/*")):
+            log = run / "attempts" / claim.latest(run) / "metrics.jsonl"
             with suppress(FileNotFoundError):  # not there yet, or just moved to the run folder
                 if (size := log.stat().st_size) > self.begun_with.setdefault(log, size):
                     return True
         return False
 
     def _note(self, kind: str, family: set[int]) -> None:
-        for path in self.way.home.glob("runs/*/claim.json"):
-            held = claim._read(path.parent)
-            if held and held["pid"] in family:
-                self.hit[path.parent.name, held["number"]] = kind
+        for run in self.way.home.glob("runs/*"):
+            for known in claim.attempts(run)[-1:]:
+                if "ended" not in known and known["pid"] in family:
+                    self.hit[run.name, known["number"]] = kind
 
     def next_lap(self) -> None:
         """All over again: what is finished goes aside."""
@@ -181,12 +180,12 @@ def lines(folder: Path) -> list[str]:
 
 
 def left_in_the_store(home: Path) -> list[str]:
-    """Claims of somebody who lives, and MLflow runs that say RUNNING, where nothing runs any more."""
-    held = [path.parent for path in home.glob("runs/*/claim.json") if not claim._gone(store.read_json(path))]
+    """Cells that somebody holds, and MLflow runs that say RUNNING, where nothing runs any more."""
+    held = [run for run in home.glob("runs/*") if claim.is_held(run)]
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         query = "select name from runs where status = 'RUNNING' and lifecycle_stage = 'active'"
         running = [name for (name,) in database.execute(query)]
-    return [f"{run.name} is claimed" for run in held] + [f"MLflow says that {name} is RUNNING" for name in running]
+    return [f"{run.name} is held" for run in held] + [f"MLflow says that {name} is RUNNING" for name in running]
 
 
 def difference(found: dict[str, str] | None, expected: dict[str, str]) -> str:

@@ -66,11 +66,12 @@ class Stopper(threading.Thread):
 
     def run(self) -> None:
         while len(self.stopped) < self.times:
-            held = claim._known(self.run_folder / "claim.json")
-            attempt = self.run_folder / "attempts" / f"{held.get('number', 0):04}"
-            if held and held["number"] not in self.stopped and (attempt / "resume" / "state.pt").exists():
-                os.kill(held["pid"], signal.SIGSTOP)
-                self.stopped.append(held["number"])
+            for known in claim.attempts(self.run_folder)[-1:]:
+                attempt = self.run_folder / "attempts" / claim.latest(self.run_folder)
+                is_new = "ended" not in known and known["number"] not in self.stopped
+                if is_new and (attempt / "resume" / "state.pt").exists():
+                    os.kill(known["pid"], signal.SIGSTOP)
+                    self.stopped.append(known["number"])
             time.sleep(0.01)
 
 

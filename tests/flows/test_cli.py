@@ -1,5 +1,6 @@
 """The command line in one process: what it explains, refuses and prints, so that it commands no terminal."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,12 @@ def test_an_error_keeps_its_lines_and_none_is_endless(capsys):
     complain("one\x07\n" + "x" * 5_000_000)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "ablate: one\\u0007" and len(second) < 2 * LONGEST_LINE
+
+
+def test_whether_there_is_something_to_do_is_known_before_prefect_is_imported(tmp_path: Path):
+    """It reads where it lives when it is imported, which a run configures."""
+    asks = "import sys; from flows.cli import rewritten; from flows.forecast import make_forecast; "
+    asks += f"print(rewritten(make_forecast({str(SMOKE)!r})), 'prefect' in sys.modules)"
+    kept = os.environ | {"ABLATE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", asks], env=kept, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.stdout == "None False\n", done.stderr

@@ -1,6 +1,5 @@
 """Cells in turns in one process are those trained alone, bit for bit, whatever becomes of the others."""
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,7 +150,11 @@ def test_one_that_fails_tells_why_and_leaves_the_others_as_they_are(
     report = reports.pop(1)
     assert reports == [None] * 3 and found_of(group) == undisturbed
     assert report is not None and report["kind"] == fault and store.failure(folder) == report
-    assert said in report["error"] and not any((folder / name).exists() for name in ("TRAINED", "claim.json"))
+    assert (
+        said in report["error"]
+        and not any((folder / name).exists() for name in ("TRAINED",))
+        and not claim.is_held(folder)
+    )
 
 
 def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
@@ -195,7 +198,7 @@ def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
         at_step(patched, 8, die)
         in_turns(group, every=1)
     assert stopped.tb is not None  # whoever keeps the exception keeps no claim with it
-    assert not any((folder_of(cell) / "claim.json").exists() for cell in group)
+    assert not any(claim.is_held(folder_of(cell)) for cell in group)
     steps: list[int] = []
     real = train.draw_from
     monkeypatch.setattr(train, "draw_from", lambda seed, step, process: steps.append(step) or real(seed, step, process))
@@ -238,31 +241,6 @@ def test_one_that_is_too_large_even_alone_is_encoded_in_parts_or_fails(
     *others, report = in_turns(group)
     assert others == [None, None] and report is not None and report["kind"] == "memory"
     assert store.failure(folder_of(group[2])) == report
-
-
-def test_one_that_was_taken_over_is_left_to_who_took_it_and_the_others_go_on(
-    group: list[Cell], undisturbed: Found, monkeypatch: pytest.MonkeyPatch
-):
-    """Who took it is gone again, so in the end it is trained here, alone."""
-    folder, noticed, real = folder_of(group[1]), threading.Event(), claim.Attempt._beat
-    monkeypatch.setattr(claim, "LEASE", 0.06)
-
-    def beat(attempt: claim.Attempt) -> None:
-        real(attempt)
-        if attempt.lost:
-            noticed.set()
-
-    def take_over() -> None:
-        with store.locked(folder / ".claim"):  # else a beat at that moment writes over it
-            found = store.read_json(folder / "claim.json")
-            store.write_json(folder / "claim.json", found | {"number": 7, "born": "long ago"})
-        assert noticed.wait(60)
-
-    monkeypatch.setattr(claim.Attempt, "_beat", beat)
-    at_step(monkeypatch, 5, take_over)
-    assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
-    assert [known["outcome"] for known in claim.attempts(folder)] == ["superseded", "done"]
-    assert provenance(group[1])["speed"]["together"] == 1
 
 
 def test_a_member_that_is_finished_is_not_trained_again(group: list[Cell], undisturbed: Found):
