@@ -136,7 +136,7 @@ def overview(
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
         question(own, results),
-        running(results) or headline(own, share, without_baseline(sections)),
+        running(results) or headline(own, share, missing_baseline(sections)),
         setting(results, compared, share),
         value,
         share,
@@ -146,7 +146,7 @@ def overview(
         in_counts(between),
         [*forbidding[:CAVEATS], *limits(results, own), *told[:CAVEATS]],
         warnings,
-        *next_step(own, results, cheapest(compared), without_baseline(sections)),
+        *next_step(own, results, cheapest(compared), missing_baseline(sections)),
     )
 
 
@@ -273,13 +273,16 @@ def primary(results: Results, sections: Sequence[Section]) -> str:
     return declared if declared in compared else next(iter(compared), "")
 
 
-def without_baseline(sections: Sequence[Section]) -> bool:
-    """Whether nothing is compared because each row is its own baseline."""
+def missing_baseline(sections: Sequence[Section]) -> str:
+    """A baseline that could be named, where nothing is compared because each row is its own; else nothing."""
     several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
-    return bool(several) and all(row.baseline or row.variant for section in several for row in section.rows)
+    rows = [row for section in several for row in section.rows if not row.variant]
+    axes = next((row.axes for row in rows if row.axes), {"loss": "ce"})
+    name, value = next(iter(axes.items()))
+    return f"baseline: {{{name}: {value}}}" if rows and all(row.baseline for row in rows) else ""
 
 
-def headline(rows: Sequence[ForestRow], share: bool, no_baseline: bool = False) -> Said:
+def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Said:
     """The largest gain that was shown; else what is known of all."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
@@ -365,7 +368,7 @@ def running(results: Results) -> Said | None:
 
 
 def next_step(
-    rows: Sequence[ForestRow], results: Results, needs: "Needs | None" = None, no_baseline: bool = False
+    rows: Sequence[ForestRow], results: Results, needs: "Needs | None" = None, no_baseline: str = ""
 ) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if results.progress is not None:
@@ -374,7 +377,7 @@ def next_step(
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
     if no_baseline and not rows:
-        return _("Next, write one into the file, such as `baseline: {{loss: ce}}`:"), "ablate run FILE"
+        return _("Next, write one into the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE"
     if any(row.verdict == "one seed" for row in rows):
         return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
     if needs is not None and needs.seeds is not None:
@@ -382,7 +385,7 @@ def next_step(
         said = _("Next, more seeds; {label} needs {needs}:", label=needs.label, needs=needs.said)
         return said, f"ablate run FILE --until-decided{more}"
     if needs is not None and needs.texts is not None:
-        said = _("Next, {label} needs {needs}, `evaluation: {{test: {texts}}}` in the file:",
+        said = _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
                  label=needs.label, needs=needs.said, texts=needs.texts)  # fmt: skip
         return said, "ablate run FILE"
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

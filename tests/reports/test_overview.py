@@ -147,7 +147,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
         put(row, baseline=True, against=None)
     first = overview(results, [judge_section(part, results)[1]], ["a"])
     assert str(first.headline) == "Nothing is compared: no section names a baseline"
-    assert str(first.next) == "Next, write one into the file, such as `baseline: {loss: ce}`:"
+    assert str(first.next) == "Next, write one into the file, such as baseline: {loss: ce}:"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
     [
         (6, 900, "ablate run FILE --until-decided", "Next, more seeds; wild needs 6 seeds in all"),
         (28, None, "ablate run FILE --until-decided --max-seeds 28", "Next, more seeds; wild needs 28"),
-        (None, 900, "ablate run FILE", "Next, wild needs 900 test texts, `evaluation: {test: 900}` in the file:"),
+        (None, 900, "ablate run FILE", "Next, wild needs 900 test texts (evaluation: {test: 900} in the file):"),
         (None, None, "ablate plan FILE", "Next, add rows to the file and see what they cost:"),
     ],
 )
