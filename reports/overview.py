@@ -277,9 +277,8 @@ def missing_baseline(sections: Sequence[Section]) -> str:
     """A baseline that could be named, where nothing is compared because each row is its own; else nothing."""
     several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
     rows = [row for section in several for row in section.rows if not row.variant]
-    axes = next((row.axes for row in rows if row.axes), {"loss": "ce"})
-    name, value = next(iter(axes.items()))
-    return f"baseline: {{{name}: {value}}}" if rows and all(row.baseline for row in rows) else ""
+    settings = [f"baseline: {{{name}: {value}}}" for row in rows for name, value in row.axes.items()]
+    return next(iter(settings), "") if all(row.baseline for row in rows) else ""
 
 
 def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Said:

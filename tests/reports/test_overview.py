@@ -144,10 +144,10 @@ def test_rows_with_several_baselines_name_theirs_and_a_pair_stands_once():
 def test_where_each_row_is_its_own_baseline_that_is_said_with_what_to_write():
     part, results = made({label: {"test.accuracy": found} for label, found in FAR.items()})
     for row in part.rows:
-        put(row, baseline=True, against=None)
+        put(row, baseline=True, against=None, axes={"encoder_lr": 1e-06})
     first = overview(results, [judge_section(part, results)[1]], ["a"])
     assert str(first.headline) == "Nothing is compared: no section names a baseline"
-    assert str(first.next) == "Next, write one into the file, such as baseline: {loss: ce}:"
+    assert str(first.next) == "Next, write one into the file, such as baseline: {encoder_lr: 1e-06}:"
 
 
 @pytest.mark.parametrize(
