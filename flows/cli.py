@@ -176,8 +176,7 @@ def rewritten(planned: "Plan") -> Path | None:
     """The report written again, without Prefect; None where a cell or a reference is still to be computed."""
     from contrastive.evaluation.grid_references import known_references
 
-    known = {reference["data"] for reference in known_references(planned)}
-    if planned.to_do or known != planned.data_cells().keys():
+    if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
         return None
     from tasks.render import build_report  # imports Prefect, which is configured before a flow imports it
 

@@ -210,12 +210,13 @@ def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
 
     Two recipes that are each other's baseline in two sections are one comparison.
     """
-    found: dict[tuple[object, ...], ForestRow] = {}
+    found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
     for each in compared:
-        row = forest_row(each, scale)
-        if any(key[:-1] == (*each.comparison.against.cells, "beside", *each.score.row.cells) for key in found):
+        row, pair = forest_row(each, scale), (tuple(each.score.row.cells), tuple(each.comparison.against.cells))
+        if pair[::-1] in pairs:
             continue
-        key = (*each.score.row.cells, "beside", *each.comparison.against.cells, row.verdict)
+        pairs.add(pair)
+        key = (*pair, row.verdict)
         known = found.setdefault(key, row)
         if row.label not in known.label.split(SAME):
             found[key] = replace(known, label=f"{known.label}{SAME}{row.label}")

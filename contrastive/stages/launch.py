@@ -106,7 +106,10 @@ def run_processes(
     with tempfile.TemporaryDirectory() as here:
         environment = environment_of(training, devices, address or f"{here}/meeting", len(ranks))
         processes = processes_of(folder, checkpoint_every, training, environment, ranks)
-        with forked(processes, DEEPSPEED if deepspeed_file.names_file(training) else ()) as look:
+        on_cores = (
+            environment.get("CUDA_VISIBLE_DEVICES") == ""
+        )  # else such a module may touch a device before the fork
+        with forked(processes, DEEPSPEED if on_cores and deepspeed_file.names_file(training) else ()) as look:
             while None in (codes := look(0.2)) and not any(codes):
                 pass
     if any(codes):

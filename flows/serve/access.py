@@ -3,11 +3,14 @@
 Prefect's and MLflow's own authentication keep out other users of the machine, pages of other sites and rebound names.
 """
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from flows.serve.lock import is_up
 
 USER = "ablate"
 SETTINGS = "prefect.toml"  # Prefect reads it in the folder in which a command runs
@@ -61,7 +64,7 @@ def client_settings(home: Path, api: str, auth: str) -> Iterator[bool]:
     if path.exists():
         yield False
         return
-    write_private(path, f'{WRITTEN_BY}{home}\n[api]\nurl = "{api}"\nauth_string = "{auth}"\n')
+    write_private(path, f'{WRITTEN_BY}{home}\n[api]\nurl = "{api}"\nauth_string = {json.dumps(auth)}\n')
     try:
         yield True
     finally:
@@ -70,8 +73,6 @@ def client_settings(home: Path, api: str, auth: str) -> Iterator[bool]:
 
 def forget_stopped_server() -> None:
     """Remove the settings that an `ablate up` left which was killed."""
-    from flows.serve.lock import is_up
-
     path = Path(SETTINGS)
     if not path.exists():
         return

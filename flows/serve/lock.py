@@ -39,6 +39,8 @@ def stop_up(home: Path) -> bool:
         if _take(file):
             return False
         holder = file.read()
+        if len(holder.split()) != 4:
+            raise UserError(f"`ablate up` for {home} is just starting; try again in a moment")
         _, pid, _, host = holder.split()
         if host != socket.gethostname():
             raise UserError(f"`ablate up` for {home} runs elsewhere ({holder}); stop it there")

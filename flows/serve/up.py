@@ -94,7 +94,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
 def welcome(home: Path, prefect: str, mlflow: str, is_found: bool) -> str:
     mlflow = f"{mlflow}/#/experiments?{TRAINING}" if mlflow else f"{masked(tracking_uri(home))} (not served from here)"
     own = "MLFLOW_AUTH_ADMIN_PASSWORD" in os.environ or "PREFECT_SERVER_API_AUTH_STRING" in os.environ
-    secret = "the passwords that the environment sets" if own else access.password(home)
+    secret = f"as the environment sets it, else as in {access.folder(home)}/password" if own else access.password(home)
     export = "" if is_found else f"PREFECT_API_URL={prefect}/api PREFECT_API_AUTH_STRING={access.USER}:PASSWORD "
     return (
         f"Prefect   {prefect}\nMLflow    {mlflow}\n"

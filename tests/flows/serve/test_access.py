@@ -96,10 +96,10 @@ print(get_current_settings().api.url, get_current_settings().api.auth_string.get
 def test_prefect_finds_the_server_from_the_folder_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API_")}
-    with access.client_settings(tmp_path, "http://127.0.0.1:7/api", "ablate:pass-word") as is_found:
+    with access.client_settings(tmp_path, "http://127.0.0.1:7/api", 'ablate:pass"wo\\rd') as is_found:
         done = subprocess.run([sys.executable, "-c", ASKS], env=kept, capture_output=True, text=True)
         assert is_found and stat.S_IMODE(Path("prefect.toml").stat().st_mode) == 0o600
-    assert done.stdout == "http://127.0.0.1:7/api ablate:pass-word\n", done.stderr
+    assert done.stdout == 'http://127.0.0.1:7/api ablate:pass"wo\\rd\n', done.stderr
     assert not Path("prefect.toml").exists()
 
 
