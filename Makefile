@@ -69,7 +69,7 @@ format: $(INSTALLED) ## format the code, and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 schema: $(INSTALLED) ## write configs/experiment.schema.json again, after a change of the schema or a registry
-	$(BIN)/python -c 'from contrastive.experiment import schema; print(schema.schema_text(), end="")' > .schema
+	$(BIN)/python -c 'from contrastive.grid import messages; print(messages.schema_text(), end="")' > .schema
 	mv .schema configs/experiment.schema.json
 
 REPORT ?= reports/output/quickstart/index.html

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from contrastive.data.splits import SPLITS
-from contrastive.experiment import load as experiments
+from contrastive.grid import load as experiments
 
 
 def main(file: str, cells: int, cores: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.cells.identity import evaluation_key
 from contrastive.config.evaluation import Evaluation
+from contrastive.grid.identity import evaluation_key
 from contrastive.runs import store
 
 EXPERIMENT = """

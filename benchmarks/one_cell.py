@@ -7,12 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-from contrastive.cells.identity import cell_id, identities, identity
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.data.splits import SPLITS
-from contrastive.experiment import load as experiments
-from contrastive.reuse import frozen_readers
+from contrastive.grid import load as experiments
+from contrastive.grid.identity import cell_id, identities, identity
+from contrastive.models import frozen_readers
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 
@@ -45,7 +45,7 @@ def run(file: str, number: int) -> float:
 def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
     from contrastive.data import tokens
-    from contrastive.reuse import frozen_store
+    from contrastive.models import frozen_store
     from contrastive.stages.prepare import prepare_cell_tokens
 
     experiment, cells = read(file)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive.config.cell import Cell
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.data.tokens import Tokens
 
 
@@ -17,7 +17,7 @@ class Clocked(NamedTuple):
 
 
 def train(cell: Cell, folder: Path, tokens: Tokens, speed: Speed) -> Clocked:
-    from contrastive.reuse.passes import Passes
+    from contrastive.models.frozen import Passes
     from contrastive.training.train import CellTraining
 
     passes = Passes()

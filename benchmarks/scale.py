@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nothing
-from contrastive.cells import plan as plans
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
 from contrastive.runs import stopping
 from tasks.engines import Engine
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from benchmarks import one_cell
-from contrastive.cells.identity import cell_id, identity
+from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
 
 FILE = Path(__file__).with_name("seed_bank.npz")

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.cells.grid import Builder
-from contrastive.cells.plan import Plan, document, settings_by_name
-from contrastive.cells.status import Status
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
+from contrastive.grid.expand import Builder
+from contrastive.grid.plan import Plan, document, settings_by_name
+from contrastive.grid.status import Status
 
 TEXTS, STEPS, BEGAN = 600, 40, 1_700_000_000_000
 CLASSES = ("negative", "neutral", "positive")

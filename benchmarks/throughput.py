@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks import ours, peers, texts
 from benchmarks.turns import Run, ratios, spread, start, take_turns
 from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
-from contrastive.config.speed import Speed
 
 RATE, TEMPERATURE, BATCH = 1e-4, 0.05, 32
 LENGTHS = {"tweets": 128, "mixed": 256}  # kind of texts → tokens kept of one

@@ -48,10 +48,10 @@ def recipe(way: str, length: int, count: int) -> Run:
     from benchmarks import ours, peers
     from benchmarks import texts as made
     from contrastive.config.cell import Cell, Data, Encoder, Training
+    from contrastive.config.experiment import Speed
     from contrastive.config.objective import Objective
-    from contrastive.config.speed import Speed
     from contrastive.data import tokens as token_store
-    from contrastive.stages import memory
+    from contrastive.stages import meters
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -65,13 +65,13 @@ def recipe(way: str, length: int, count: int) -> Run:
         )
         tokens = token_store.open(token_store.prepare_tokens(cell.data, cell.encoder, home, cell.draw()))
         torch.set_num_threads(1)
-        memory.reset_peak()  # the peak begins anew
-        before = memory.resident("VmRSS")
+        meters.reset_peak()  # the peak begins anew
+        before = meters.resident("VmRSS")
         if way == WAYS[0]:
             seconds = as_documents_write_it(cell, tokens, length)
         else:
             seconds = ours.train(cell, home, tokens, Speed()).seconds
-        return {"seconds": seconds * BATCH / count, "mib": (memory.resident("VmHWM") - before) / 2**20}
+        return {"seconds": seconds * BATCH / count, "mib": (meters.resident("VmHWM") - before) / 2**20}
 
 
 def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:

@@ -20,33 +20,39 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
-from contrastive.cells import plan as plans
-from contrastive.cells.grid import Resolved
-from contrastive.cells.plan import Plan, tokens_folder
-from contrastive.cells.status import Status
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Resources
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
+from contrastive.grid.expand import Resolved
+from contrastive.grid.plan import Plan, tokens_folder
+from contrastive.grid.status import Status
 from contrastive.planning.estimate import Fit
 from contrastive.planning.groups import groups
 from contrastive.stages.request import Asked
-from flows import overhead
-from flows.budget import MOST_SEEDS, budget_seconds
-from flows.forecast import at, fitted_estimate, foreseen, most_threads, stores_to_make
+from flows.forecast import (
+    MOST_SEEDS,
+    at,
+    budget_seconds,
+    fitted_estimate,
+    foreseen,
+    most_threads,
+    note_overhead,
+    stores_to_make,
+)
 from flows.progress import Progress
 from flows.report import Preliminary, ending, experiment_of_run, grid_ended, told
-from flows.serve.process import begin_flow
+from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
-from tasks.cell import Job, Outcome, cell
+from tasks.cell import Group, Job, Outcome, cell
 from tasks.engines import Engine, EngineName
 from tasks.prepare import prefix, references
 from tasks.render import Rendered, ReportFailed, render
 from tasks.settle import ready
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
-from tasks.train import Group
 
 GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -104,7 +110,7 @@ def ablation_grid(
         outcomes = run_cells(plan, devices, Preliminary(scores), study)
         cells = time.monotonic() - began
     report = record_and_report(plan, scores, outcomes, study)
-    overhead.note(cells)
+    note_overhead(cells)
     if failed := [outcome for outcome in outcomes if outcome.failed]:
         raise GridFailed(summary(failed, report.path, len((plan if study is None else study.plan()).statuses)))
     return ending(report)

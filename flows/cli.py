@@ -11,7 +11,7 @@ import typer
 from flows.terminal import complain, guard_logs, say, tell
 
 if TYPE_CHECKING:
-    from contrastive.cells.plan import Plan
+    from contrastive.grid.plan import Plan
     from contrastive.runs.recorded import Stopping
 
 app = typer.Typer(
@@ -61,9 +61,9 @@ def plan(
     problems = foreseen(planned)
     if as_json:
         say(json.dumps(as_dict(planned, problems), ensure_ascii=False, indent=1))
-    else:
-        print_forecast(planned, problems)
     problems.refuse()
+    if not as_json:
+        print_forecast(planned, problems)
     if to_decide:
         from flows.to_decide import lines
 
@@ -88,8 +88,7 @@ def run(
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
     tell(f"reading {experiment}")
-    from flows.budget import check_study
-    from flows.forecast import foreseen, make_forecast, report_of_all
+    from flows.forecast import check_study, foreseen, make_forecast, report_of_all
 
     check_study(until_decided, max_seeds, budget)
     planned = make_forecast(experiment)
@@ -119,7 +118,7 @@ def report(
 ) -> None:
     """Write the report again, from what MLflow holds."""
     tell(f"reading the results of {experiment}")
-    from contrastive.experiment.load import load_experiment
+    from contrastive.grid.load import load_experiment
     from tasks.render import build_report, paper_folder
 
     name = load_experiment(experiment).experiment.name
@@ -153,7 +152,7 @@ def cell(
 def sync(experiment: ExperimentFile) -> None:
     """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
     tell(f"reading the run folders of {experiment}")
-    from contrastive.experiment.load import load_experiment
+    from contrastive.grid.load import load_experiment
     from flows.study import as_declared
 
     say(bring_up(*as_declared(load_experiment(experiment), records=True)))
@@ -161,8 +160,8 @@ def sync(experiment: ExperimentFile) -> None:
 
 def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
     """Declare an experiment, end MLflow's runs that nobody works on, and bring it up to the run folders."""
-    from contrastive.cells.plan import declare_plan, document
     from contrastive.evaluation.grid_references import known_references
+    from contrastive.grid.plan import declare_plan, document
     from contrastive.runs.store import home
     from tasks.settle import settle
     from tasks.sync import sync as record_all
@@ -196,14 +195,14 @@ def audit(
 ) -> None:
     """Check that run folders are whole, that MLflow holds the same, and that the report is what it gives now."""
     tell(f"checking the results of {experiment}")
-    from contrastive.cells.plan import declare_plan
-    from contrastive.experiment.load import load_experiment
+    from contrastive.grid.load import load_experiment
+    from contrastive.grid.plan import declare_plan
     from contrastive.runs.store import home, report_folder
     from flows.study import as_declared
-    from tasks.mend import damaged_cache, mend_tracking, set_back_damage
     from tasks.render import audit_report
     from tasks.settle import settle
     from tasks.sync import audit as differences
+    from tasks.sync import damaged_cache, mend_tracking, set_back_damage
 
     planned, stopping = as_declared(load_experiment(experiment), records=mend)
     if mend:
@@ -306,7 +305,7 @@ def up(
 def down() -> None:
     """Stop the `ablate up` of this home, wherever it was started on this machine."""
     from contrastive.runs.store import home
-    from flows.serve.lock import stop_up
+    from flows.serve.servers import stop_up
 
     say("stopped" if stop_up(home()) else f"nothing runs for {home()}")
 

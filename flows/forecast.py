@@ -1,29 +1,33 @@
 """`ablate plan`: what a run of an experiment would do, how long and in how much memory, without torch."""
 
+import re
+import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from contrastive.cells import plan as plans
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.plan import Plan
-from contrastive.cells.status import mark
+import psutil
+
 from contrastive.config.cell import Cell
-from contrastive.config.experiment import Experiment, Resources
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Experiment, Resources, Speed
 from contrastive.data import tokens
+from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.evaluation.needs import embedded
-from contrastive.experiment.foreseen import Foreseen, foresee
-from contrastive.experiment.load import load_experiment
-from contrastive.planning import calibration, estimate
+from contrastive.grid import plan as plans
+from contrastive.grid.foreseen import Foreseen, foresee
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.load import load_experiment
+from contrastive.grid.plan import Plan
+from contrastive.grid.status import mark
+from contrastive.models import frozen_readers
+from contrastive.planning import estimate, probe
 from contrastive.planning.estimate import Fit
-from contrastive.planning.groups import groups
-from contrastive.planning.makespan import Part, makespan
-from contrastive.reuse import frozen_readers
+from contrastive.planning.groups import Part, groups, makespan
+from contrastive.runs import store
 from contrastive.runs.store import home, report_folder, run_folder
-from flows import overhead
 from flows.terminal import say
 from tasks.database import file_of
 from tasks.engines import EngineName
@@ -92,7 +96,7 @@ def time_encoders(plan: Plan) -> None:
     cells, where = [status.cell for status in plan.to_do], at(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
         tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.draw())
-    calibration.calibrate(cells, plan.experiment.evaluation, where.train, plan.experiment.speed, device(where))
+    probe.calibrate(cells, where.train, plan.experiment.speed, device(where))
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,7 @@ class Prediction:
     memory_bytes: int
     memory_bytes_together: int
     finished: int  # cells that rest on finished ones
-    calibrated: int  # cells that rest on a calibration alone
-    calibration: str  # the day of it
+    calibrated: int  # cells that rest on timed steps alone
     evaluation_known: bool
     lengths_known: bool
 
@@ -124,12 +127,10 @@ def predict(plan: Plan) -> Prediction:
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
     together = groups(cells, fit, slots, bytes_for_slot(where))
     parts, stores = groups_ahead(plan, together, fit)
-    boot = max((fit.calibration(cell).boot for cell in cells), default=0.0)
-    wall = boot + makespan(stores, slots) + makespan(parts, slots, measuring)
     sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
     return Prediction(
-        wall_seconds=wall if time_known else None,
-        around_seconds=overhead.last_overhead(),
+        wall_seconds=makespan(stores, slots) + makespan(parts, slots, measuring) if time_known else None,
+        around_seconds=last_overhead(),
         slots=slots,
         device=device(where),
         device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
@@ -137,7 +138,6 @@ def predict(plan: Plan) -> Prediction:
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
         calibrated=bases["calibration"],
-        calibration=max((fit.calibration(cell).made for cell in cells), default=""),
         evaluation_known=evaluation_known,
         lengths_known=all(fit.texts(cell).counted for cell in cells),
     )
@@ -238,7 +238,7 @@ def prediction_lines(prediction: Prediction) -> list[str]:
 
 def rests(prediction: Prediction) -> list[str]:
     bases = [f"finished cells ({prediction.finished} of the cells here are like some)"] if prediction.finished else []
-    bases += [f"a calibration of {prediction.calibration}"] if prediction.calibration else []
+    bases += [f"timed steps ({prediction.calibrated} cells)"] if prediction.calibrated else []
     bases += [] if prediction.evaluation_known else ["no time for evaluation, which is unknown"]
     return bases + (
         [] if prediction.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"]
@@ -253,3 +253,42 @@ def human_span(seconds: float) -> str:
 
 def human_bytes(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
+
+
+MOST_SEEDS = 200  # that anybody may ask for
+TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+UNITS = (3600.0, 60.0, 1.0)
+
+
+def budget_seconds(text: str) -> float:
+    """Of 2h, 90m, 1h30m or 45s."""
+    parts = TIME.fullmatch(text)
+    seconds = sum(float(n) * unit for n, unit in zip(parts.groups(), UNITS, strict=True) if n) if parts else 0.0
+    if seconds <= 0:
+        raise UserError(f"the budget is `{text}`: give a time such as 45s, 90m, 2h or 1h30m")
+    return seconds
+
+
+def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
+    """What a command says of a study, before anything heavy is imported."""
+    if not until_decided and (max_seeds is not None or budget is not None):
+        raise UserError("--max-seeds and --budget are about --until-decided: add that, or leave them out")
+    if budget is not None:
+        budget_seconds(budget)
+
+
+AROUND = Path("cache") / "around.json"
+
+
+def note_overhead(cells: float) -> None:
+    """At the end of a run: its seconds beside those of its cells, which the next one of this home will need too."""
+    age = time.time() - psutil.Process().create_time()
+    with suppress(OSError):  # a full disk: it is told elsewhere
+        store.write_json(home() / AROUND, {"seconds": round(max(0.0, age - cells), 1)})
+
+
+def last_overhead() -> float | None:
+    try:
+        return float(store.read_json(home() / AROUND)["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -16,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from contrastive.runs import provenance, store
 from contrastive.runs.fingerprint import key
 from flows import panel as panels
-from flows.serve.process import CHECKOUT, begin_flow
+from flows.serve.servers import CHECKOUT, begin_flow
 from reports.nightly import NIGHT, VERSION, Change, Night, Nightly, NightlyResult, write_against
 from tasks import nights as tracked
 from tasks.engines import EngineName

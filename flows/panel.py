@@ -17,14 +17,14 @@ import yaml
 from packaging.requirements import Requirement
 from pydantic import ValidationError
 
-from contrastive.cells.grid import Resolved
 from contrastive.errors import UserError
-from contrastive.experiment.check import score_names_of
-from contrastive.experiment.load import load_experiment
-from contrastive.experiment.messages import nearest_name
+from contrastive.grid.check import score_names_of
+from contrastive.grid.expand import Resolved
+from contrastive.grid.load import load_experiment
+from contrastive.grid.messages import nearest_name
 from contrastive.runs.fingerprint import key
 from contrastive.runs.provenance import processor
-from flows.serve.process import CHECKOUT
+from flows.serve.servers import CHECKOUT
 from flows.terminal import tell
 from reports.load import Results, load
 from reports.nightly import Nightly

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from contrastive.errors import brief_name, printable
-from tasks.train import Group
+from tasks.cell import Group
 
 
 class Progress:

@@ -13,8 +13,8 @@ from prefect.events import Event, emit_event
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from contrastive.cells.plan import Plan, recorded
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid.plan import Plan, recorded
 from flows.terminal import tell
 from tasks.render import Rendered, build_preliminary, render
 

@@ -8,20 +8,19 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from contrastive.cells.grid import Resolved, first_seeds, with_seeds
-from contrastive.cells.plan import Plan, document, make_plan, recorded
-from contrastive.cells.status import Status
+from contrastive.grid.expand import Resolved, first_seeds, with_seeds
+from contrastive.grid.plan import Plan, declarations, document, make_plan, recorded
+from contrastive.grid.status import Status
 from contrastive.planning.estimate import total_seconds
 from contrastive.runs import store
-from contrastive.runs.declared import declarations
 from contrastive.runs.recorded import Stopping, StudyLook
 from flows.forecast import at as places_of
 from flows.forecast import fitted_estimate
 from reports.load import load
 from reports.looks import follow
 from reports.statistics.cutoffs import LOOKS
+from tasks.address import tracking_uri
 from tasks.sync import sync
-from tasks.tracking_address import tracking_uri
 
 
 class Study:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from contrastive.errors import brief, printable
-from tasks.secrets import masked
+from tasks.address import masked
 
 LONGEST_LINE = 4000  # characters of a line of an error, which may repeat what stands in a file
 

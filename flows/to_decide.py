@@ -4,11 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from contrastive.cells.plan import Plan, declaration, recorded
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
+from contrastive.grid.plan import Plan, declaration, declarations, recorded
 from contrastive.planning.estimate import Fit
-from contrastive.runs.declared import declarations
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
@@ -20,7 +19,7 @@ from reports.looks import judge_section
 from reports.markdown import difference_text, most_of, unit, with_unit
 from reports.statistics.cutoffs import LOOKS
 from reports.verdicts import DECIDED
-from tasks.tracking_address import tracking_uri
+from tasks.address import tracking_uri
 
 
 def lines(plan: Plan) -> Iterator[str]:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from contrastive.config.margins import margin
+from contrastive.config.experiment import margin_of
 from contrastive.runs.recorded import RecordedSection
 from reports.judge import Judged, RowPairs, every_pair, judge_family
 from reports.load import Results
@@ -157,7 +157,7 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
         0 if summary is None else summary.seeds,
         math.nan if summary is None else summary.mean,
         math.nan if summary is None or summary.half_width is None else summary.half_width,
-        margin(value, results.grid.experiment.report.margin),
+        margin_of(value, results.grid.experiment.report.margin),
     )
 
 

@@ -4,7 +4,7 @@ import html
 import math
 import re
 
-from contrastive.config.margins import score_width
+from contrastive.config.experiment import score_width
 from contrastive.errors import printable
 from reports.messages import Message, Said, _, n_
 
@@ -48,13 +48,13 @@ def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
     """`68.6 ± 1.0` of a share, in percent."""
     mean, half_width, most = unit(value) * mean, unit(value) * half_width, most_of(value)
     if most < half_width < math.inf:
-        return f"{mean:.0f} ± > {most:.0f}"
+        return f"{fixed(mean, 0)} ± > {most:.0f}"
     if not math.isfinite(mean):
         return MISSING
     if not math.isfinite(half_width) or half_width <= 0:
-        return f"{mean:.2f}" if unit(value) > 1 else f"{mean:.4g}"
+        return fixed(mean, 2) if unit(value) > 1 else f"{mean:.4g}"
     places = digits(half_width)
-    return f"{mean:.{places}f} ± {half_width:.{places}f}"
+    return f"{fixed(mean, places)} ± {fixed(half_width, places)}"
 
 
 def most_of(value: str) -> float:
@@ -69,7 +69,7 @@ def difference_text(difference: float, half_width: float = math.nan, most: float
     if not math.isfinite(half_width):
         return signed(difference, 2 if abs(difference) < 10 else 1)
     places = digits(half_width)
-    return f"{signed(difference, places)} ± {half_width:.{places}f}"
+    return f"{signed(difference, places)} ± {fixed(half_width, places)}"
 
 
 def with_unit(size: str, share: bool) -> Said:
@@ -81,8 +81,13 @@ def digits(half_width: float) -> int:
     return min(4, max(0, 1 - math.floor(math.log10(half_width)))) if half_width > 0 else 4
 
 
+def fixed(value: float, places: int, sign: str = "") -> str:
+    """Round to so many places; a tie is one on every processor, whatever the order of sums made of its last bits."""
+    return f"{round(value, 10):{sign}.{places}f}"
+
+
 def signed(value: float, places: int) -> str:
-    text = f"{value:+.{places}f}"
+    text = fixed(value, places, "+")
     return text.replace("-", "−") if float(text) else text[1:]
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from matplotlib.ticker import MaxNLocator
 
-from contrastive.config.margins import metric
+from contrastive.config.experiment import metric_of
 from reports.compare import Comparison, RowScore, Section
 from reports.data_counts import counts_of
 from reports.guards.section_cells import Guard
@@ -80,7 +80,7 @@ class Overview:
     @property
     def caption(self) -> Said:
         """What the axis is, and what is shaded."""
-        name = score_name(metric(self.score))
+        name = score_name(metric_of(self.score))
         said: Said = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
         if not self.higher:
             said = _("{said}, lower is better", said=said)
@@ -337,7 +337,7 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     said = [_("{parts}.", parts=joined(parts, _(", ")))]
     baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
     if len(baselines) == 1:
-        name, level = score_name(metric(compared[0].score.value)), compared[0].level
+        name, level = score_name(metric_of(compared[0].score.value)), compared[0].level
         shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
         labels = dict.fromkeys(each.comparison.against.label for each in compared)
         said.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))

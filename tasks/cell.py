@@ -1,25 +1,98 @@
-"""Prefect task: one cell through its stages, as the supervisor in the flow's process sees it."""
+"""How the failure of a cell travels from a worker to the flow."""
 
 import logging
+import threading
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
 
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.status import Status
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation.needs import lacking
-from contrastive.runs import store
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.status import Status
+from contrastive.runs import claim, store
 from contrastive.stages.request import Asked
 from tasks import worker_calls
 from tasks.curves import CurveWriter
-from tasks.engines import Engine, Stopped, WorkerLost
-from tasks.failures import CellFailed, infrastructure, raise_failure
+from tasks.engines import Engine, Stopped, Watch, WorkerLost
 from tasks.record import record_cell
 from tasks.settle import end_run_of
 from tasks.tracking import open_tracker
-from tasks.train import Group, train
+
+
+class CellFailed(RuntimeError):
+    """A cell ended without a result; the message is the reason, in words for people."""
+
+    def __init__(self, kind: str, reason: str):
+        super().__init__(reason)
+        self.kind = kind
+
+
+def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """Whether to try again: only after what the work itself did not cause."""
+    error = state.data
+    return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
+
+
+def raise_failure(report: dict[str, Any] | None) -> None:
+    if report is not None and report["kind"] == "stopped":
+        raise Stopped
+    if report is not None:
+        raise CellFailed(report["kind"], report["error"])
+
+
+class Group:
+    """Cells that train together, by their ids; what has become of each, until its own task has asked."""
+
+    def __init__(self, asked: dict[str, Asked], steps: int):
+        self.asked, self.waiting, self.steps = asked, dict(asked), steps
+        self.reports: dict[str, dict[str, Any] | None] = {}
+        self.curves: dict[str, CurveWriter] = {}
+        self.turn = threading.Lock()
+
+    def train(self, cell_id: str, engine: Engine, curves: CurveWriter, hung_after: int) -> dict[str, Any] | None:
+        self.curves[cell_id] = curves
+        if len(self.asked) == 1:
+            return self._alone(cell_id, engine, Watch(curves.send_new, hung_after))
+        with self.turn:
+            if cell_id not in self.reports:
+                self.waiting[cell_id] = self.asked[cell_id]  # again, where this is another try
+                watch = Watch(self._progress, hung_after)
+                self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
+            del self.waiting[cell_id]
+            return self.reports.pop(cell_id)
+
+    def step(self) -> int:
+        """How many of the `steps` of all of them are done."""
+        return min(self.steps, sum(curves.lines for curves in list(self.curves.values())))
+
+    def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
+        asked = self.asked[cell_id]
+        assist = partial(worker_calls.assist, cell_id, claim.latest(store.run_folder(cell_id)))
+        processes = asked.cell.training.processes
+        return engine.run("train", worker_calls.train, asked, cell_id, processes=processes, assist=assist, watch=watch)
+
+    def _progress(self) -> object:
+        """How far all of them are; None before the first has begun."""
+        seen = [curves.send_new() for curves in list(self.curves.values())]
+        return seen if any(step is not None for step in seen) else None
+
+
+@task(
+    name="train",
+    task_run_name="train · {name}",
+    retries=2,
+    retry_condition_fn=infrastructure,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWriter, hung_after: int) -> None:
+    raise_failure(group.train(cell_id, engine, curves, hung_after))
+
 
 logger = logging.getLogger(__name__)
 

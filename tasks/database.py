@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tasks.tracking_address import tracking_uri
+from tasks.address import tracking_uri
 
 logger = logging.getLogger(__name__)
 

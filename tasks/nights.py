@@ -11,8 +11,8 @@ from mlflow.entities import Metric
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports import nightly
+from tasks.address import tracking_uri
 from tasks.tracking import experiment_id, in_words, open_tracker
-from tasks.tracking_address import tracking_uri
 
 NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 

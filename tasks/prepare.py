@@ -7,16 +7,16 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from contrastive.cells.plan import Plan, tokens_folder
 from contrastive.config.cell import Cell
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
 from contrastive.evaluation.grid_references import data_folders, known_references
+from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.runs import store
 from tasks import worker_calls
+from tasks.cell import infrastructure
 from tasks.engines import Engine, WorkerLost
-from tasks.failures import infrastructure
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from reports.messages import PAGES
 from reports.report import Report
 from reports.rows import Row
 from reports.tables import chip
+from tasks.address import TRAINING
 from tasks.record import SECTION, SOURCE, grid_runs, set_tags
 from tasks.tracking import in_words, remove_runs
-from tasks.tracking_address import TRAINING
 
 MOST_ROWS = 500  # of more, MLflow shows the cells alone: a run takes some 20 ms to write
 PARENT, SHOWN, VERDICT = "mlflow.parentRunId", "ablate.shown", "verdict"

@@ -16,10 +16,10 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
-from contrastive.cells.names import without_folders
-from contrastive.cells.plan import settings_by_name
-from contrastive.cells.status import mark, outcome
 from contrastive.errors import UserError
+from contrastive.grid.names import without_folders
+from contrastive.grid.plan import settings_by_name
+from contrastive.grid.status import mark, outcome
 from contrastive.runs import claim, store
 from tasks.tracking import RECORDED, experiment_id, find_run, in_words, remove_runs
 

@@ -20,11 +20,10 @@ from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
 from reports.page import TYPES
 from reports.paper import publish_paper
+from tasks.address import masked, tracking_uri
 from tasks.database import file_of, is_sound
 from tasks.present import present
-from tasks.secrets import masked
 from tasks.tracking import TrackingFailed, in_words, open_tracker
-from tasks.tracking_address import tracking_uri
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")

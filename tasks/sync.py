@@ -1,17 +1,23 @@
 """Where MLflow and the run folders differ: `sync` brings MLflow up to the folders, `audit` says what is left."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.plan import Plan
-from contrastive.cells.status import MEASURED_OTHERWISE, outcome
+from contrastive.errors import UserError
+from contrastive.evaluation.grid_references import known_references
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.plan import Plan, document
+from contrastive.grid.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
+from contrastive.runs.recorded import Stopping
 from reports.mlflow_runs import Artifacts, all_runs
+from tasks import database
+from tasks.address import masked, tracking_uri
 from tasks.record import (
     EVALUATION,
     artifacts_of,
@@ -23,9 +29,8 @@ from tasks.record import (
     record_grid,
     wanted_tags,
 )
-from tasks.secrets import masked
-from tasks.tracking import experiment_id, find_run, in_words, open_tracker
-from tasks.tracking_address import tracking_uri
+from tasks.settle import settle
+from tasks.tracking import TrackingFailed, all_of_cells, experiment_id, find_run, in_words, open_tracker, remove_runs
 
 
 @in_words()
@@ -106,3 +111,49 @@ def different_artifacts(client: MlflowClient, run: Run, files: Mapping[str, Path
             yield f"MLflow lacks {name}"
         elif not held.is_file() or store.digest_file(held) != store.digest_file(path):
             yield f"{name} in MLflow is not that of the folder"
+
+
+def set_back_damage(plan: Plan) -> Iterator[str]:
+    """Take its marker from each stage, and from each folder of the cache, whose files are not the ones it left."""
+    for marker, why in damaged_cache():
+        store.remove(marker)
+        yield why
+    for cell, status in plan.statuses.items():
+        if why := claim.set_back(store.run_folder(status.id)):
+            yield f"{status.id} {plan.name(cell)}: {why}"
+
+
+def damaged_cache() -> Iterator[tuple[Path, str]]:
+    """Markers of the folders of the cache that are not what they were, and why."""
+    for marker in sorted((store.home() / "cache").rglob("DONE")):
+        if why := store.damage(marker.parent, "DONE", thorough=True):
+            yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
+
+
+@contextmanager
+def or_set_aside(home: Path) -> Iterator[None]:
+    """A database with which MLflow can do nothing, although it could be written to, holds nonsense."""
+    try:
+        yield
+    except TrackingFailed as failed:
+        path, of_file = database.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
+        if path is None or of_file or "disk is full" in str(failed) or not database.usable(path):
+            raise
+        raise UserError(
+            f"{failed}. The database lies at {database.set_aside(path)} now: give the same command again, which makes "
+            "a new one from the run folders"
+        ) from failed
+
+
+def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
+    """Replace the MLflow runs that say something else than their folders, and bring all up to them."""
+    home, key = store.home(), evaluation_key(plan.experiment.evaluation)
+    database.set_aside_if_damaged(home, thorough=True)
+    with or_set_aside(home):
+        client = open_tracker(home)
+        settle(home)
+        for cell, runs in all_of_cells(client, plan.experiment.name).items():
+            folder = store.run_folder(cell)
+            if len(runs) > 1 or not store.finished(folder) or any(differences_of_run(client, runs[0], folder, key)):
+                remove_runs(client, runs)
+        return sync(plan, document(plan, known_references(plan), stopping))

@@ -17,9 +17,8 @@ from mlflow.exceptions import MlflowException
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.mlflow_runs import all_runs
+from tasks.address import is_database, masked, tracking_uri
 from tasks.database import set_aside_if_damaged
-from tasks.secrets import masked
-from tasks.tracking_address import is_database, tracking_uri
 
 # MLflow logs each error of a database with its traceback, and then raises it: it is explained once, in words
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)

@@ -5,14 +5,14 @@ from typing import Any
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.runs import store
 from contrastive.stages.launch import Machines
 from contrastive.stages.request import Asked
 
 
 def prepare(cell: Cell, test_texts: int | None = None) -> Path:
-    from contrastive.data.larger_test import prepare_larger_test
+    from contrastive.data.tokens import prepare_larger_test
     from contrastive.stages.prepare import prepare_cell_tokens
 
     prepared = prepare_cell_tokens(cell)
@@ -45,7 +45,7 @@ def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
     """What frozen blocks give for a split, for all cells that can use it."""
     from contrastive.data import tokens as token_store
-    from contrastive.reuse import frozen_store
+    from contrastive.models import frozen_store
 
     frozen_store.make_store(token_store.open(tokens), split, cell, speed)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from flows.serve.ports import any_free_port
+from flows.serve.servers import any_free_port
 from tests import leftovers
 
 PASSWORD = "a-password-nobody-may-see"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.cells.plan import settings_by_name
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
+from contrastive.grid.plan import settings_by_name
 from contrastive.runs import store
 from contrastive.runs.recorded import Hardware, Predicted, Provenance
 

@@ -32,8 +32,8 @@ from pydantic import ValidationError
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.objective import Objective
 from contrastive.models import model
-from contrastive.planning import cost
-from contrastive.sources import deepspeed_file, encoder_shape
+from contrastive.planning import estimate
+from contrastive.sources import deepspeed_file, locate
 
 def cell(**objective):
     encoder = Encoder(model="scratch:bert", tune={"last_blocks": 1})
@@ -47,11 +47,10 @@ def refusal(**objective):
         return str(error)
 
 new, old = cell(loss="ce+alignment", view="first_last"), cell(loss="ce+alignment", view="cls")
-made = cost.Batches(10, 1000, 100_000, 100, 10)
-work, usual = (cost.training_work(each, made, looks=0.0) for each in (new, old))
-assert cost.passes(new) == (2, 0) and work.trained == 2 * usual.trained and work.forward == 2 * usual.forward
-assert cost.memory_of_cell(new, made).batch == 2 * cost.memory_of_cell(old, made).batch
-assert encoder_shape.cut(old) == 1 and encoder_shape.cut(new) == 0
+made = estimate.Batches(10, 1000, 100, 10)
+assert estimate.passes(new) == (2, 0)
+assert estimate.training_work(new, made) == 2 * estimate.training_work(old, made)
+assert locate.cut(old) == 1 and locate.cut(new) == 0
 assert deepspeed_file.unshareable(new.objective, Training(sharding="fsdp")) == ""
 assert "compares 4 views of a text, as span give; first_last does not" in refusal(loss="declutr", view="first_last")
 assert "compares 2 predictions" in refusal(loss="rdrop", view="first_last")
@@ -73,7 +72,7 @@ def cutoffs(encode, batch, *, change="feature_cutoff", rate=0.2):
     return encode(batch)
 """
 USES_CUTOFFS = """
-from contrastive.experiment.load import ExperimentError, parse_experiment
+from contrastive.grid.load import ExperimentError, parse_experiment
 
 FILE = '''
 name: cutoffs

@@ -15,9 +15,9 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
-from contrastive.cells.identity import cell_id
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import evaluate
+from contrastive.grid.identity import cell_id
 from contrastive.losses.supcon import supcon
 from contrastive.training import checkpoint
 from tests import changed

@@ -4,8 +4,10 @@ A `Cell` holds exactly what decides a result. Everything else of an `Experiment`
 stays outside of it, so that changing it never trains again.
 """
 
+import math
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,7 +16,53 @@ from contrastive.config.base import Name, Positive, Seed, Settings
 from contrastive.config.cell import Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
-from contrastive.config.speed import Speed
+
+USUAL_MARGIN = 0.01
+# the last part of a score's name, and what lies between its least and its greatest value
+WIDTHS = (
+    (re.compile(r".*accuracy|.*f1|nmi|ece|precision_at_\d+|map_at_r"), 1.0),
+    (re.compile(r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?"), 2.0),
+)
+
+
+def score_width(score: str) -> float:
+    """From the least to the greatest value that a score can have; infinite where it has no bounds, or none is known."""
+    return next((size for kind, size in WIDTHS if kind.fullmatch(metric_of(score))), math.inf)
+
+
+def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
+    """By its full name, its metric's, or what is usual; None of a score without bounds that nothing was declared of."""
+    bare = score.rpartition("/")[2]
+    if bare in declared or metric_of(score) in declared:
+        return declared.get(bare, declared.get(metric_of(score)))
+    return USUAL_MARGIN if math.isfinite(score_width(score)) else None
+
+
+def metric_of(score: str) -> str:
+    """`svm_accuracy` of whiten:64/test.svm_accuracy."""
+    return score.rpartition("/")[2].partition(".")[2].rpartition(".")[2]
+
+
+class Speed(Settings):
+    reuse: Literal["none", "full", "half"] = Field(
+        "full",
+        description="what frozen blocks give for a text is computed once, for cells with tune.frozen_dropout: false, "
+        "and kept in full or half precision; none: each pass is computed",
+    )
+    together: Positive | None = Field(
+        None,
+        description="cells that train in one process and share each pass of their frozen blocks; left out: as many as "
+        "memory holds and devices leave",
+    )
+
+    @model_validator(mode="after")
+    def _fitting(self) -> "Speed":
+        if self.reuse == "none" and (self.together or 1) > 1:
+            raise ValueError(f"together: {self.together} shares passes of frozen blocks, and reuse: none computes each")
+        return self
+
+
+USUAL = Speed()
 
 
 class ShownTable(Settings):

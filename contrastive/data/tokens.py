@@ -17,7 +17,7 @@ from contrastive.config.cell import Data, Encoder
 from contrastive.data import tokenizer
 from contrastive.data.splits import SPLITS, Split
 from contrastive.errors import UserError
-from contrastive.runs import cache, fingerprint, store
+from contrastive.runs import fingerprint, store
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -67,8 +67,8 @@ class Tokens:
 
 def prepare_tokens(data: Data, encoder: Encoder, home: Path, draw: int | None = None) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
-    folder = cache.place_of("tokens", token_key(data, encoder, draw), home)
-    return cache.make_once(folder, lambda unfinished: _tokenise(data, encoder, draw, unfinished))
+    folder = store.place_of("tokens", token_key(data, encoder, draw), home)
+    return store.make_once(folder, lambda unfinished: _tokenise(data, encoder, draw, unfinished))
 
 
 def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
@@ -188,3 +188,23 @@ def _save(folder: Path, name: str, split: Split, ids: npt.NDArray[np.int32], off
     )
     with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
+
+
+def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> Path:
+    """The folder with the tokens of so many test texts, by the tokenizer that lies in a cell's own prepared tokens."""
+    folder = store.place_of("tokens", larger_test_key(prepared.name, count), home)
+    return store.make_once(folder, lambda unfinished: _tokenise_test(data, count, prepared, unfinished))
+
+
+def larger_test_key(own: str, count: int) -> str:
+    """`own` is the key of the cell's own tokens, which stands for the data, their division and the tokenizer."""
+    code = fingerprint.code_digest(("contrastive.data.tokens",))
+    return fingerprint.key("larger test", tokens=own, count=count, code=code)
+
+
+def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None:
+    splits = datasets.load_splits(data, measured=count)
+    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    max_length = store.read_json(prepared / "meta.json")["max_length"]
+    write_split(folder, "test", splits.test, fast, max_length)
+    store.write_json(folder / "meta.json", {"class_counts": splits.class_counts()})

@@ -26,7 +26,7 @@ from contrastive.data.files import Rows
 from contrastive.data.splits import Sifted, Split, Splits
 from contrastive.data.tokens import TokenSplit
 from contrastive.errors import UserError
-from contrastive.runs import cache, fingerprint, store
+from contrastive.runs import fingerprint, store
 
 OTHER = "other"
 
@@ -49,9 +49,9 @@ class TransferTexts:
 
 def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
     """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
-    folder = cache.place_of("tokens", transfer_key(transfer, prepared.name), home)
+    folder = store.place_of("tokens", transfer_key(transfer, prepared.name), home)
     with named_in_errors(transfer):
-        return cache.make_once(folder, lambda unfinished: _tokenise_transfer(transfer, prepared, unfinished))
+        return store.make_once(folder, lambda unfinished: _tokenise_transfer(transfer, prepared, unfinished))
 
 
 def transfer_key(transfer: Transfer, own: str) -> str:

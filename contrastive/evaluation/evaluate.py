@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float, Integer
 
-from contrastive.cells.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
@@ -21,6 +20,7 @@ from contrastive.evaluation import transfer as transfers
 from contrastive.evaluation.held import held_split
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
+from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 
 Arrays: TypeAlias = Mapping[str, Any]  # read from their file when they are asked for

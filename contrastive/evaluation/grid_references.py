@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from contrastive.cells.plan import Plan, tokens_folder
 from contrastive.evaluation import reference
+from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.runs import store
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data import tokens, transfer_data
-from contrastive.data.larger_test import larger_test_key
+from contrastive.data.tokens import larger_test_key
 from contrastive.evaluation.held import larger_split
 from contrastive.runs import store
 

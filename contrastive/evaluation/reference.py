@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from contrastive.errors import UserError
-from contrastive.runs import cache, fingerprint, store
+from contrastive.runs import fingerprint, store
 
 NAME = "TF-IDF + logistic regression"
 
@@ -15,7 +15,7 @@ def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
     """`test` is the folder of the test texts, where that is not the folder of all others."""
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
     measured = {} if test in (None, tokens) else {"test": test.name}
-    return cache.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code, **measured), home)
+    return store.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code, **measured), home)
 
 
 def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, 
         scores = reference_scores(tokens, test)
         store.write_json(folder / "scores.json", [{"name": NAME, "scores": scores}] if scores else [])
 
-    cache.make_once(reference_file(tokens, home, test), make)
+    store.make_once(reference_file(tokens, home, test), make)
     return known_scores(tokens, home, test)
 
 

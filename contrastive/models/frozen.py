@@ -3,6 +3,7 @@
 Where they have no dropout either, what they give for a text is always the same.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -71,3 +72,50 @@ def only(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> I
         yield
     finally:
         model.encoder.layer, model.embeddings = whole, own
+
+
+def random_state() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]
+
+
+def set_random_state(state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state_all(state[1:])
+
+
+class Passes:
+    """Remembers passes by the tokens and the random numbers that they began with, so that no bit depends on it.
+
+    Those who share it have the same frozen weights. Without `sharing` each pass is computed.
+    """
+
+    def __init__(self, sharing: bool = True) -> None:
+        self.sharing = sharing
+        self.remembered: dict[bytes, tuple[Float[Tensor, "n s d"], list[Tensor]]] = {}
+
+    def __call__(self, backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
+        if batch.doubled:  # others, or the other half, may want the same of one half; shared or not, it draws the same
+            return torch.cat([self(backbone, half, count) for half in batch.halves()])
+        if not self.sharing or not backbone.training:  # to evaluate, each text is looked at once, and all of them
+            return outputs_below(backbone, batch, count)
+        drops = draws(backbone)
+        key = name(batch, count, random_state() if drops else [])
+        if key not in self.remembered:
+            given = outputs_below(backbone, batch, count)
+            self.remembered[key] = given, random_state() if drops else []
+        given, then = self.remembered[key]
+        if then:
+            set_random_state(then)
+        return given
+
+    def forget(self) -> None:
+        """Call between two steps: no one asks for the passes of an earlier one."""
+        self.remembered.clear()
+
+
+def name(batch: Batch, count: int, drawn: list[Tensor]) -> bytes:
+    content = hashlib.blake2b(str((count, *batch.input_ids.shape)).encode(), digest_size=16)
+    for tensor in (batch.input_ids, batch.attention_mask, *drawn):
+        content.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
+    return content.digest()

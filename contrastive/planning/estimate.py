@@ -1,36 +1,164 @@
-"""How long cells will take and how much memory: formulas (planning/cost.py), with what this machine needs for each of
-their amounts as a calibration measured it, corrected by what finished cells of this home took."""
+"""Expected seconds and bytes of cells: what finished cells of this home took, scaled by how much work a cell is.
+
+Work counts tokens × blocks × passes of the encoder, backward passes included. Within one encoder all else is nearly the
+same, so that the median of seconds a unit of work over the finished cells that are most alike says how long one takes.
+Where none has finished, a few timed steps do (planning/probe.py).
+"""
 
 import math
-from collections.abc import Hashable, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.projections import (
+from contrastive.config import registry
+from contrastive.config.cell import Cell, Encoder
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Speed
+from contrastive.data import tokens
+from contrastive.evaluation.needs import embedded
+from contrastive.grid.identity import (
     batch_settings,
     calibration_settings,
+    evaluation_key,
     expectations,
     token_settings,
     work_amounts,
 )
-from contrastive.config.cell import Cell
-from contrastive.config.evaluation import Evaluation
-from contrastive.config.speed import Speed
-from contrastive.planning import calibration, cost
-from contrastive.planning.calibration import Calibration
-from contrastive.reuse import frozen_readers
-from contrastive.runs import claim, store
+from contrastive.models import frozen_readers
+from contrastive.runs import claim, fingerprint, provenance, store
+from contrastive.sources import locate
+from contrastive.sources.locate import cut
 
-# Seconds a GFLOP where nothing was measured: time grows with products alone, and finished cells say how fast.
-NOMINAL = Calibration("", cost.Work(0.02, 0.02, 0.0, 0.0, 0.0), 0.0, 600 * 2**20, 1.0, {})
+Value = TypeVar("Value")
+
+FLOAT = 4  # bytes
+TRAINED = 16  # bytes a trained number: itself, its gradient, AdamW's two moments
+PROCESS = 600 * 2**20  # bytes of a process that has imported everything
+BATCH = 60  # tokens that take as long as the calls of a batch and its step
+GUESSES = 3  # blocks that take as long as the head for hidden words
+UNKNOWN_TEXTS = 20_000  # texts of data that nobody has counted yet
+# what training and evaluation, which load torch, say of themselves
+LOOK_EVERY = registry.literal("contrastive.training.train", "LOOK_EVERY")
+DROPPED = registry.literal("contrastive.evaluation.embed", "DROPPED")
 
 
-class Seen(NamedTuple):
+class Sizes(NamedTuple):
+    """Of an encoder; `parameters` with those below its blocks."""
+
+    blocks: int
+    hidden: int
+    parameters: int
+
+    def of_block(self) -> int:
+        """Parameters of one block."""
+        return 12 * self.hidden**2 + 13 * self.hidden
+
+
+BASE = Sizes(12, 768, 110_000_000)  # of an encoder that is not on this machine yet
+
+
+@cache
+def sizes(encoder: Encoder) -> Sizes:
+    if encoder.model.startswith("scratch:"):
+        own = locate.scratch_sizes(encoder)
+        size = Sizes(own["layers"], own["hidden"], own["hidden"] * (own["vocabulary"] + locate.SCRATCH_POSITIONS))
+        return size._replace(parameters=size.parameters + size.blocks * size.of_block())
+    folder = locate.folder_here(encoder.model)
+    if folder is None:
+        return BASE
+    weights = sum(path.stat().st_size for path in folder.glob("model*.safetensors"))
+    return Sizes(*locate.shape(encoder), (weights or FLOAT * BASE.parameters) // FLOAT)
+
+
+class Batches(NamedTuple):
+    """Of the training texts, once through: how many batches, and their tokens, padding included."""
+
+    number: int
+    tokens: int
+    longest: int  # tokens of the largest batch
+    length: int  # of its texts
+
+
+def predicted_batches(lengths: npt.NDArray[np.integer], size: int, bucket: int, budget: int | None = None) -> Batches:
+    """As contrastive/views/batches.py makes them, but for which texts meet."""
+    drawn = lengths[np.random.default_rng(0).permutation(len(lengths))]
+    groups = np.split(drawn, range(size * bucket, len(drawn), size * bucket))
+    if budget is not None:
+        groups = np.array_split(drawn, max(1, math.ceil(len(drawn) / (size * bucket))))
+    made = [shape for group in groups for shape in _cut(np.sort(group)[::-1].tolist(), size, budget)]
+    texts, longest = max(made, key=lambda shape: shape[0] * shape[1], default=(0, 0))
+    return Batches(len(made), sum(n * s for n, s in made), texts * longest, longest)
+
+
+def _cut(group: list[int], size: int, budget: int | None) -> list[tuple[int, int]]:
+    """Texts of each batch and the length of its longest, of lengths that come longest first."""
+    batches, begin = [], len(group) % size if budget is None else 0
+    if begin:  # the longest texts are the last ones of a group by number
+        batches.append((begin, group[0]))
+    while begin < len(group):
+        count = min(size if budget is None else max(1, budget // group[begin]), len(group) - begin)
+        batches.append((count, group[begin]))
+        begin += count
+    return batches
+
+
+class Texts(NamedTuple):
+    """Lengths of the texts of a cell's data, in tokens; `counted` where they were counted."""
+
+    splits: dict[str, npt.NDArray[np.int64]]
+    counted: bool
+
+    def measured(self, evaluation: Evaluation, split: str) -> npt.NDArray[np.int64]:
+        """Lengths of the texts that an evaluation measures; more test texts than the cell's own are taken for alike."""
+        lengths = self.splits[split]
+        return np.resize(lengths, evaluation.test) if split == "test" and evaluation.test is not None else lengths
+
+
+def lengths_of_texts(cell: Cell) -> Texts:
+    """From the prepared tokens; before there are any, every text is taken for as long as it may be."""
+    names = ("train", "validation", "test")
+    try:
+        folder = store.place_of("tokens", tokens.token_key(cell.data, cell.encoder, cell.draw()))
+        if store.finished(folder):
+            return Texts({name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in names}, True)
+    except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is said elsewhere
+        pass
+    counts = {name: getattr(cell.data, name) for name in names}
+    counts = {name: count if isinstance(count, int) else UNKNOWN_TEXTS for name, count in counts.items()}
+    return Texts({name: np.full(count, cell.data.max_length) for name, count in counts.items()}, False)
+
+
+def passes(cell: Cell) -> tuple[int, int]:
+    """Of the encoder over a text: as it is, with its partners in pairs, and changed."""
+    facts = cell.objective.view_facts()
+    partners = len(cell.data.partners()) if facts.partners else 0
+    return facts.passes + partners, facts.changed_passes + cell.objective.reads_guesses()
+
+
+def trained_blocks(cell: Cell) -> int:
+    """Blocks that a gradient goes through."""
+    blocks, last = sizes(cell.encoder).blocks, cell.encoder.tune.last_blocks
+    return blocks if last is None else min(blocks, last)
+
+
+def training_work(cell: Cell, made: Batches, *, stored: bool = False, together: int = 1) -> float:
+    """Of these batches, once. `stored`: the frozen blocks' part is read; else `together` cells compute it once."""
+    blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), passes(cell)
+    objective, backward = cell.objective, 1 if cell.encoder.tune.lora is not None else 2
+    frozen = (blocks - upper) * (plain + changed) - cut(cell) * plain * (1.0 if stored else 1 - 1 / together)
+    looks = len(objective.terms()) / LOOK_EVERY  # a term is asked for its own gradient now and then
+    trained = upper * (plain + changed) * (1 + backward * (1 + looks))
+    guesses = GUESSES if objective.reads_guesses() else 0
+    tokens_and_calls = made.tokens + BATCH * made.number
+    return tokens_and_calls * (frozen + trained + guesses + blocks * objective.view_facts().slow_passes)
+
+
+class FinishedCell(NamedTuple):
     """A finished cell, and how it was computed: beside how many others in turns, and whether frozen blocks came from a
     store."""
 
@@ -55,70 +183,54 @@ class Fit:
         device: str = "cpu",
     ):
         self.evaluation, self.speed, self.device = evaluation or Evaluation(), speed or Speed(), device
-        self._texts: dict[Hashable, cost.Texts] = {}
-        self._batches: dict[Hashable, cost.Batches] = {}
-        self._calibrations: dict[Path, Calibration | None] = {}
-        self._sizes: dict[Hashable, float] = {}
-        self._memories: dict[Hashable, tuple[int, int]] = {}
-        self._paths: dict[Hashable, Path] = {}
+        self._kept: dict[Hashable, Any] = {}
         self.finished = list(finished_cells(latest))
-        self.ratios: dict[Hashable, float] = {}
-        self.memory_ratios: dict[Hashable, float] = {}
-        times: dict[Hashable, list[float]] = {}
-        bytes_: dict[Hashable, list[float]] = {}
+        rates: dict[Hashable, list[float]] = {}
+        memory: dict[Hashable, list[float]] = {}
         for seen in self.finished:
-            formula = self.size(seen.cell, seen.stored) - self._saved(seen.cell, seen.together, seen.stored)
-            expected = self.shared(seen.cell) + seen.together * self.own(seen.cell)
+            work = self.work(seen.cell, seen.stored, seen.together)
+            expected = self.shared(seen.cell) + seen.together * self._memory(seen.cell)[1]
             for key in expectations(seen.cell):
-                if formula > 0:
-                    times.setdefault(key, []).append(seen.seconds / formula)
+                rates.setdefault(key, []).append(seen.seconds / work)
                 if seen.memory:
-                    bytes_.setdefault(key, []).append(seen.memory / expected)
-        self.ratios = {key: median(ratios) for key, ratios in times.items()}
-        self.memory_ratios = {key: median(ratios) for key, ratios in bytes_.items()}
+                    memory.setdefault(key, []).append(seen.memory / expected)
+        self.rates = {key: median(each) for key, each in rates.items()}
+        self.memory_ratios = {key: median(each) for key, each in memory.items()}
 
     def seconds(self, cell: Cell, together: int = 1) -> float | None:
         """Of training and of embedding afterwards; without the frozen blocks' part that a store keeps for many, and
         with its share of what cells that take turns compute once."""
-        ratio = self._ratio(cell)
-        if ratio is None:
-            return None
+        rate = self._rate(cell)
         stored = frozen_readers.trains_from_store(cell, self.speed)
-        return ratio * (self.size(cell, stored) - self._saved(cell, together, stored))
+        return None if rate is None else rate * self.work(cell, stored, together)
 
-    def size(self, cell: Cell, stored: bool) -> float:
-        """Seconds by the formulas alone."""
-        key = (*work_amounts(cell), stored)
-        if key not in self._sizes:
+    def work(self, cell: Cell, stored: bool = False, together: int = 1) -> float:
+        """Of training and of embedding afterwards; at least that of one token."""
+
+        def count() -> float:
+            training = training_work(cell, self.batches(cell), stored=stored, together=together)
             embeds = frozen_readers.embeds_from_store(cell, self.speed)
-            work = cost.work(cell, self.texts(cell), self.batches(cell), self.evaluation, stored, embeds)
-            self._sizes[key] = work.seconds(self.calibration(cell).rates)
-        return self._sizes[key]
+            blocks = sizes(cell.encoder).blocks - (cut(cell) if embeds else 0)
+            splits = [self.texts(cell).measured(self.evaluation, name) for name in embedded(self.evaluation)]
+            if self.evaluation.drops_twice():
+                splits += [lengths[:DROPPED] for lengths in splits for _ in range(2)]
+            embedding = blocks * sum(int(lengths.sum()) for lengths in splits)
+            return max(1.0, training * cell.training.epochs / cell.training.processes + embedding)
 
-    def _saved(self, cell: Cell, together: int, stored: bool) -> float:
-        if together == 1 or stored:
-            return 0.0
-        common = cost.common(cell, self.batches(cell)) * self.calibration(cell).rates.forward
-        return common * (together - 1) / together
+        return self._once(("work", *work_amounts(cell), stored, together), count)
 
     def prefix_seconds(self, cell: Cell, split: str) -> float:
         """Of what a store keeps of a split: once for all cells that read it."""
-        rate = (self._ratio(cell) or 1.0) * self.calibration(cell).rates.forward
-        return rate * cost.store_work(cell, self.texts(cell), split)
+        return (self._rate(cell) or 0.0) * cut(cell) * int(self.texts(cell).splits[split].sum())
 
     def evaluation_seconds(self, cell: Cell) -> float | None:
         rate = self._evaluation_rate
-        if rate is None:
-            rate = self.calibration(cell).evaluation.get(self._key)
-        return None if rate is None else rate * _evaluated(self.texts(cell), self.evaluation)
+        return None if rate is None else rate * self._evaluated(cell)
 
     def embedding_seconds(self, cell: Cell, texts: int) -> float | None:
         """Of so many texts, as long as the cell's test texts are."""
-        ratio = self._ratio(cell)
-        if ratio is None:
-            return None
-        lengths = np.resize(self.texts(cell).splits["test"], texts)
-        return ratio * cost.embedding_work(cell, lengths) * self.calibration(cell).rates.forward
+        rate, lengths = self._rate(cell), np.resize(self.texts(cell).splits["test"], texts)
+        return None if rate is None else rate * sizes(cell.encoder).blocks * int(lengths.sum())
 
     def memory(self, cell: Cell) -> int:
         """Bytes of one cell alone, at its peak."""
@@ -131,15 +243,11 @@ class Fit:
     def own(self, cell: Cell) -> int:
         """Of trained weights, gradients, moments and a batch."""
         shared, own = self._memory(cell)
-        ratio = self._first(self.memory_ratios, cell)
+        ratio = _first(self.memory_ratios, cell)
         return own if ratio is None else max(0, int(ratio * (shared + own)) - shared)
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
-        if (key := work_amounts(cell)) not in self._memories:
-            calibrated, memory = self.calibration(cell), cost.memory_of_cell(cell, self.batches(cell))
-            own = memory.own - memory.batch + int(calibrated.batch * memory.batch)
-            self._memories[key] = calibrated.base + memory.shared, own
-        return self._memories[key]
+        return self._once(("memory", *work_amounts(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
 
     def predicted(self, cell: Cell, together: int = 1) -> dict[str, float] | None:
         """What a run folder notes of it beside what is measured then; of memory, that of its process."""
@@ -150,84 +258,108 @@ class Fit:
 
     def basis(self, cell: Cell) -> str:
         """What the seconds rest on: `finished` cells, a `calibration`, or nothing."""
-        if self._alike(cell) is not None:
+        if _first(self.rates, cell) is not None:
             return "finished"
-        return "calibration" if self.calibration(cell) is not NOMINAL else ""
+        return "calibration" if self._timed(cell) is not None else ""
 
-    def calibration(self, cell: Cell) -> Calibration:
-        path = self._path(cell)
-        if path not in self._calibrations:
-            self._calibrations[path] = calibration.read_calibration(path)
-        return self._calibrations[path] or NOMINAL
+    def texts(self, cell: Cell) -> Texts:
+        return self._once(("texts", *token_settings(cell)), lambda: lengths_of_texts(cell))
 
-    def texts(self, cell: Cell) -> cost.Texts:
-        key = token_settings(cell)
-        if key not in self._texts:
-            self._texts[key] = cost.lengths_of_texts(cell)
-        return self._texts[key]
-
-    def batches(self, cell: Cell) -> cost.Batches:
-        if (key := batch_settings(cell)) not in self._batches:
-            training = cell.training
-            filled = training.batch_size, training.bucket, training.token_budget
-            self._batches[key] = cost.predicted_batches(self.texts(cell).splits["train"], *filled)
-        return self._batches[key]
+    def batches(self, cell: Cell) -> Batches:
+        filled = cell.training.batch_size, cell.training.bucket, cell.training.token_budget
+        return self._once(
+            ("batches", *batch_settings(cell)), lambda: predicted_batches(self.texts(cell).splits["train"], *filled)
+        )
 
     def steps(self, cell: Cell) -> int:
         """Optimizer steps of its training."""
         return math.ceil(self.batches(cell).number * cell.training.epochs / cell.training.accumulate)
 
-    def _ratio(self, cell: Cell) -> float | None:
-        alike = self._alike(cell)
-        return alike if alike is not None else 1.0 if self.calibration(cell) is not NOMINAL else None
+    def _once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        if key not in self._kept:
+            self._kept[key] = make()
+        value: Value = self._kept[key]
+        return value
 
-    def _alike(self, cell: Cell) -> float | None:
-        return self._first(self.ratios, cell)
+    def _rate(self, cell: Cell) -> float | None:
+        """Seconds a unit of work."""
+        rate = _first(self.rates, cell)
+        return self._timed(cell) if rate is None else rate
 
-    def _first(self, ratios: dict[Hashable, float], cell: Cell) -> float | None:
-        """Of the cells that are most alike."""
-        candidates = (ratios.get(key) for key in expectations(cell)) if ratios else ()
-        return next((ratio for ratio in candidates if ratio is not None), None)
+    def _timed(self, cell: Cell) -> float | None:
+        return self._once(
+            ("timed", *calibration_settings(cell).values()), lambda: read_rate(calibration_file(cell, self.device))
+        )
 
-    def _path(self, cell: Cell) -> Path:
-        key = tuple(calibration_settings(cell).values())
-        if key not in self._paths:
-            self._paths[key] = calibration.calibration_file(cell, self.device)
-        return self._paths[key]
-
-    @cached_property
-    def _key(self) -> str:
-        return evaluation_key(self.evaluation)
+    def _evaluated(self, cell: Cell) -> int:
+        return max(1, sum(len(self.texts(cell).measured(self.evaluation, name)) for name in self.evaluation.splits))
 
     @cached_property
     def _evaluation_rate(self) -> float | None:
         """Seconds a text, of finished cells that were measured alike."""
+        key = evaluation_key(self.evaluation)
         rates = [
-            seen.evaluation_seconds / _evaluated(self.texts(seen.cell), self.evaluation)
+            seen.evaluation_seconds / self._evaluated(seen.cell)
             for seen in self.finished
-            if seen.evaluation_seconds is not None and seen.evaluation_key == self._key
+            if seen.evaluation_seconds is not None and seen.evaluation_key == key
         ]
         return median(rates) if rates else None
 
 
-def _evaluated(texts: cost.Texts, evaluation: Evaluation) -> int:
-    return max(1, sum(len(cost.lengths_measured(texts, evaluation, split)) for split in evaluation.splits))
+def _first(ratios: dict[Hashable, float], cell: Cell) -> float | None:
+    """Of the finished cells that are most alike."""
+    candidates = (ratios.get(key) for key in expectations(cell)) if ratios else ()
+    return next((ratio for ratio in candidates if ratio is not None), None)
 
 
-def finished_cells(latest: int) -> Iterator[Seen]:
+def memory_of_cell(cell: Cell, made: Batches) -> tuple[int, int]:
+    """Bytes that cells of one process share, the frozen weights among them, and bytes of the cell's own."""
+    size, tune, upper = sizes(cell.encoder), cell.encoder.tune, trained_blocks(cell)
+    tools = cell.objective.line_of_view().tools
+    if tune.lora is not None:
+        trained = upper * (len(tune.lora.targets) or 2) * 2 * size.hidden * tune.lora.r
+    else:
+        trained = size.parameters if tune.last_blocks is None else upper * size.of_block()
+        trained *= 1 + ("twin" in tools)
+    everything = (1 + len({"slow", "twin"} & set(tools))) * size.parameters
+    frozen = max(0, everything - (trained if tune.lora is None else 0))
+    share = min(1.0, (cell.training.micro_batch or cell.training.batch_size) / cell.training.batch_size)
+    kept = FLOAT * (18 + 3 * made.length / 64) * size.hidden  # a token and block for the gradient; heads have 64 each
+    passing = kept + FLOAT * size.hidden * size.blocks  # one frozen block at a time, and its output
+    for_gradient = kept * (0.8 if tune.lora is not None else 1.0) * upper
+    batch = made.longest * share / cell.training.processes * sum(passes(cell)) * (for_gradient + passing)
+    return PROCESS + FLOAT * frozen, TRAINED * trained + int(batch)
+
+
+def calibration_file(cell: Cell, device: str) -> Path:
+    """Where the timed steps of cells like this one are kept, on hardware like this."""
+    machine = {"processor": provenance.processor(), "device": device}
+    key = fingerprint.key("calibration", machine=machine, cell=calibration_settings(cell))
+    return store.place_of("calibration", f"{key}.json")
+
+
+def read_rate(path: Path) -> float | None:
+    """Seconds a unit of work as timed steps said; None where there were none, or the file is damaged."""
+    try:
+        return float(store.read_json(path)["rate"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def finished_cells(latest: int) -> Iterator[FinishedCell]:
     """The cells that finished last; a folder that cannot be read tells nothing."""
     runs = store.home() / "runs"
     done = sorted(runs.glob("*/DONE"), key=lambda path: path.stat().st_mtime_ns) if runs.is_dir() else []
     for folder in (marker.parent for marker in done[-latest:]):
         try:
-            config, provenance = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
-            speed = provenance.get("speed") or {}
-            yield Seen(
+            config, noted = store.read_json(folder / "config.json"), store.read_json(folder / "provenance.json")
+            speed = noted.get("speed") or {}
+            yield FinishedCell(
                 Cell.model_validate(config["cell"]),
                 int(speed.get("together", 1)),
                 speed.get("reuse", "none") != "none",
-                float(provenance["wall_seconds"]),
-                int(provenance.get("peak_memory_bytes") or 0) or None,
+                float(noted["wall_seconds"]),
+                int(noted.get("peak_memory_bytes") or 0) or None,
                 *_evaluation_of(folder),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -237,9 +369,7 @@ def finished_cells(latest: int) -> Iterator[Seen]:
 def _evaluation_of(folder: Path) -> tuple[str, float | None]:
     """By which settings a cell was measured, and for how long."""
     attempts = [
-        attempt
-        for attempt in claim.attempts(folder)
-        if attempt.get("stage") == "evaluate" and attempt.get("outcome") == "done"
+        each for each in claim.attempts(folder) if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")
     ]
     if not attempts:
         return "", None
@@ -247,8 +377,8 @@ def _evaluation_of(folder: Path) -> tuple[str, float | None]:
 
 
 def total_seconds(cells: Iterable[Cell], fit: Fit | None = None) -> float | None:
-    """Expected seconds of all cells one after another; None when one of them is like none that has finished, and
-    nothing was calibrated."""
+    """Expected seconds of all cells one after another; None if any has neither a finished cell like it nor timed
+    steps."""
     fit = fit or Fit()
     each = [fit.seconds(cell) for cell in cells]
     seconds = [expected for expected in each if expected is not None]

@@ -1,14 +1,16 @@
-"""Which cells train together in one process, those that share the passes of their frozen blocks; and in which order
-they begin, so that what a process has read stays of use."""
+"""Which cells train together in one process, those that share the passes of their frozen blocks; in which order they
+begin, so that what a process has read stays of use; and how long all of them take where several run at a time."""
 
+import heapq
 import math
 from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
-from contrastive.cells.projections import shared_passes
 from contrastive.config.cell import Cell
+from contrastive.grid.identity import shared_passes
+from contrastive.models import frozen_readers
 from contrastive.planning.estimate import Fit
-from contrastive.reuse import frozen_readers
-from contrastive.sources.encoder_shape import cut
+from contrastive.sources.locate import cut
 
 UNKNOWN = 1e12  # seconds
 AT_MOST = 8  # from there on, a further cell of a group saves nearly nothing, and devices wait longer for the last one
@@ -67,4 +69,32 @@ def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
 def rank_seconds(cell: Cell, together: int, fit: Fit) -> float:
     """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
     seconds = fit.seconds(cell, together)
-    return UNKNOWN + fit.size(cell, stored=False) if seconds is None else seconds
+    return UNKNOWN + fit.work(cell) if seconds is None else seconds
+
+
+class Part(NamedTuple):
+    """Seconds of a cell in training and in evaluation, what devices its training takes, and threads each of them."""
+
+    train: float
+    evaluate: float
+    devices: int = 1
+    threads: int = 1
+
+
+def makespan(parts: Iterable[Part], slots: int, evaluators: int = 0) -> float:
+    """Seconds from the first beginning to the last end, the cells in their order; without `evaluators` evaluation
+    takes the place of a training."""
+    free = [0.0] * slots
+    trained = []
+    for part in parts:
+        taken = [heapq.heappop(free) for _ in range(min(part.devices, slots))]
+        end = max(taken) + part.train
+        trained.append((end, part.evaluate))
+        for number in range(len(taken)):
+            heapq.heappush(free, end + (part.evaluate if not evaluators and number == 0 else 0.0))
+    if not evaluators:
+        return max(free)
+    idle = [0.0] * evaluators
+    for end, seconds in sorted(trained):
+        heapq.heappush(idle, max(heapq.heappop(idle), end) + seconds)
+    return max(idle)

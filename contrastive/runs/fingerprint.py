@@ -11,7 +11,7 @@ from contrastive.config.base import Settings
 from contrastive.config.registry import entries, module_file, syntax_tree
 
 # Rooms and modules that describe, name or store a result but do not compute it.
-DESCRIPTIVE_ROOMS = ("contrastive.config.", "contrastive.cells.", "contrastive.runs.")
+DESCRIPTIVE_ROOMS = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
 DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
     *("contrastive.evaluation.needs", "contrastive.data.transfer_data"),
 }

@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from contrastive.errors import UserError
 from contrastive.paths import given
@@ -200,3 +200,27 @@ def failure(folder: Path) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError, OSError):
         return {"kind": "infrastructure", "error": "FAILED.json is not readable"}
+
+
+Kind = Literal["calibration", "prefix", "references", "tokens", "untrained"]
+
+
+def place_of(kind: Kind, key: str, below: Path | None = None) -> Path:
+    """The folder of what is computed once for many cells: below the home one for each kind, and in it one a key."""
+    return (below or home()) / "cache" / kind / key
+
+
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` fills, if it is not there whole. One process makes it."""
+    if finished(folder):
+        return folder
+    with locked(folder.with_suffix(".lock")):
+        if not finished(folder):
+            unfinished = folder.with_suffix(".unfinished")
+            for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
+                remove(rest)
+            unfinished.mkdir(parents=True)
+            make(unfinished)
+            mark_finished(unfinished, "DONE")
+            os.replace(unfinished, folder)
+    return folder

@@ -6,12 +6,13 @@ A plan of thousands of cells calls it: no model is loaded.
 import importlib.util
 import json
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive import paths
-from contrastive.config.cell import Encoder, Scratch
+from contrastive.config.cell import Cell, Encoder, Scratch
+from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
@@ -227,3 +228,94 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
+# Architectures that add a learned vector for each position, and whether they count from behind the padding's number.
+FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False, "mpnet": True, "roberta": True}
+FROM_PADDING |= {"xlm-roberta": True, "camembert": True}
+ROBERTA_PADDING = 1  # the default of its configuration
+
+
+@cache
+def most_tokens(model: str) -> int | None:
+    """Tokens of the longest text; None where nothing says it, or the files are not on this machine."""
+    if model.startswith("scratch:"):
+        return SCRATCH_POSITIONS
+    folder = folder_here(model)
+    if folder is None:
+        return None
+    config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
+    limits = [positions(config), whole_number(tokenizer.get("model_max_length"))]
+    return min((number for number in limits if number is not None and number < UNLIMITED), default=None)
+
+
+def positions(config: dict[str, Any]) -> int | None:
+    """Those that the weights have; None of an architecture that knows distances alone, or that is not known here."""
+    count, kind = whole_number(config.get("max_position_embeddings")), config.get("model_type")
+    if kind in ("deberta", "deberta-v2"):
+        return count if config.get("position_biased_input", True) else None
+    if count is None or kind not in FROM_PADDING or config.get("position_embedding_type", "absolute") != "absolute":
+        return None
+    padding = config.get("pad_token_id", ROBERTA_PADDING)
+    return count - padding - 1 if FROM_PADDING[kind] and isinstance(padding, int) else count
+
+
+def folder_here(model: str) -> Path | None:
+    try:
+        return cached_snapshot(model) if model.startswith("hf:") else model_folder(model)
+    except UserError:  # said where the model is looked up
+        return None
+
+
+def cached_snapshot(model: str) -> Path | None:
+    """The folder of a hub's model in the local cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repository, _, revision = pinned(model)
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(path).parent if isinstance(path, str) else None
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def whole_number(number: Any) -> int | None:
+    """Of a tokenizer without a limit a float, such as 1e30."""
+    return int(number) if isinstance(number, int | float) and number > 0 else None
+
+
+def cut(cell: Cell) -> int:
+    """The blocks below the first that trains, and below all that the cell's view looks into.
+
+    0 where nothing can be computed apart: nothing is frozen, or processes share the weights of a block.
+    """
+    tuned = cell.encoder.tune.last_blocks
+    if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
+        return 0
+    blocks = shape(cell.encoder)[0]
+    return max(0, min(blocks - tuned, lowest(cell.objective, blocks)))
+
+
+def lowest(objective: Objective, blocks: int) -> int:
+    """The first block that has to be computed with the others for a view: what goes into it may be given."""
+    facts = objective.view_facts()
+    if facts.looks_into == "last":
+        return blocks  # attention asks for what goes into the last block, which trains where it is allowed
+    if facts.looks_into == "all":
+        return 0
+    if facts.looks_into == "middle":
+        block = middle(blocks) if objective.middle is None else objective.middle
+    else:
+        block = min(objective.layers or (0,))
+    return block + (not facts.attention)
+
+
+def middle(blocks: int) -> int:
+    """The block half way up."""
+    return (blocks - 1) // 2

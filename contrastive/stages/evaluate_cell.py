@@ -5,15 +5,15 @@ from pathlib import Path
 
 import torch
 
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.status import up_to_date
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation import evaluate
 from contrastive.evaluation.embed import Embedder, embed, restore
 from contrastive.evaluation.needs import cell_of, lacking
-from contrastive.reuse import frozen_store
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.status import up_to_date
+from contrastive.models import frozen_store
 from contrastive.runs import claim, store
 from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
 

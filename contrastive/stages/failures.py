@@ -9,7 +9,7 @@ import torch
 
 from contrastive.errors import UserError
 from contrastive.runs import claim, stopping, store
-from contrastive.stages.job_failed import JobFailed
+from contrastive.stages.request import JobFailed
 from contrastive.training.gradient_audit import GradientPathError
 from contrastive.training.train import Diverged
 

@@ -7,8 +7,8 @@ from contrastive.config.cell import Training
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.embed import Embedder, embed
 from contrastive.evaluation.needs import Wanted
-from contrastive.reuse import frozen_store
-from contrastive.reuse.passes import Passes
+from contrastive.models import frozen_store
+from contrastive.models.frozen import Passes
 from contrastive.runs import store
 from contrastive.stages.prepare import with_larger_test
 from contrastive.stages.request import Asked

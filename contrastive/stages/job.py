@@ -10,7 +10,7 @@ from pathlib import Path
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.stages.request import Asked
 
 MEET = "ABLATE_MEET"
@@ -63,8 +63,8 @@ def read_request(config: Path, checkpoint_every: int) -> Asked:
 
 def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | None:
     from contrastive.data import tokens as token_store
-    from contrastive.reuse import frozen_store
-    from contrastive.reuse.passes import Passes
+    from contrastive.models import frozen_store
+    from contrastive.models.frozen import Passes
     from contrastive.stages.in_process import TrainingHere
     from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 

@@ -18,8 +18,8 @@ from contrastive.runs import claim, stopping, store
 from contrastive.sources import deepspeed_file
 from contrastive.stages import job
 from contrastive.stages.job import MEET
-from contrastive.stages.job_failed import JobFailed
 from contrastive.stages.processes import LOST, NewProcess, forked
+from contrastive.stages.request import JobFailed
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
 # The second is what its engine asks for an optimizer's name, and takes three seconds.

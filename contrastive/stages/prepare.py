@@ -6,12 +6,12 @@ from pathlib import Path
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.data import larger_test, transfer_data
 from contrastive.data import tokens as token_store
-from contrastive.data.tokens import Tokens
+from contrastive.data import transfer_data
+from contrastive.data.tokens import Tokens, larger_test_key, prepare_larger_test
 from contrastive.evaluation.held import larger_split
 from contrastive.evaluation.needs import Wanted, wanted_by
-from contrastive.runs import cache, store
+from contrastive.runs import store
 from contrastive.sources import locate
 
 
@@ -27,7 +27,7 @@ def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wa
     for how in evaluation.post:
         locate.check_width(cell.encoder, how)
     if evaluation.test is not None:
-        larger_test.prepare_larger_test(cell.data, evaluation.test, prepared, store.home())
+        prepare_larger_test(cell.data, evaluation.test, prepared, store.home())
     for transfer in evaluation.transfer:
         further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
         transfer_data.check_classes(transfer, further.classes)
@@ -38,6 +38,6 @@ def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
     """The tokens with those of more test texts, where an evaluation measures on more than the cell's own."""
     if evaluation.test is None:
         return tokens
-    key = larger_test.larger_test_key(tokens.folder.name, evaluation.test)
-    split = token_store.stored(cache.place_of("tokens", key), "test")
+    key = larger_test_key(tokens.folder.name, evaluation.test)
+    split = token_store.stored(store.place_of("tokens", key), "test")
     return replace(tokens, splits=tokens.splits | {larger_split(evaluation.test, key): split})

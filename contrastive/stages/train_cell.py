@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from contrastive.cells.identity import STAGES, cell_id, chosen_entries, identity
 from contrastive.config.cell import Cell, Training
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.needs import Wanted
-from contrastive.reuse import frozen_store
-from contrastive.reuse.passes import Passes
+from contrastive.grid.identity import STAGES, cell_id, chosen_entries, identity
+from contrastive.models import frozen_store
+from contrastive.models.frozen import Passes
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_files
-from contrastive.stages import energy, memory
+from contrastive.stages import meters
 from contrastive.stages.failures import failure_kind
 from contrastive.stages.in_process import TrainingHere
 from contrastive.stages.launch import Machines, launch
@@ -55,7 +55,7 @@ def training_steps(
         write_config(work.folder, request, document)
         prepared = prepare_cell_tokens(request.cell)
         wanted = prepare_evaluation(request.cell, request.evaluation, prepared)
-        with energy.Meter(devices) as meter, memory.Peak() as peak:
+        with meters.Meter(devices) as meter, meters.Peak() as peak:
             tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)
             fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
             for _ in fitted.steps():

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contrastive.reuse.passes import Passes
+from contrastive.models.frozen import Passes
 from contrastive.stages.failures import failure_kind, keep_failure, try_stage
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell, training_steps

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.models.random_state import random_state, set_random_state
+from contrastive.models.frozen import random_state, set_random_state
 from contrastive.views.batches import Batch
 from contrastive.views.types import Guesses, Output, VectorGroup
 

@@ -26,13 +26,12 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive.config.cell import Cell, Training
-from contrastive.config.speed import Speed
+from contrastive.config.experiment import Speed
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
-from contrastive.models import frozen
+from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
-from contrastive.reuse import untrained_embeddings
-from contrastive.reuse.passes import Passes
+from contrastive.models.frozen import Passes
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.collapse import geometry
@@ -218,7 +217,7 @@ def show_untrained_embeddings(
     for loss in losses:
         if hasattr(loss, "begin"):
             model.to(device)
-            loss.begin(untrained_embeddings.embeddings(cell, tokens, speed, compute).to(device))
+            loss.begin(frozen_store.embeddings(cell, tokens, speed, compute).to(device))
 
 
 def learning_rate_factor(done: int, total: int, training: Training) -> float:

@@ -4,7 +4,7 @@ import torch
 
 from contrastive.config.facts import ViewFacts
 from contrastive.errors import UserError
-from contrastive.sources.encoder_shape import middle as half_way
+from contrastive.sources.locate import middle as half_way
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 

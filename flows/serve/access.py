@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.serve.lock import is_up
+from flows.serve.servers import is_up
 
 USER = "ablate"
 SETTINGS = "prefect.toml"  # Prefect reads it in the folder in which a command runs

@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.events.schemas.automations import AutomationCore
 from prefect.states import Crashed
 
-from flows.serve.process import CHECKOUT
+from flows.serve.servers import CHECKOUT
 from flows.serve.up import POOL
 
 AUTOMATION = CHECKOUT / "configs" / "automations" / "zombie-flows.yaml"

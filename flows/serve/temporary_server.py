@@ -18,8 +18,15 @@ from types import FrameType
 from contrastive.errors import UserError
 from contrastive.runs.store import check_home, home, what_is_free
 from flows.serve import access
-from flows.serve.ports import LOOPBACK, any_free_port, url
-from flows.serve.process import program, start_process, stop_process, wait_until_it_answers
+from flows.serve.servers import (
+    LOOPBACK,
+    any_free_port,
+    program,
+    start_process,
+    stop_process,
+    url,
+    wait_until_it_answers,
+)
 from flows.terminal import tell
 
 FULL = ("database or disk is full", "No space left on device")  # as SQLite and the system say it

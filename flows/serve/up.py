@@ -17,13 +17,22 @@ from typing import NoReturn
 
 from contrastive.errors import UserError
 from contrastive.runs import store
-from flows.serve import access, lock
-from flows.serve.ports import LOOPBACK, answers, free_port, url
-from flows.serve.process import CHECKOUT, program, start_process, stop_process, wait_until_it_answers
+from flows.serve import access
+from flows.serve.servers import (
+    CHECKOUT,
+    LOOPBACK,
+    answers,
+    free_port,
+    only_one,
+    program,
+    start_process,
+    stop_process,
+    url,
+    wait_until_it_answers,
+)
 from flows.terminal import say
+from tasks.address import TRAINING, is_database, masked, tracking_uri
 from tasks.database import set_aside_if_damaged
-from tasks.secrets import masked
-from tasks.tracking_address import TRAINING, is_database, tracking_uri
 
 POOL = "ablate"  # of Prefect, whose worker runs our deployments
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]
@@ -68,7 +77,7 @@ def up(home: Path, host: str = LOOPBACK) -> None:
     """Start the services and keep them going; Ctrl-C, SIGTERM or `ablate down` stops them all."""
     host = LOOPBACK if host == "localhost" else host  # which may mean two addresses
     served = is_database(tracking_uri(home))  # else somebody else runs MLflow's server
-    with suppress(KeyboardInterrupt), lock.only_one(home):
+    with suppress(KeyboardInterrupt), only_one(home):
         prefect = url(host, port := free_port("prefect", host))
         mlflow = url(host, free_port("mlflow", host)) if served else ""
         signal.signal(signal.SIGTERM, _stop)

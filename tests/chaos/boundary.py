@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import contrastive
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 from tasks import worker_calls

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from contrastive.cells import plan as plans
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
 from contrastive.runs import claim, store
 from tests.chaos import grid, processes, soak, ways
 from tests.waiting import soon

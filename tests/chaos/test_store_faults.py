@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from contrastive.cells.identity import cell_id, identity
-from contrastive.cells.status import statuses
 from contrastive.config.cell import Cell
 from contrastive.errors import UserError
+from contrastive.grid.identity import cell_id, identity
+from contrastive.grid.status import statuses
 from contrastive.runs import claim, store
 from contrastive.stages.request import Asked
 from tasks import worker_calls

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.serve.process import prepare_child
+from flows.serve.servers import prepare_child
 from tests.asked import ask
 from tests.chaos import grid, processes, soak
 from tests.waiting import soon

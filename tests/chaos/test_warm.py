@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Resources
+from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 from tasks import engines, worker_calls

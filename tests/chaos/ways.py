@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from flows.serve import ports
+from flows.serve.servers import any_free_port
 from tests.asked import ask, auth_of
 from tests.chaos import processes
 from tests.e2e.conftest import ABLATE
@@ -85,7 +85,7 @@ class Deployment(Way):
 
     def __init__(self, home: Path, experiment: Path, environment: dict[str, str]):
         self.home, self.experiment = home, experiment
-        prefect, mlflow = ports.any_free_port(), ports.any_free_port()
+        prefect, mlflow = any_free_port(), any_free_port()
         self.api = f"http://127.0.0.1:{prefect}/api"
         settings = {"ABLATE_HOME": str(home), "ABLATE_PREFECT_PORT": str(prefect), "ABLATE_MLFLOW_PORT": str(mlflow)}
         self.environment = os.environ | environment | settings

@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 import yaml
 
-from contrastive.cells.grid import GridSection
 from contrastive.config.experiment import SETTINGS
-from contrastive.experiment import schema
-from contrastive.experiment.load import load_experiment
-from contrastive.experiment.yaml_lines import read_document
+from contrastive.grid import messages
+from contrastive.grid.expand import GridSection
+from contrastive.grid.load import load_experiment
+from contrastive.grid.yaml_lines import read_document
 
 CONFIGS = Path(__file__).parent.parent.parent / "configs"
 FILES = sorted(CONFIGS.glob("*.yaml"))
@@ -41,8 +41,8 @@ def test_a_shipped_file_is_right_for_us_and_for_editors(path):
 
 def test_the_schema_is_current():
     kept = (CONFIGS / "experiment.schema.json").read_text(encoding="utf-8")
-    assert kept == schema.schema_text(), (
-        "write it again: python -c 'from contrastive.experiment import schema; print(schema.schema_text(), end=\"\")'"
+    assert kept == messages.schema_text(), (
+        "write it again: python -c 'from contrastive.grid import messages; print(messages.schema_text(), end=\"\")'"
     )
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contrastive.config.margins import margin
-from contrastive.experiment.load import ExperimentError, parse_experiment
+from contrastive.config.experiment import margin_of
+from contrastive.grid.load import ExperimentError, parse_experiment
 
 FILE = """
 name: x
@@ -28,7 +28,7 @@ sections: [{title: A, axes: {loss: [ce, rdrop]}, show: {table: {values: [test.ac
     ],
 )
 def test_a_margin_is_declared_by_score_or_metric_or_it_is_the_usual_one(score, declared, limit):
-    assert margin(score, declared) == limit
+    assert margin_of(score, declared) == limit
 
 
 @pytest.mark.parametrize(

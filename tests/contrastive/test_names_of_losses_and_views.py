@@ -15,15 +15,15 @@ NAMES = {*registry.loss_entries(), *registry.views()}
 WORDS = {"cls", "cluster", "layers", "pair"}
 # How often, and what is meant: a pooling, a special token, how many blocks, a setting. One more is looked at again.
 MEANT = {
-    ("contrastive/cells/projections.py", "layers"): 1,  # a setting
+    ("contrastive/grid/identity.py", "layers"): 1,  # a setting
     ("contrastive/config/cell.py", "cls"): 2,  # a pooling
     ("contrastive/config/facts.py", "layers"): 1,  # a setting
     ("contrastive/config/objective.py", "layers"): 1,  # a setting
     ("contrastive/data/tokenizer.py", "cls"): 2,  # a special token
-    ("contrastive/experiment/check_cells.py", "layers"): 1,  # a setting
+    ("contrastive/grid/check.py", "layers"): 1,  # a setting
     ("contrastive/models/encoder.py", "cls"): 2,  # a pooling
     ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
-    ("contrastive/planning/cost.py", "layers"): 1,  # how many blocks
+    ("contrastive/planning/estimate.py", "layers"): 1,  # how many blocks
     ("contrastive/sources/locate.py", "layers"): 1,  # how many blocks
 }
 

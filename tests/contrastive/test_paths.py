@@ -10,7 +10,7 @@ from contrastive.config.cell import Data, Encoder
 from contrastive.config.evaluation import Transfer
 from contrastive.data import transfer_data
 from contrastive.errors import UserError
-from contrastive.experiment.load import anchored, load_experiment
+from contrastive.grid.load import anchored, load_experiment
 from contrastive.sources import deepspeed_file, locate
 
 NOBODY = "~nosuchuser/there/x.csv"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.serve import ports
+from flows.serve.servers import answers, any_free_port
 from tests.e2e.preloaded import ABLATE, Preloaded, preloaded
 from tests.waiting import soon
 
@@ -36,14 +36,14 @@ def server(prefect_home: Path) -> Iterator[str]:
 @contextmanager
 def serving(home: Path) -> Iterator[str]:
     """A Prefect server; gives the address of its API."""
-    port = ports.any_free_port()
+    port = any_free_port()
     command = [str(Path(sys.executable).parent / "prefect"), "server", "start", "--host", "127.0.0.1", "--port", port]
     environment = os.environ | {"PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
     with open(home / "server.log", "w") as log:
         process = subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log)
     try:
         api = f"http://127.0.0.1:{port}/api"
-        soon(lambda: ports.answers(f"{api}/health"), 180, (home / "server.log").read_text, process)
+        soon(lambda: answers(f"{api}/health"), 180, (home / "server.log").read_text, process)
         yield api
     finally:
         process.terminate()

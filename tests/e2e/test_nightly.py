@@ -156,7 +156,7 @@ def test_git_bisect_names_the_commit_that_does_harm_and_skips_what_cannot_be_mea
     home.mkdir()
     (home / "verdict.yaml").write_text(yaml.safe_dump(SETTINGS))
     good = commit(code, "as it should be")
-    broken = code / "contrastive/cells/grid.py"
+    broken = code / "contrastive/grid/expand.py"
     text = broken.read_text()
     broken.write_text(f"raise RuntimeError\n{text}")
     commit(code, "cannot be measured")

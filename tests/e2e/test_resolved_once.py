@@ -14,8 +14,7 @@ from tests.e2e.conftest import SMOKE
 # The real functions, counted, in the process of the command, whose flow runs there too.
 COUNTED = """\
 import atexit, collections, json, sys
-from contrastive.cells import grid
-from contrastive.experiment import load
+from contrastive.grid import expand, load
 counts = collections.Counter()
 def counted(home, name):
     real = getattr(home, name)
@@ -26,8 +25,8 @@ def counted(home, name):
 counted(load, "read_document")
 counted(load, "_experiment")
 counted(load, "in_cells")
-counted(grid, "combinations")
-counted(grid.Builder, "resolved")
+counted(expand, "combinations")
+counted(expand.Builder, "resolved")
 atexit.register(lambda: print(json.dumps(counts), file=open(sys.argv.pop(), "w")))
 from flows.cli import app
 app(sys.argv[1:-1])

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from contrastive.runs import store
-from flows.serve import ports
+from flows.serve.servers import answers, any_free_port
 from tests.asked import ask, auth_of
 from tests.chaos.processes import gone_within
 from tests.chaos.ways import ENDED
@@ -69,7 +69,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, empty_store: Path, empty_
 
 @pytest.fixture(scope="module")
 def environment(checkout: Path) -> dict[str, str]:
-    prefect, mlflow = str(ports.any_free_port()), str(ports.any_free_port())
+    prefect, mlflow = str(any_free_port()), str(any_free_port())
     # what an outer `make test` hands on would win over the PYTEST_ARGS below, and run all tests within the tests
     outer = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
     own = {"ABLATE_HOME": str(checkout), "PREFECT_HOME": str(checkout / ".prefect")}
@@ -127,7 +127,7 @@ def test_the_readme_has_the_commands_that_every_day_needs(checkout: Path):
 
 
 def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, environment: dict[str, str]):
-    assert ports.answers(f"http://127.0.0.1:{environment['ABLATE_MLFLOW_PORT']}/health")
+    assert answers(f"http://127.0.0.1:{environment['ABLATE_MLFLOW_PORT']}/health")
     mine = [p for p in psutil.process_iter() if p.is_running() and checkout_of(p) == str(checkout)]
     listening = {at.laddr.ip for process in mine for at in process.net_connections("tcp") if at.status == "LISTEN"}
     assert listening == {"127.0.0.1"}

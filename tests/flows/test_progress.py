@@ -5,12 +5,12 @@ from queue import SimpleQueue
 
 import pytest
 
-from contrastive.experiment.load import parse_experiment
+from contrastive.grid.load import parse_experiment
 from contrastive.stages.request import Asked
 from flows.progress import Progress, minutes
+from tasks.cell import Group
 from tasks.curves import CurveWriter
-from tasks.train import Group
-from tests.contrastive.experiment.examples import ONE
+from tests.contrastive.grid.examples import ONE
 
 
 def group(folder: Path, steps: int, done: int, *names: str) -> Group:

@@ -18,7 +18,7 @@ import psutil
 import psycopg2
 import pytest
 
-from flows.serve import ports
+from flows.serve.servers import any_free_port
 from tests.asked import ask
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
 from tests.postgres import PASSWORD, databases
@@ -65,8 +65,8 @@ def settings(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     prefect, mlflow = databases(postgres, "prefect", "mlflow")
     return SECRETS | {
         "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
-        "ABLATE_PREFECT_PORT": str(ports.any_free_port()),
-        "ABLATE_MLFLOW_PORT": str(ports.any_free_port()),
+        "ABLATE_PREFECT_PORT": str(any_free_port()),
+        "ABLATE_MLFLOW_PORT": str(any_free_port()),
         "PREFECT_API_DATABASE_CONNECTION_URL": prefect.replace("postgresql", "postgresql+asyncpg"),
         "MLFLOW_TRACKING_URI": mlflow,
     }

@@ -22,19 +22,19 @@ import torch
 import typer
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from contrastive.cells import plan as plans
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.plan import Plan
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import data_folders, known_references
-from contrastive.experiment import load
-from contrastive.planning.calibration import calibration_file
+from contrastive.grid import load
+from contrastive.grid import plan as plans
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.plan import Plan
+from contrastive.planning.estimate import calibration_file
 from contrastive.runs import store
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
-from flows import overhead
 from flows.cli import app
+from flows.forecast import note
 from tasks import worker_calls
 from tasks.record import record_cell
 from tasks.sync import sync
@@ -104,7 +104,7 @@ def run(path: Path) -> None:
         if report is not None:
             raise UserError(report["error"])
     sync(plan, plans.document(plan, known_references(plan)))
-    overhead.note(0.0)
+    note(0.0)
 
 
 def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
@@ -232,8 +232,7 @@ def make(place: Path) -> dict[str, Any]:
     path = written(place)
     plan = planned(path)
     run(path)
-    calibrated = {"made": "today", "rates": [1.0] * 5, "boot": 1.0, "base": 1, "batch": 1.0, "evaluation": {}}
-    store.write_json(calibration_file(next(iter(plan.statuses)), plan.experiment.speed, "cpu"), calibrated)
+    store.write_json(calibration_file(next(iter(plan.statuses)), "cpu"), {"rate": 1.0})
     return {"truth": grid.results(store.home())}
 
 

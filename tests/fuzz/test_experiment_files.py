@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive.cells.combinations import count_combinations
-from contrastive.cells.identity import cell_id, identities
 from contrastive.config import registry
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief
-from contrastive.experiment.load import ExperimentError, parse_experiment
-from contrastive.experiment.yaml_lines import LONGEST_MESSAGE, read_document
+from contrastive.grid.combinations import count_combinations
+from contrastive.grid.identity import cell_id, identities
+from contrastive.grid.load import ExperimentError, parse_experiment
+from contrastive.grid.yaml_lines import LONGEST_MESSAGE, read_document
 from contrastive.runs.fingerprint import canonical_json
 from tests.fuzz.conftest import Rounds
 

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from contrastive.cells import plan as plans
 from contrastive.config.experiment import Experiment
 from contrastive.data import tokens, transfer_data
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
 from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenance, RecordedGrid
 from reports.build import build, write_report
 from reports.load import Results

@@ -11,13 +11,13 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
-from contrastive.cells import plan as plans
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.plan import Plan
 from contrastive.errors import UserError
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
-from tasks import database, mend, record, settle, sync, tracking
+from tasks import database, record, settle, sync, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -125,13 +125,13 @@ def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Pl
         connection.execute("ALTER TABLE tags RENAME COLUMN value TO eulav")
         connection.commit()
     with pytest.raises(UserError, match=r"The database lies at .*mlflow.db.damaged-.* give the same command again"):
-        mend.mend_tracking(plan, None)
+        sync.mend_tracking(plan, None)
 
 
 def test_a_flipped_bit_behind_the_clock_is_set_back(plan: Plan):
     flip_behind_the_clock(folder_of(plan) / "scores.json")
     assert plans.make_plan(plan.resolved).to_do, "scores that cannot be read are measured again anyway"
-    assert [line.partition(": ")[2] for line in mend.set_back_damage(plan)] == ["scores.json was changed"]
+    assert [line.partition(": ")[2] for line in sync.set_back_damage(plan)] == ["scores.json was changed"]
     assert not (folder_of(plan) / "DONE").exists()
 
 
@@ -140,9 +140,9 @@ def test_a_folder_of_the_cache_that_is_damaged_is_made_again(plan: Plan):
     made.mkdir(parents=True)
     (made / "ids").write_text("whole")
     store.mark_finished(made, "DONE")
-    assert list(mend.set_back_damage(plan)) == []
+    assert list(sync.set_back_damage(plan)) == []
     flip_behind_the_clock(made / "ids")
-    assert list(mend.set_back_damage(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
+    assert list(sync.set_back_damage(plan)) == ["cache/tokens/abc: ids was changed"] and not store.finished(made)
 
 
 def other_metric(client: MlflowClient, run: Run) -> None:
@@ -172,7 +172,7 @@ HARMS = (other_metric, damaged_file, missing_file)
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
     assert sync.audit(plan) != []
-    mend.mend_tracking(plan, None)
+    sync.mend_tracking(plan, None)
     assert sync.audit(plan) == []
 
 

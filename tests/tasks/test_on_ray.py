@@ -14,9 +14,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
+from contrastive.grid.identity import cell_id, identity
 from contrastive.stages.launch import Machines
 from contrastive.stages.request import Asked
 from tasks import engines, worker_calls

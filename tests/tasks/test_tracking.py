@@ -12,11 +12,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from contrastive.cells import plan as plans
-from contrastive.cells.identity import evaluation_key
-from contrastive.cells.status import MEASURED_OTHERWISE
 from contrastive.errors import UserError
-from contrastive.experiment import load
+from contrastive.grid import load
+from contrastive.grid import plan as plans
+from contrastive.grid.identity import evaluation_key
+from contrastive.grid.status import MEASURED_OTHERWISE
 from contrastive.runs import store
 from reports import load as results
 from reports.mlflow_runs import Artifacts, NotFetched

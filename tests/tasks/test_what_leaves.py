@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 import tasks
-from contrastive.cells import plan as plans
 from contrastive.data import tokens
-from contrastive.experiment import load as experiment
+from contrastive.grid import load as experiment
+from contrastive.grid import plan as plans
 from tasks import sync, tracking
-from tasks.secrets import masked
+from tasks.address import masked
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from jaxtyping import Float, Integer
 
 from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics import pairs
-from contrastive.evaluation.metrics.folds import folds
+from contrastive.evaluation.metrics.linear import folds
 from contrastive.evaluation.metrics.types import Inputs, Score, proportion
 
 FACTS = MetricFacts(scores=("knn_accuracy", "knn_cosine_accuracy"), of_classes=True, folded=True)

@@ -4,6 +4,7 @@ The vectors are copied once, centred and scaled in float64, so that neither thei
 the scaler of each problem's own training rows is folded into its weights. newton.py finds the optimum.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from contrastive.evaluation import parallel
-from contrastive.evaluation.metrics.folds import folds
 from contrastive.evaluation.metrics.newton import CURVES, ROWS, Problems, minimise
 from contrastive.evaluation.metrics.types import Inputs
 
@@ -124,3 +124,11 @@ def scalers(rows: Any, mean: Any, unit: Any, members: Any, scaled: bool) -> tupl
     variance = square - own_mean**2
     constant = variance <= 1e-10 * square  # to float32, among these rows: its weight is 0, whatever the scale
     return np.sqrt(np.where(constant, 1, variance)), own_mean
+
+
+def folds(inputs: Inputs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import StratifiedKFold  # 1.5 s, which no training waits for
+
+    inputs.check_folds()
+    splitter = StratifiedKFold(inputs.folds, shuffle=True, random_state=0)
+    yield from splitter.split(inputs.embeddings, inputs.labels)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from contrastive.errors import UserError
-from contrastive.evaluation.post.variance import inverse
+from contrastive.evaluation.post.standardise import inverse
 
 
 def whiten(

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive.cells.identity import evaluation_key
 from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation.evaluate import evaluate_folder
 from contrastive.evaluation.metrics import METRICS
+from contrastive.grid.identity import evaluation_key
 
 TEXTS = 60
 

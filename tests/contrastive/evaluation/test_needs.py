@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.cells.identity import cell_id, evaluation_key, identity
-from contrastive.cells.status import statuses
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.needs import lacking
+from contrastive.grid.identity import cell_id, evaluation_key, identity
+from contrastive.grid.status import statuses
 from contrastive.models.model import vectors_of
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import evaluate_cell

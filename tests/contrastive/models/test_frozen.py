@@ -17,7 +17,7 @@ from contrastive.data.tokens import Tokens
 from contrastive.models import frozen
 from contrastive.models import model as models
 from contrastive.sources import locate
-from contrastive.sources.encoder_shape import cut
+from contrastive.sources.locate import cut
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.gradcache import tensors
 from contrastive.views import VIEWS

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
-from contrastive.config.speed import Speed
 from contrastive.planning.estimate import Fit
-from contrastive.planning.groups import AT_MOST, groups
-from contrastive.planning.makespan import Part, makespan
-from contrastive.sources.encoder_shape import cut
+from contrastive.planning.groups import AT_MOST, Part, groups, makespan
+from contrastive.sources.locate import cut
 
 TUNES = (
     {},

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import UserError
+from contrastive.grid.plan import declaration_file, declarations, declare
 from contrastive.runs import store
-from contrastive.runs.declared import declaration_file, declarations, declare
 from contrastive.runs.recorded import Declaration, grid_of, provenance_of
 from tests import recorded
 

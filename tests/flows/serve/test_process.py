@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from contrastive.errors import UserError
-from flows.serve import lock, ports, process, up
+from flows.serve import servers, up
+from flows.serve.servers import answers, any_free_port, is_up, only_one, stop_up
 from tests.flows.conftest import CHECKOUT
 from tests.waiting import gone_within, soon
 
@@ -20,7 +21,7 @@ SLEEPS = "import time; time.sleep(100)"
 # as a Prefect worker does with a flow run: a child in a session of its own
 WORKER = f"""
 import subprocess, sys, time
-flow = "from flows.serve.process import begin_flow; begin_flow(); print('ready', flush=True); {SLEEPS}"
+flow = "from flows.serve.servers import begin_flow; begin_flow(); print('ready', flush=True); {SLEEPS}"
 child = subprocess.Popen([sys.executable, "-c", flow], start_new_session=True)
 print(child.pid, flush=True)
 time.sleep(100)
@@ -63,7 +64,7 @@ def test_a_server_that_cannot_start_is_named_with_its_log(tmp_path: Path, handle
     with up.services(tmp_path, dict(os.environ)) as started:
         program, health = (
             [sys.executable, "-c", "raise SystemExit('no luck')"],
-            f"http://127.0.0.1:{ports.any_free_port()}",
+            f"http://127.0.0.1:{any_free_port()}",
         )
         with pytest.raises(UserError, match=r"mlflow ended with code 1 before it answered; its log is .*mlflow\.log"):
             started.start("mlflow", program, health)
@@ -71,17 +72,17 @@ def test_a_server_that_cannot_start_is_named_with_its_log(tmp_path: Path, handle
 
 
 def test_one_that_does_not_end_when_asked_is_killed(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(process, "STOP", 0.2)
+    monkeypatch.setattr(servers, "STOP", 0.2)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); {SLEEPS}"
-    started = process.start_process([sys.executable, "-c", stubborn], tmp_path / "log", os.environ)
+    started = servers.start_process([sys.executable, "-c", stubborn], tmp_path / "log", os.environ)
     soon(lambda: (tmp_path / "log").read_text() == "on\n")
-    process.stop_process(started)
+    servers.stop_process(started)
     assert started.returncode == -signal.SIGKILL
 
 
 HOLDS = """
 import pathlib, sys, time
-from flows.serve.lock import only_one
+from flows.serve.servers import only_one
 with only_one(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(100)
@@ -91,35 +92,35 @@ with only_one(pathlib.Path(sys.argv[1])):
 @pytest.fixture
 def holder(tmp_path: Path):
     command = [sys.executable, "-c", HOLDS, str(tmp_path)]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
+    servers = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    assert servers.stdout.readline() == "held\n"
+    yield servers
+    servers.kill()
+    servers.wait()
 
 
 def test_a_second_one_is_told_who_runs_and_down_stops_it(holder, tmp_path):
     expected = rf"runs already for .* \(process {holder.pid} on .*\); `ablate down` stops it"
-    with pytest.raises(UserError, match=expected), lock.only_one(tmp_path):
+    with pytest.raises(UserError, match=expected), only_one(tmp_path):
         pass
-    assert lock.stop_up(tmp_path) is True
+    assert stop_up(tmp_path) is True
     assert holder.wait(10) == -signal.SIGTERM
-    assert lock.stop_up(tmp_path) is False
+    assert stop_up(tmp_path) is False
 
 
 def test_what_a_killed_one_has_noted_is_nothing_to_anybody(holder, tmp_path):
     holder.kill()
     holder.wait()
-    assert not lock.is_up(tmp_path) and lock.stop_up(tmp_path) is False
-    with lock.only_one(tmp_path):
-        assert lock.is_up(tmp_path)
+    assert not is_up(tmp_path) and stop_up(tmp_path) is False
+    with only_one(tmp_path):
+        assert is_up(tmp_path)
 
 
 def test_one_of_another_machine_is_left_alone(tmp_path):
-    with lock.only_one(tmp_path):
+    with only_one(tmp_path):
         (tmp_path / "locks" / "up").write_text(f"process {os.getpid()} on elsewhere")
         with pytest.raises(UserError, match="runs elsewhere .* on elsewhere.*; stop it there"):
-            lock.stop_up(tmp_path)
+            stop_up(tmp_path)
 
 
 COMMAND = """
@@ -143,8 +144,8 @@ def test_a_temporary_server_asks_for_a_password_and_ends_with_its_command(tmp_pa
         assert command.stdout.readline() == "serving\n"
         (server,) = (one for one in psutil.Process(command.pid).children() if "server" in one.cmdline())
         (port,) = {at.laddr.port for at in server.net_connections("tcp") if at.status == "LISTEN"}
-        assert ports.answers(f"http://127.0.0.1:{port}/api/health")
-        assert not ports.answers(f"http://127.0.0.1:{port}/api/collections/views/aggregate-worker-metadata")
+        assert answers(f"http://127.0.0.1:{port}/api/health")
+        assert not answers(f"http://127.0.0.1:{port}/api/collections/views/aggregate-worker-metadata")
         command.kill()
     assert gone_within(60, [server])
     assert (home / ".prefect" / "run" / "prefect.db").exists()

@@ -18,8 +18,8 @@ from mlflow import MlflowClient
 from playwright.sync_api import BrowserContext
 
 import tasks
-from flows.serve import ports
 from flows.serve import up as services
+from flows.serve.servers import answers, any_free_port, port_in_use
 from tests.asked import ask, auth_of
 from tests.browser import opened
 from tests.flows.conftest import ABLATE, CHECKOUT, ablate
@@ -33,8 +33,8 @@ SERVICES = {"server": "prefect", "mlflow": "mlflow", "worker": "prefect"}  # a w
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         "ABLATE_HOME": str(tmp_path_factory.mktemp("home")),
-        "ABLATE_PREFECT_PORT": str(ports.any_free_port()),
-        "ABLATE_MLFLOW_PORT": str(ports.any_free_port()),
+        "ABLATE_PREFECT_PORT": str(any_free_port()),
+        "ABLATE_MLFLOW_PORT": str(any_free_port()),
     }
 
 
@@ -85,7 +85,7 @@ def working(api: str, auth: str) -> bool:
 
 def test_everything_is_served_on_loopback_and_deployed(up, api, auth, settings, monkeypatch):
     """It tells nobody else what it does, and ends a run of MLflow on which nobody works."""
-    assert ports.answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and ports.answers(f"{api}/health")
+    assert answers(f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}/health") and answers(f"{api}/health")
     declared = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     deployed = ask(f"{api}/deployments/filter", {}, auth)
     assert sorted(one["name"] for one in deployed) == sorted(one["name"] for one in declared)
@@ -235,10 +235,10 @@ def test_whatever_is_killed_comes_back_and_down_stops_it_all(up, api, auth, sett
 
     soon(are_back, otherwise=lambda: started(up))
     for url in (api, f"http://127.0.0.1:{settings['ABLATE_MLFLOW_PORT']}"):
-        soon(lambda url=url: ports.answers(f"{url}/health"))
+        soon(lambda url=url: answers(f"{url}/health"))
     soon(lambda: working(api, auth))
     children += psutil.Process(up.pid).children(recursive=True)
     assert ablate(settings, "down").stdout == "stopped\n"
     assert up.wait(60) == 0 and not alive(children)
-    assert not any(ports.port_in_use(int(settings[name])) for name in settings if name != "ABLATE_HOME")
+    assert not any(port_in_use(int(settings[name])) for name in settings if name != "ABLATE_HOME")
     assert "nothing runs for" in ablate(settings, "down").stdout

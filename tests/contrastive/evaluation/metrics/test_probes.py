@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from contrastive.evaluation.metrics import measure
-from contrastive.evaluation.metrics.folds import folds
 from contrastive.evaluation.metrics.knn import nearest_text
+from contrastive.evaluation.metrics.linear import folds
 from contrastive.evaluation.metrics.pairs import unit_rows
 from contrastive.evaluation.metrics.types import Inputs
 from tests.contrastive.evaluation.metrics.hostile import EMBEDDINGS, directions, inputs

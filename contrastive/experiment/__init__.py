@@ -1,1 +1,0 @@
-"""From the YAML text of an experiment file to a checked experiment, and the messages for what is wrong in it."""

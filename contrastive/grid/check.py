@@ -1,0 +1,410 @@
+"""What is wrong in an experiment file: single settings, what stands beside the cells, and settings that are right alone
+and wrong together, or read by no cell."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive.config import registry
+from contrastive.config.cell import Encoder, Scratch, Training, misfit, undrawn
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, metric_of, score_width
+from contrastive.config.objective import Objective
+from contrastive.errors import UserError, brief_name
+from contrastive.grid import messages
+from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
+from contrastive.grid.expand import Builder, Resolved, Variant
+from contrastive.grid.messages import (
+    Finding,
+    SettingPath,
+    comma_list,
+    explain_errors,
+    nearest_name,
+    shown_value,
+    unknown_in_cells,
+)
+from contrastive.grid.names import row_label
+from contrastive.sources import deepspeed_file
+from contrastive.sources.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
+
+PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
+# Stands in for what is missing or wrong, so that the rest of the file can be checked too.
+PLACEHOLDERS: dict[str, Any] = {
+    "name": "x",
+    "source": "package:any",
+    "test": 1,
+    "model": "scratch:bert",
+    "title": "?",
+    "data": {"source": "package:any", "test": 1},
+    "encoder": {"model": "scratch:bert"},
+    "sections": ({"title": "?"},),
+}
+
+
+def single_values(experiment: Experiment) -> Iterator[Finding]:
+    """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
+    for part, name in (
+        ("data", "source"),
+        ("encoder", "model"),
+        ("objective", "translators"),
+        ("training", "sharding"),
+    ):
+        yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
+    for number, section in enumerate(experiment.sections):
+        path: SettingPath = ("sections", number)
+        maps: list[tuple[SettingPath, Mapping[str, Any]]] = [
+            ((*path, "base"), section.base),
+            ((*path, "baseline"), section.baseline),
+        ]
+        for kind, further in (("include", section.include), ("exclude", section.exclude)):
+            maps += [((*path, kind, position), settings) for position, settings in enumerate(further)]
+        for where, settings in maps:
+            for name, value in settings.items():
+                yield from _value((*where, name), name, value)
+        for name, values in section.axes.items():
+            yield from _axis_values((*path, "axes", name), name, values)
+
+
+def _axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield path, unknown_in_cells(name)
+        return
+    if not values:
+        yield path, "an empty axis; give it a value or leave it out"
+    for position, value in enumerate(values):
+        yield from _value((*path, position), name, value)
+    yield from (
+        ((*path, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
+    )
+
+
+def _value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
+    if name not in SETTINGS:
+        yield path, unknown_in_cells(name)
+        return
+    try:
+        for text in _lookups(name, check_value(name, value)):
+            yield path, text
+    except ValidationError as error:
+        for where, message in explain_errors(error, PARTS[SETTINGS[name]], {name: value}):
+            yield (*path, *where[1:]), message
+
+
+def _lookups(name: str, value: Any) -> Iterator[str]:
+    if name == "sharding":
+        yield from _unusable(value)
+        return
+    for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
+        if source.startswith("hf:") and not PINNED.fullmatch(source):
+            yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
+        elif name == "translators":
+            yield from _not_here(source)
+    if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
+        packages = registry.entries("contrastive.data", "DATASETS")
+        package = value.removeprefix("package:")
+        if package not in packages:
+            yield f"no data of a package `{brief_name(package)}`" + nearest_name(package, packages)
+
+
+def _not_here(model: str) -> Iterator[str]:
+    """Why a model is not on this machine; one of a hub is fetched when it is needed."""
+    try:
+        if not model.startswith("hf:"):
+            model_folder(model, TRANSLATOR_FILES)
+    except UserError as error:
+        yield str(error)
+
+
+def _unusable(sharding: str | None) -> Iterator[str]:
+    """Why a file of DeepSpeed's cannot be used."""
+    try:
+        if sharding is not None and sharding.startswith(deepspeed_file.KIND):
+            deepspeed_file.file_settings(sharding)
+    except UserError as error:
+        yield str(error)
+
+
+def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
+    """What no single value shows: repeated seeds and titles, and tables of what is not there."""
+    for position in _repeated(experiment.seeds):
+        yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
+    if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
+        yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
+    if (reason := undrawn(experiment.data)) and not {"train", "resample"} & _set_by_sections(experiment):
+        yield ("data", "resample"), reason
+    yield from _evaluation(experiment)
+    for name in ("metrics", "splits", "vectors", "post"):
+        values = getattr(experiment.evaluation, name)
+        for position in _repeated(values):
+            yield ("evaluation", name, position), f"`{values[position]}` is given twice"
+    titles = [section.title for section in experiment.sections]
+    for number in _repeated(titles):
+        if titles[number] != PLACEHOLDERS["title"]:
+            yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
+    yield from _judged(experiment)
+    evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
+    there = score_names_of(experiment.evaluation) if evaluation_is_sound else None
+    for number, section in enumerate(experiment.sections):
+        yield from _table(("sections", number), section, experiment.evaluation, there)
+
+
+def _evaluation(experiment: Experiment) -> Iterator[Finding]:
+    """What is not there to be measured with: blocks of the encoder, a package, transfer data of that name."""
+    path: SettingPath = ("evaluation",)
+    evaluation = experiment.evaluation
+    if evaluation.picture == "umap" and find_spec("umap") is None:
+        yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
+    for position, name in enumerate(evaluation.vectors):
+        if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
+            try:
+                check_block(experiment.encoder, name)
+            except UserError as error:
+                yield (*path, "vectors", position), str(error)
+    for position, how in enumerate(evaluation.post):
+        if not experiment.encoder.model.startswith("hf:"):
+            try:
+                check_width(experiment.encoder, how)
+            except UserError as error:
+                yield (*path, "post", position), str(error)
+    names = [transfer.name for transfer in evaluation.transfer]
+    for position in _repeated(names):
+        yield (*path, "transfer", position, "name"), f"other transfer data has the name {names[position]} too"
+    for position, transfer in enumerate(evaluation.transfer):
+        yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
+
+
+def _judged(experiment: Experiment) -> Iterator[Finding]:
+    """Margins and a primary score of what no table shows, and margins wider than a score can differ."""
+    report = experiment.report
+    shown = dict.fromkeys(value for section in experiment.sections for value in section.show.table.values)
+    names = dict.fromkeys((*shown, *map(metric_of, shown)))
+    for name, limit in report.margin.items():
+        path: SettingPath = ("report", "margin", name)
+        if name not in names:
+            yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
+        elif limit >= (width := score_width(name if "." in name else f"test.{name}")):
+            yield path, f"{limit:g} is all that the score can differ by ({width:g}): give less, such as 0.01"
+    if report.primary is not None and report.primary not in shown:
+        yield (
+            ("report", "primary"),
+            f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
+        )
+
+
+def _has_validation(experiment: Experiment) -> bool:
+    return experiment.data.validation != 0 or "validation" in _set_by_sections(experiment)
+
+
+def _set_by_sections(experiment: Experiment) -> set[str]:
+    """Names of the settings in which cells may differ from the experiment's own parts."""
+    maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
+    return {name for settings in maps for each in settings for name in each}
+
+
+def score_names_of(evaluation: Evaluation) -> list[str]:
+    """Names of the scores of the vectors that trained."""
+    scores = [name for metric in evaluation.metrics for name in messages.score_names(metric)]
+    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
+    return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
+
+
+def _table(path: SettingPath, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
+    """What a table shows that is not there; `there` are the names of the scores, where these are known."""
+    table, path = section.show.table, (*path, "show", "table")
+    axes = axis_names(section)
+    for side in ("rows", "columns"):
+        name = getattr(table, side)
+        if name is not None and name not in axes:
+            yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
+    if table.columns is not None and table.columns == table.rows:
+        yield (*path, "columns"), f"`{brief_name(table.columns)}` names the rows already"
+    if there is None:
+        return
+    if section.show.transfer and not evaluation.transfer:
+        yield (*path[:-1], "transfer"), "there is no transfer data: name some under evaluation.transfer"
+    available = set(there) if len(table.values) > 1 else there
+    for position, value in enumerate(table.values):
+        if value not in available:
+            yield (*path, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest_name(value, there)
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[int]:
+    """The positions of the values that stand before already."""
+    seen = set()
+    for position, value in enumerate(values):
+        if (key := _key(value)) in seen:
+            yield position
+        seen.add(key)
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that say the same: 1 and 1.0 do, 1 and true do not."""
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    if isinstance(value, Mapping):
+        return frozenset((name, _key(inner)) for name, inner in value.items())
+    return isinstance(value, bool), value
+
+
+SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
+OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # what is wrong there is wrong in every cell, and said once
+# Why no cell reads a setting that no loss and no view names, or that these read only at times.
+UNREAD = {
+    "view": "no loss there compares vectors",
+    "alpha": "it weighs further terms against the cross-entropy, and no loss there has both",
+    "layer_decay": "the encoder is frozen there, or has adapters, which all train at one rate",
+    "encoder_lr": "the encoder is frozen there",
+    "head_lr": "no loss there has a head",
+}
+
+
+def too_many(experiment: Experiment) -> Iterator[Finding]:
+    """More cells than anybody means to train. They are counted, since to make them would take hours and all memory."""
+    counts = [count_combinations(section) for section in experiment.sections]
+    cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
+    if cells <= most:
+        return
+    number = counts.index(max(counts))
+    parts = [f"{name} {len(values)}" for name, values in experiment.sections[number].axes.items()]
+    parts += [f"include {length}"] if (length := len(experiment.sections[number].include)) else []
+    yield (
+        ("sections", number),
+        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells, before `exclude`, and at most "
+        f"{most} are taken; the most are here: {comma_list(parts)} values. Give fewer, or raise resources.most_cells",
+    )
+
+
+def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Settings that are right alone and wrong together, in the sections that are right so far."""
+    paths = {path for path, _ in findings}
+    wrong = {path[:2] if path[0] == "sections" else path[:1] for path in paths if path[2:3] not in SHOWN}
+    if wrong & {("encoder",), ("objective",)} or paths & OF_ALL_CELLS:
+        return
+    sound, read = not wrong, set[str]()
+    for number, section in enumerate(builder.experiment.sections):
+        path: SettingPath = ("sections", number)
+        if path in wrong:
+            continue
+        rows, unmatched = builder.variants(number)
+        yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
+        if not rows:
+            yield path, "`exclude` leaves no combination"
+        refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
+        yield from ((path, text) for text in refused)
+        sound = sound and not refused
+        if not refused:
+            yield from ((("evaluation", "test"), text) for text in _unmeasurable(builder, rows))
+        every = _settings_read(builder, rows)
+        if not refused:
+            yield from _unread(_given(path, section), every)
+            baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
+            yield from _unread(_objective((*path, "baseline"), section.baseline), baselines)
+        read |= every
+    if sound:
+        own = builder.experiment.objective.model_dump(exclude_unset=True)
+        yield from _unread(_objective(("objective",), own), read)
+
+
+def wrong_labels(resolved: Resolved) -> Iterator[Finding]:
+    """Labels that name no row and no part of one, and rows of a section that would have the same name."""
+    labels, path = resolved.experiment.report.labels, ("report", "labels")
+    rows = [row for section in resolved.sections for row in section.rows]
+    names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
+    for name, label in labels.items():
+        if name not in names:
+            yield (*path, name), f"no row and no part of one has this name{nearest_name(name, names)}"
+        elif not label.strip():
+            yield (*path, name), "an empty name; give it letters, or leave it out"
+    for section in resolved.sections:
+        seen: dict[str, str] = {}
+        for row in section.rows if labels else ():
+            own = row_label(row.parts)
+            if (other := seen.setdefault(row.label, own)) != own:
+                renamed = [name for name in (own, other, *row.parts) if name in labels]
+                yield (*path, *renamed[:1]), f"{own} and {other} would both be called {shown_value(row.label)}"
+
+
+def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
+    """The settings that the cells of these rows read."""
+    return set().union(*{builder.reads(row.overlay) for row in rows})
+
+
+def _unmeasurable(builder: Builder, rows: Iterable[Variant]) -> Iterable[str]:
+    """Why cells of these rows cannot be measured on as many test texts as are asked for."""
+    data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
+    return dict.fromkeys(reason for each in data if (reason := builder.experiment.evaluation.unmeasurable(each)))
+
+
+def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
+    try:
+        parts = builder.build(overlay)
+        encoder, longest = parts["encoder"], parts["data"].max_length
+    except ValidationError as error:
+        for item in error.errors():
+            reason = str(item.get("ctx", {}).get("error", item["msg"]))
+            yield f"{reason} (drop this combination with `exclude`, or mend it)"
+        return
+    reason = misfit(parts["data"], encoder, parts["objective"], parts["training"])
+    reason = reason or _cannot_guess(encoder, parts["objective"])
+    if reason := reason or _cannot_split(parts["objective"], parts["training"]):
+        yield f"{reason} (drop this combination with `exclude`, or mend it)"
+    used = builder.relevant(builder.settings | overlay)
+    if used.get("k", 0) > longest:
+        yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
+    most = most_tokens(encoder.model)
+    if most is not None and longest > most:
+        yield f"data.max_length is {longest}, and {encoder.model} takes at most {most} tokens: lower data.max_length"
+    if encoder.model.startswith("scratch:"):
+        blocks = (encoder.scratch or Scratch()).layers
+        wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
+        if max(wanted) >= blocks:
+            yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+
+
+def _unread(given: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
+    """Settings that no cell reads, such as a queue where no loss has one."""
+    for path, name in given:
+        if name not in read:
+            readers = ", ".join(registry.readers(name))
+            reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
+            yield path, f"no cell here reads this setting: {reason}"
+
+
+def _given(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
+    """The settings by which a section's cells are to differ, and those of its objective."""
+    yield from _objective((*path, "base"), section.base)
+    yield from (((*path, "axes", name), name) for name in section.axes)
+    for number, further in enumerate(section.include):
+        yield from _objective((*path, "include", number), further)
+
+
+def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
+    """Those that are not what they would be anyway."""
+    for name, value in settings.items():
+        if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
+            yield (*path, name), name
+
+
+def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
+    if not (guessing := objective.guessing()):
+        return ""
+    try:
+        able = can_guess(encoder)
+    except UserError:  # said where the model is looked up
+        return ""
+    if able:
+        return ""
+    return (
+        f"{encoder.model} has no head that guesses hidden words: take another model, or none of {', '.join(guessing)}"
+    )
+
+
+def _cannot_split(objective: Objective, training: Training) -> str:
+    try:
+        return deepspeed_file.unshareable(objective, training)
+    except UserError:  # said where the file is looked up
+        return ""

@@ -1,0 +1,165 @@
+"""Read an experiment file, check and resolve it: all mistakes at once, each with its line and what would be right."""
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from contrastive import paths
+from contrastive.config.experiment import Experiment
+from contrastive.errors import UserError, brief, brief_name
+from contrastive.grid.check import PLACEHOLDERS, in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.expand import Builder, Resolved
+from contrastive.grid.messages import MISSING, Finding, SettingPath, explain_errors, nearest_name, shown_value
+from contrastive.grid.yaml_lines import LONGEST, Problem, YamlDocument, read_document
+
+PREFIXES = ("file:", "deepspeed:")
+SPLITS = ("test", "validation")  # whose paths need no prefix, where the data is a file
+HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
+MOST_SHOWN = 30  # mistakes of a file that a terminal is given
+
+
+class ExperimentError(UserError):
+    """All mistakes of an experiment file; shown one a line, the first of many."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        rest = len(self.problems) - MOST_SHOWN
+        return "\n".join([*map(str, self.problems[:MOST_SHOWN]), *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def load_experiment(path: Path | str) -> Resolved:
+    """The experiment of a file with its grid; ExperimentError with every mistake."""
+    name = str(path)
+    try:
+        if not os.path.isdir(path) and os.path.lexists(path):
+            paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
+        with Path(path).open("rb") as file:
+            content = file.read(4 * LONGEST + 1)  # bytes of a character: what is larger is not read whole
+    except UserError as error:
+        raise ExperimentError([Problem(name, 0, str(error).removeprefix(f"{brief(path)} "))]) from None
+    except FileNotFoundError:
+        raise ExperimentError([Problem(name, 0, "there is no such file" + _files(Path(path)))]) from None
+    except IsADirectoryError:
+        raise ExperimentError([Problem(name, 0, "is a folder; name a file in it" + _files(Path(path) / "x"))]) from None
+    except OSError as error:
+        raise ExperimentError([Problem(name, 0, f"cannot be read: {error.strerror}")]) from None
+    try:
+        return _parsed(content.decode("utf-8"), name, Path(path).absolute().parent)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
+        raise ExperimentError([Problem(name, line, message)]) from None
+
+
+@lru_cache(maxsize=1)
+def _parsed(text: str, name: str, folder: Path) -> Resolved:
+    """`ablate run` reads a file before its flow does, in the same process: the second time the same text is not checked
+    again. What states cells are in is looked at by each."""
+    return parse_experiment(text, name, folder)
+
+
+def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> Resolved:
+    """The experiment that a text describes, with its grid; relative paths in it begin at the folder.
+
+    Raises ExperimentError with every mistake.
+    """
+    document = read_document(text, name)
+    if document.data is None and not document.problems:
+        raise ExperimentError([Problem(name, 1, "the file is empty; it needs name, data, encoder and sections")])
+    if not isinstance(document.data, dict):
+        got = f"expected settings (name: value), got {shown_value(document.data)}"
+        raise ExperimentError(document.problems or [Problem(name, 1, got)])
+    data = anchored(document.data, folder) if folder.is_absolute() else document.data
+    experiment, findings = _experiment(data)
+    findings += outside_cells(experiment, findings)
+    builder = Builder(experiment)
+    findings += list(too_many(experiment)) or in_cells(builder, findings)
+    problems = document.problems + [_problem(document, name, *finding) for finding in findings]
+    if not problems:
+        resolved = builder.resolved()
+        problems = [_problem(document, name, *finding) for finding in wrong_labels(resolved)]
+    if problems:
+        raise ExperimentError(sorted(set(problems)))
+    return resolved
+
+
+def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:
+    """The settings of a file with each relative path made absolute: it is read from the folder of that file.
+
+    `of_file`: whether the data is a file, so that its test and validation texts may be, too.
+    """
+    if isinstance(settings, dict):
+        of_file = str(settings.get("source", "")).startswith("file:")
+        return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
+    if isinstance(settings, list):
+        return [anchored(item, folder, key) for item in settings]
+    if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
+        return settings
+    prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
+    name = settings.removeprefix(prefix)
+    if not name or name.startswith(("/", "~")) or not (prefix or (key in SPLITS and of_file)):
+        return settings
+    return f"{prefix}{folder / name}"
+
+
+def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
+    """The experiment, with what is wrong left out, and what was wrong."""
+    findings: list[Finding] = []
+    for attempt in range(10):  # what is checked last shows only once the rest is right
+        try:
+            experiment = Experiment.model_validate(data, strict=True)
+            return experiment, findings + list(single_values(experiment))
+        except ValidationError as error:
+            problems = list(explain_errors(error, Experiment, data))
+            findings += [item for item in problems if attempt == 0 or not item[1].startswith(MISSING)]
+            data = _mended(data, dict.fromkeys(_replaceable(path) for path, _ in problems))
+    raise AssertionError(f"no repair for {findings}")
+
+
+def _replaceable(path: SettingPath) -> SettingPath:
+    """The setting that holds a place: a wrong item takes its list with it, unless the items are settings."""
+    while isinstance(path[-1], int) and path[-2] not in ("sections", "include", "exclude"):
+        path = path[:-1]
+    return path
+
+
+def _mended(data: Any, wrong_paths: Iterable[SettingPath], holder: str = "") -> Any:
+    """The data without what is at `wrong_paths`, or with something that will do."""
+    rests: dict[str | int, list[SettingPath]] = {}
+    for path in wrong_paths:
+        rests.setdefault(path[0], []).append(path[1:])
+    if isinstance(data, tuple):
+        usable, items = PLACEHOLDERS["sections"][0] if holder == "sections" else {}, list(data)
+        for position, inner in rests.items():
+            assert isinstance(position, int)
+            items[position] = usable if () in inner else _mended(items[position], inner)
+        return tuple(items)
+    if not isinstance(data, dict):
+        return data  # another repair took it
+    mended = dict(data)
+    for name, inner in rests.items():
+        if () not in inner:
+            mended |= {name: _mended(data[name], inner, str(name))} if name in data else {}
+        elif name in data:
+            del mended[name]
+        elif name in PLACEHOLDERS:
+            mended[name] = PLACEHOLDERS[name]
+    return mended
+
+
+def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:
+    setting = ".".join(brief_name(part) for part in path if isinstance(part, str))
+    return Problem(name, document.line(path), f"{setting}: {message}" if setting else message)
+
+
+def _files(path: Path) -> str:
+    """The experiment files beside a path, for an error about it."""
+    names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
+    return nearest_name(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

@@ -1,0 +1,241 @@
+"""pydantic's errors as sentences for people: what was expected, what arrived, the nearest right name."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from contrastive.config import registry
+from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
+from contrastive.errors import LONGEST_NAME, brief, brief_name
+
+SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
+Finding = tuple[SettingPath, str]
+
+LONGEST = 80  # characters of a value that a message repeats
+MISSING = "is missing"
+MOST_NAMES = 60  # that a message lists
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "mapping_type": "settings (name: value)",
+    "dict_type": "settings (name: value)",
+    "model_type": "settings (name: value)",
+    "Tune": "full, {last_blocks: N}, {lora: {r: N}} or both",
+    "name": "lower-case letters, digits and - (at most 63)",
+}
+BOUNDS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "too_short": "needs at least {min_length}",
+    "too_long": "takes at most {max_length}",
+    "string_too_short": "must not be empty",
+}
+
+
+def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
+    """pydantic's errors, for people; those of one place (the members of a union) as one."""
+    by_path: dict[SettingPath, list[Any]] = {}
+    for item in error.errors():
+        path, value = _setting_path(item["loc"], data, item["type"])
+        if item["type"] != "too_short" or not value:  # pydantic also counts a list of wrong items as too short
+            by_path.setdefault(path, []).append(item)
+    for path, items in by_path.items():
+        field = _field(model, path)
+        bounds = [item for item in items if item["type"] in BOUNDS]
+        if len(items) > 1 and not bounds and field is not None and field.description:
+            yield path, f"expected {field.description}, got {shown_value(items[0]['input'])}"
+        else:
+            yield path, _message((bounds or items)[0], model, path, field)
+
+
+def _message(item: Any, model: type[BaseModel], path: SettingPath, field: FieldInfo | None) -> str:
+    kind, got, context = item["type"], shown_value(item["input"]), item.get("ctx", {})
+    name = str(path[-1]) if path else ""
+    if kind == "extra_forbidden":
+        return _unknown_setting(name, model, path)
+    if kind == "missing":
+        return f"{MISSING}{': ' + field.description if field and field.description else ''}"
+    if kind == "value_error":
+        return str(context["error"]) + _nearest_registered(name, item["input"])
+    if kind == "literal_error":
+        return f"expected {context['expected']}, got {got}" + nearest_name(
+            item["input"], re.findall("'(.*?)'", context["expected"])
+        )
+    if kind == "string_pattern_mismatch":
+        return f"expected {(field.description if field else None) or EXPECTED.get(name)}, got {got}"
+    if kind in BOUNDS:
+        return f"{BOUNDS[kind].format(**context)}, got {got}"
+    expected = EXPECTED.get(context.get("class_name", kind), EXPECTED.get(kind))
+    return f"expected {expected}, got {got}" if expected else f"{item['msg']}, got {got}"
+
+
+def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[SettingPath, Any]:
+    """The part of pydantic's location that the file has: without the names of a union's members."""
+    path: SettingPath = ()
+    for part in location:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return ((*path, part), None) if kind == "missing" else (path, data)
+        path = (*path, part)
+    return path, data
+
+
+def _model(model: type[BaseModel] | None, path: SettingPath) -> type[BaseModel] | None:
+    """The part of the schema that describes the settings at `path`."""
+    for part in path:
+        if isinstance(part, str):
+            field = model.model_fields.get(part) if model else None
+            model = _inner_model(field.annotation) if field else None
+    return model
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_inner_model, get_args(annotation))), None)
+
+
+def _field(model: type[BaseModel], path: SettingPath) -> FieldInfo | None:
+    """What the schema says of the setting at `path`, or of the list that it is in."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    parent = _model(model, path[:-1])
+    return parent.model_fields.get(str(path[-1])) if parent and path else None
+
+
+def _unknown_setting(name: str, model: type[BaseModel], path: SettingPath) -> str:
+    parent = _model(model, path[:-1])
+    names = list(parent.model_fields) if parent else []
+    if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
+        home = "base" if parent is Section else SETTINGS[name]
+        return f"there is no such setting here; did you mean `{home}: {{{name}: …}}`?"
+    return "there is no such setting" + nearest_name(name, names)
+
+
+def unknown_in_cells(name: str) -> str:
+    if name in ("seed", "seeds"):
+        return "the seeds are those of the whole experiment: `seeds: [0, 1, 2]` at the top"
+    return "there is no such setting" + nearest_name(name, SETTINGS)
+
+
+def _nearest_registered(name: str, value: Any) -> str:
+    if name not in REGISTRIES:
+        return ""
+    registered = names(name)
+    used = value.split("+") if isinstance(value, str) else value or ()
+    unknown = [part for part in used if part not in registered]
+    return nearest_name(unknown[0], registered, otherwise="") if unknown else ""
+
+
+def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
+    names, word = list(names), str(name)[:LONGEST_NAME]
+    parts = [candidate for candidate in names if len(word) > 2 and word in candidate]
+    near = difflib.get_close_matches(word, names, 1) or parts
+    if near:
+        return f"; did you mean `{brief_name(near[0])}`?"
+    return otherwise if otherwise is not None else f"; there are {comma_list(names)}" if names else "; it has none"
+
+
+def comma_list(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(map(brief_name, names[:MOST_NAMES])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def shown_value(value: Any) -> str:
+    return brief("nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str), LONGEST)
+
+
+REGISTRIES = {
+    "loss": ("contrastive.losses", "LOSSES"),
+    "view": ("contrastive.views", "VIEWS"),
+    "metrics": ("contrastive.evaluation.metrics", "METRICS"),
+}
+TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
+
+
+def names(setting: str) -> tuple[str, ...]:
+    """The registered names that a setting chooses from."""
+    return tuple(registry.entries(*REGISTRIES[setting]))
+
+
+def score_names(metric: str) -> tuple[str, ...]:
+    """Names of the scores that a metric computes."""
+    return registry.metrics()[metric].facts.scores or (metric,)
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of an experiment file, with the registered names and the settings of `base` and `axes` spelt out."""
+    schema = Experiment.model_json_schema()
+    parts = schema["$defs"]
+    section = parts["Section"]["properties"]
+    _name_losses_and_views(parts["Objective"]["properties"])
+    parts["Evaluation"]["properties"]["metrics"]["items"] = {"enum": list(names("metrics"))}
+    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, TRANSFER_SCORES]}
+    parts["TuneSettings"] = parts["Tune"]
+    parts["Tune"] = {"anyOf": [{"const": "full"}, {"$ref": "#/$defs/TuneSettings"}]}
+    parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": _settings(parts)}
+    parts["Axes"] = parts["Settings"] | {"properties": {name: _axis_schema(name) for name in SETTINGS}}
+    for name in ("base", "baseline"):
+        section[name] = _with_description(section[name], {"$ref": "#/$defs/Settings"})
+    section["axes"] = _with_description(section["axes"], {"$ref": "#/$defs/Axes"})
+    for name in ("include", "exclude"):
+        section[name]["items"] = {"$ref": "#/$defs/Settings"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _name_losses_and_views(objective: dict[str, Any]) -> None:
+    """What the settings `loss` and `view` may be, and of each other setting which losses and views read it."""
+    any_loss = "|".join(names("loss"))
+    objective["loss"] |= {"anyOf": [{"enum": _usual_sums()}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
+    objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
+    for name, schema in objective.items():
+        if readers := registry.readers(name):
+            described = [schema["description"]] if "description" in schema else []
+            schema["description"] = "; ".join([*described, f"read by {', '.join(readers)}"])
+
+
+def _usual_sums() -> list[str]:
+    """Each loss alone, and after the cross-entropy where it does not contain that."""
+    losses = registry.loss_entries()
+    supervised = next(name for name, line in losses.items() if line.facts.supervised)
+    return [
+        loss
+        for name, line in losses.items()
+        for loss in ([name] if line.facts.supervised or line.facts.contains else [name, f"{supervised}+{name}"])
+    ]
+
+
+def _scores() -> list[str]:
+    splits = ("test", "validation", "train")
+    return [f"{split}.{score}" for split in splits for metric in names("metrics") for score in score_names(metric)]
+
+
+def schema_text() -> str:
+    """What `configs/experiment.schema.json` holds."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _settings(parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: parts[PARTS[part].__name__]["properties"][name] for name, part in SETTINGS.items()}
+
+
+def _axis_schema(name: str) -> dict[str, Any]:
+    values = {"$ref": f"#/$defs/{PARTS[SETTINGS[name]].__name__}/properties/{name}"}
+    return {"type": "array", "minItems": 1, "uniqueItems": True, "items": values}
+
+
+def _with_description(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return new | {name: old[name] for name in ("description", "title") if name in old}

@@ -1,0 +1,161 @@
+"""How cells, their settings and values are named: in tables, in labels and in the names of runs."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from contrastive.config import registry
+from contrastive.config.cell import Cell, Data, Tune
+from contrastive.config.experiment import SETTINGS
+from contrastive.config.objective import Objective
+from contrastive.grid.combinations import Overlay, read_settings
+from contrastive.grid.identity import same_texts
+
+ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # what stands before the name of a file
+SYMBOLS = {"alpha": "α", "temperature": "τ"}
+USUAL: Overlay = {"tune": Tune()}  # of a cell whose experiment is not known
+JOINED = " · "
+SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
+
+
+def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
+    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the usual settings."""
+    objective, read = cell.objective, read_by_cell(cell)
+    view = objective.line_of_view().settings if objective.view else ()
+    names = ["loss", "view", *view, "alpha", *Objective.model_fields]
+    shown = [
+        name
+        for name in dict.fromkeys(names)
+        if name in read
+        and getattr(objective, name) is not None
+        and (name in (*view, "loss", "view", "alpha") or getattr(objective, name) != _default(Objective, name))
+    ]
+    parts = [_with_name(name, short_value(name, getattr(objective, name))) for name in shown]
+    for name, value in usual.items():
+        if SETTINGS[name] != "objective" and name in read and (own := setting(cell, name)) != value:
+            parts.append(_with_name(name, short_value(name, own)))
+    return " · ".join([*parts, f"seed {cell.seed}"])
+
+
+def setting(cell: Cell, name: str) -> Any:
+    """The value of a setting; where the cell leaves it to its losses and view, what they take."""
+    value = getattr(getattr(cell, SETTINGS[name]), name)
+    if value is None and SETTINGS[name] == "objective":
+        taken = cell.objective.taken(name)
+        return taken.pop() if len(taken) == 1 else None
+    return value
+
+
+def short_value(name: str, value: Any) -> str:
+    """A value as a table or a label shows it."""
+    if name == "tune" and isinstance(value, Tune):
+        blocks = value.last_blocks
+        if value.lora is not None:
+            return f"LoRA r={value.lora.r}" + ("" if blocks is None else f" in the {last_blocks(blocks)}")
+        return "full" if blocks is None else ("head only" if blocks == 0 else last_blocks(blocks))
+    if name == "translators" and value is not None:
+        return " and ".join(model.split("@")[0].rstrip("/").rsplit("/", 1)[-1] for model in value)
+    if name == "sharding":
+        return "none" if value is None else value.removesuffix(".json").rsplit("/", 1)[-1].removeprefix("deepspeed:")
+    if value is None:
+        return "all" if name == "train" else "default"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, tuple):
+        return ",".join(short_value(name, item) for item in value)
+    if isinstance(value, BaseModel):
+        return " ".join(
+            f"{field}={short_value(field, item)}" for field, item in value if item != _default(type(value), field)
+        )
+    return without_folders(str(value))
+
+
+def last_blocks(count: int) -> str:
+    return "last block" if count == 1 else f"last {count} blocks"
+
+
+def without_folders(text: str) -> str:
+    """`file:x.csv` of file:/home/somebody/x.csv: where people keep their files is nobody's business."""
+    return ABSOLUTE.sub(r"\1", text)
+
+
+def labelled_row(
+    cell: Cell,
+    axes: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    ambiguous: set[str],
+    labels: Mapping[str, str],
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The parts of a row's name, and its axes as a table shows them; `baseline` is what a row sets that is one."""
+    texts = {}
+    for name in baseline if baseline is not None else () if axes else ("loss", "view"):
+        if name not in axes and name in read_by_cell(cell):
+            texts[name] = short_value(name, setting(cell, name))
+    texts |= {name: _long(value) if name in ambiguous else short_value(name, value) for name, value in axes.items()}
+    shown = {
+        name: labels.get(texts[name], value if isinstance(value, int | float | str) else texts[name])
+        for name, value in axes.items()
+    }
+    return tuple(_with_name(name, text) for name, text in texts.items()), shown
+
+
+def row_label(parts: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The name of a row: its own of `labels`, or its parts, each by its own."""
+    whole = JOINED.join(parts)
+    return labels.get(whole, JOINED.join(labels.get(part, part) for part in parts))
+
+
+def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The axes of a section of which two different values have the same short text."""
+    values: dict[str, set[Any]] = {}
+    for axes in rows:
+        for name, value in axes.items():
+            values.setdefault(name, set()).add(value)
+    return {name for name, seen in values.items() if len({short_value(name, value) for value in seen}) < len(seen)}
+
+
+def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
+    """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
+    texts = {cell.data: same_texts(cell.data) for cell in cells}
+    distinct = set(texts.values())
+    differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
+
+    def named(data: Data, source: Callable[[str], str]) -> str:
+        values = {name: getattr(data, name) for name in differing}
+        parts = [source(v) if name == "source" else f"{name}={short_value(name, v)}" for name, v in values.items()]
+        return ", ".join(parts)
+
+    short = {data: named(data, without_folders) for data in distinct}
+    names = short if len(set(short.values())) == len(distinct) else {data: named(data, str) for data in distinct}
+    return {data: names[plain] for data, plain in texts.items()}
+
+
+def _long(value: Any) -> str:
+    """Every setting of a part that is not at its default, for values whose short texts are equal."""
+    if not isinstance(value, BaseModel):
+        return repr(value)
+    changed = value.model_dump(mode="json", exclude_defaults=True)
+    nested = [changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)]
+    texts = [f"{name}={short_value(name, item)}" for settings in [changed, *nested] for name, item in settings.items()]
+    return " ".join([short_value("tune", value), *texts] if isinstance(value, Tune) else texts)
+
+
+def _with_name(name: str, text: str) -> str:
+    if name in SELF_EXPLAINING:
+        return text
+    symbol = SYMBOLS.get(name, name)
+    return f"{symbol}={text}"
+
+
+def read_by_cell(cell: Cell) -> tuple[str, ...]:
+    """Names of the settings that a cell reads."""
+    objective = cell.objective
+    variant = tuple(getattr(objective, name) for name in registry.variant_settings())
+    return read_settings(objective.loss, objective.view, variant, cell.encoder.tune)
+
+
+def _default(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].default

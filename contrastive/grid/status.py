@@ -1,0 +1,143 @@
+"""What is to be done for each cell of a grid: reuse, evaluate, run, or run because something named has changed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
+from contrastive.grid.identity import STAGES, cell_id, chosen_entries, evaluation_key, identities
+from contrastive.runs import store
+from contrastive.runs.fingerprint import canonical_json, code_files
+
+MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
+Action = Literal["reuse", "evaluate", "run", "stale"]
+
+
+@dataclass(frozen=True)
+class Status:
+    cell: Cell
+    id: str
+    action: Action
+    why: str = ""
+    older: str | None = None  # the finished run that only an edit of the code made stale
+
+
+def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
+    """One status a cell. A run that no cell of the grid claims is looked at as what a new cell used to be."""
+    documents = identities(cells)
+    ids = {cell: cell_id(document) for cell, document in documents.items()}
+    runs = store.home() / "runs"
+    present = {path.name for path in runs.iterdir()} if runs.is_dir() else set()
+    older = Older(runs / name for name in sorted(present - set(ids.values())))
+    key = evaluation_key(evaluation)
+    return [_status(cell, ids[cell], documents[cell], key, present, older) for cell in documents]
+
+
+def up_to_date(folder: Path, key: str) -> bool:
+    """Whether the folder is finished, and was measured with these settings and today's code."""
+    return store.finished(folder) and key_of(folder) == key
+
+
+def key_of(folder: Path) -> str:
+    """Of the settings by which a cell was measured; empty where scores.json does not say."""
+    try:
+        return str(store.read_json(folder / "scores.json")["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def mark(folder: Path, key: str) -> str:
+    """What tells the results in a folder from others."""
+    status, reason = outcome(folder, key)
+    return f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"[:5000]
+
+
+def outcome(folder: Path, key: str) -> tuple[str, str]:
+    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
+    whole = store.finished(folder)
+    if whole and (not key or up_to_date(folder, key)):
+        return "finished", ""
+    failure = store.failure(folder)
+    if failure is None:
+        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
+    return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
+
+
+def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: set[str], older: "Older") -> Status:
+    folder = store.run_folder(name)
+    if name in present:
+        damage = store.damage(folder, "TRAINED")
+        if damage is None and up_to_date(folder, key):
+            return Status(cell, name, "reuse")
+        if damage is None:
+            return Status(
+                cell, name, "evaluate", "to be measured" if not (folder / "DONE").exists() else "measured otherwise"
+            )
+        failure = store.failure(folder)
+        if failure and failure["kind"] == "diverged":
+            return Status(cell, name, "reuse", f"diverged: {failure['error']}")
+        if failure:
+            return Status(cell, name, "run", f"failed before: {failure['error']}")
+        if (folder / "TRAINED").exists():
+            return Status(cell, name, "stale", f"damaged: {damage}")
+        return Status(cell, name, "run", "interrupted")
+    return older.explain(cell, name, document)
+
+
+class Older:
+    """Finished runs outside of the grid, found again by everything but one field of their identity."""
+
+    def __init__(self, folders: Iterable[Path]):
+        self.near: dict[str, tuple[str, str, Any]] = {}
+        self.files: dict[str, dict[str, str]] = {}
+        for folder in folders:
+            try:
+                config = store.read_json(folder / "config.json")
+                files, fields = dict(config["files"]), dict(flattened(config["identity"]))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                continue
+            if store.damage(folder, "TRAINED") is not None:
+                continue
+            self.files[folder.name] = files
+            for field, value in fields.items():
+                self.near[without(fields, field)] = (folder.name, field, value)
+            self.near[canonical_json(fields)] = (folder.name, "", None)
+
+    def explain(self, cell: Cell, name: str, document: dict[str, Any]) -> Status:
+        if not self.near:
+            return Status(cell, name, "run")
+        fields = dict(flattened(document))
+        shortened = self.near.get(canonical_json(fields))
+        if shortened is not None and shortened[1]:
+            return Status(cell, name, "stale", f"{shortened[1]} changed: {_shown(shortened[2])} → default")
+        for field in ("code", *(field for field in fields if field not in ("code", "seed"))):
+            candidate = self.near.get(without(fields, field)) or None
+            if candidate is None or candidate[1] not in (field, ""):
+                continue
+            folder, _, before = candidate
+            if field == "code":
+                files = code_files(STAGES, chosen_entries(cell))
+                changed = sorted(
+                    m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m)
+                )
+                return Status(cell, name, "stale", f"code changed: {', '.join(changed)}", older=folder)
+            return Status(cell, name, "stale", f"{field} changed: {_shown(before)} → {_shown(fields[field])}")
+        return Status(cell, name, "run")
+
+
+def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def without(fields: Mapping[str, Any], field: str) -> str:
+    return canonical_json({name: value for name, value in fields.items() if name != field})
+
+
+def _shown(value: Any) -> str:
+    return "default" if value is None else str(value)

@@ -1,0 +1,153 @@
+"""What frozen blocks without dropout give for every token of a split: computed once for each (data, encoder, cut), kept
+memory-mapped in full or half precision, and read by all cells, epochs and seeds that can use it.
+
+A text is computed beside texts of its own length, not those of a batch: equal to a pass over a batch but for rounding.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.lib.format import open_memmap
+from torch import Tensor
+
+from contrastive.config.cell import Cell, Encoder, Training
+from contrastive.config.experiment import Speed
+from contrastive.data.tokens import Tokens, TokenSplit
+from contrastive.grid import identity
+from contrastive.grid.identity import frozen_output, untrained_output
+from contrastive.models import encoder as encoders
+from contrastive.models import frozen, frozen_readers
+from contrastive.runs import fingerprint, store
+from contrastive.sources import locate
+from contrastive.sources.locate import cut
+from contrastive.views.batches import by_length, collate
+
+SPARE = 0.5  # of the free disk: a store that wants more is not made
+WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
+
+
+def with_frozen_part(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
+    """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
+    not there."""
+    return _with(tokens, ("train",), cell, speed) if frozen_readers.trains_from_store(cell, speed) else tokens
+
+
+def to_embed(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
+    """The tokens with what the frozen blocks give for these splits, bit for bit as the cell would compute it."""
+    if not frozen_readers.embeds_from_store(cell, speed):
+        return tokens
+    return _with(tokens, splits, *frozen_readers.as_embedded(cell, speed))
+
+
+def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> Tokens:
+    read = {name: _split(tokens, name, cell, speed) for name in names if name in tokens.splits}
+    return replace(tokens, splits=tokens.splits | read)
+
+
+def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | None:
+    """The folder with what the frozen blocks give for a split; None where it has no texts, or the disk no room."""
+    split = tokens.splits[name]
+    if not len(split):
+        return None
+    folder = store_folder(tokens.folder.name, cell, speed) / name
+    if not store.finished(folder) and not has_room(split, cell.encoder, speed):
+        return None
+    return store.make_once(folder, lambda unfinished: _compute(tokens, split, cell, speed, unfinished))
+
+
+def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
+    """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
+    content = frozen_output(cell) | {"model": locate.model_digest(cell.encoder)}
+    key = fingerprint.key(
+        "frozen",
+        tokens=tokens,
+        cell=content,
+        speed=speed.model_dump(include={"reuse"}),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        code=fingerprint.code_digest(("contrastive.models.frozen_store",)),
+    )
+    return store.place_of("prefix", key)
+
+
+def has_room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
+    store.home().mkdir(parents=True, exist_ok=True)
+    return bytes_of_store(split, encoder, speed) < SPARE * shutil.disk_usage(store.home()).free
+
+
+def bytes_of_store(split: TokenSplit, encoder: Encoder, speed: Speed) -> int:
+    """In bytes, with the texts that belong to those of the split."""
+    tokens = sum(len(texts.ids) for texts in (split, *split.partners))
+    return tokens * locate.shape(encoder)[1] * WIDTH[speed.reuse].itemsize
+
+
+def _split(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> TokenSplit:
+    split, folder = tokens.splits[name], make_store(tokens, name, cell, speed)
+    if folder is None:
+        return split
+    partners = tuple(replace(partner, below=_mapped(folder, f"partner{i}")) for i, partner in enumerate(split.partners))
+    return replace(split, below=_mapped(folder, "below"), partners=partners)
+
+
+def _mapped(folder: Path, name: str) -> np.ndarray:
+    return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+
+def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder: Path) -> None:
+    torch.set_num_threads(cell.training.threads)
+    torch.manual_seed(cell.seed)  # of a scratch encoder, as the cell itself begins
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id).to(device).eval()
+    names = ["below", *(f"partner{i}" for i in range(len(split.partners)))]
+    with autocast(device, cell.training):
+        for name, texts in zip(names, (split, *split.partners), strict=True):
+            shape = (len(texts.ids), locate.shape(cell.encoder)[1])
+            kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
+            for rows in by_length(texts.lengths):
+                batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
+                outputs = frozen.outputs_below(backbone, batch, cut(cell))[batch.attention_mask]
+                kept[token_rows(texts, rows)] = outputs.float().cpu().numpy()
+            kept.flush()
+
+
+def token_rows(texts: TokenSplit, rows: np.ndarray) -> np.ndarray:
+    """Where the tokens of some texts stand, in the order in which a batch has them."""
+    return np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
+
+
+def autocast(device: torch.device, training: Training) -> torch.autocast:
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[training.precision]
+    return torch.autocast(device.type, dtype if dtype != torch.float32 else None, enabled=dtype != torch.float32)
+
+
+def embeddings(
+    cell: Cell, tokens: Tokens, speed: Speed, compute: Callable[[], Float[Tensor, "n d"]]
+) -> Float[Tensor, "n d"]:
+    """What `compute` gives, or gave another cell of which it must be the same."""
+
+    def make(folder: Path) -> None:
+        np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
+
+    folder = store.make_once(embeddings_folder(cell, tokens, speed), make)
+    return torch.from_numpy(np.load(folder / "embeddings.npy"))
+
+
+def embeddings_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
+    content = untrained_output(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
+    key = fingerprint.key(
+        "untrained",
+        tokens=tokens.folder.name,
+        cell=content,
+        read=cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
+        speed=speed.model_dump(mode="json", exclude={"together"}),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        code=fingerprint.code_digest(
+            ("contrastive.models.model", "contrastive.models.frozen_store", "contrastive.models.frozen_store")
+        ),
+    )
+    return store.place_of("untrained", key)

