@@ -32,10 +32,10 @@ MIXED: dict[str, Any] = {
                 {"loss": "ce", "tune": {"lora": {"r": 8}}, "epochs": 2},
                 {"loss": "simcse", "tune": {"last_blocks": 4}, "batch_size": 8},
                 {"loss": "ce", "tune": {"last_blocks": 1, "frozen_dropout": False}, "epochs": 3},
-                {"loss": "ce+mlm", "tune": "full", "batch_size": 16},
+                {"loss": "ce+vicreg", "tune": "full", "batch_size": 16},
                 {"loss": "ce+ntxent", "train": 480, "batch_size": 64},
                 {"loss": "byol", "tune": {"last_blocks": 3}, "max_length": 24},
-                {"loss": "ce", "tune": "full", "token_budget": 2000},
+                {"loss": "ce", "tune": "full", "token_budget": 1500, "bucket": 4},
             ],
         }
     ],

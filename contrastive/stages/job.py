@@ -61,11 +61,11 @@ def read_request(config: Path, checkpoint_every: int) -> Asked:
     )
 
 
-def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | None:
+def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int:
     from contrastive.data import tokens as token_store
     from contrastive.models import frozen_store
     from contrastive.models.frozen import Passes
-    from contrastive.stages.in_process import TrainingHere
+    from contrastive.stages.in_process import steps_here
     from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 
     cell = request.cell
@@ -74,10 +74,14 @@ def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int | N
     wanted = prepare_evaluation(cell, request.evaluation, prepared)
     tokens = frozen_store.with_frozen_part(token_store.open(prepared), cell, request.speed)
     passes = Passes(sharing=request.speed.reuse != "none")
-    here = TrainingHere(request, training, folder, tokens, wanted, passes)
-    for _ in here.steps():
+    steps = steps_here(request, training, folder, tokens, wanted, passes)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            trained: int = end.value
+            return trained
         passes.forget()
-    return here.trained_parameters
 
 
 if __name__ == "__main__":

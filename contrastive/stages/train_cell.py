@@ -24,7 +24,7 @@ from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_files
 from contrastive.stages import meters
 from contrastive.stages.failures import failure_kind
-from contrastive.stages.in_process import TrainingHere
+from contrastive.stages.in_process import steps_here
 from contrastive.stages.launch import Machines, launch
 from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
 from contrastive.stages.request import Asked
@@ -50,22 +50,22 @@ def training_steps(
     with claim.attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
             return
-        watch = Stopwatch()
+        watch, gpus = Stopwatch(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
         hand_over_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
         prepared = prepare_cell_tokens(request.cell)
-        wanted = prepare_evaluation(request.cell, request.evaluation, prepared)
-        with meters.Meter(devices) as meter, meters.Peak() as peak:
+        wanted, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
+        with meters.Peak() as peak:
             tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)
             fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
             for _ in fitted.steps():
                 with watch.paused():
                     yield
-        own, passed = watch.seconds()
+        (own, passed), after = watch.seconds(), meters.gpu_joules(gpus)
         measured = {
             "wall_seconds": own,
             "gpu_seconds": own if torch.cuda.is_available() else 0.0,
-            "energy_joules": {part: joules * own / passed for part, joules in meter.joules.items()},
+            "energy_joules": {} if before is None or after is None else {"gpu": (after - before) * own / passed},
             "predicted": request.predicted,
             "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
         }
@@ -95,40 +95,32 @@ class TrainingThatFits:
             training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
             try:
                 if training.processes > 1 or training.sharding is not None:  # which leaves its traces in a process
-                    self._launch(training)
+                    every = self.request.checkpoint_every
+                    self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
-                    yield from self._steps_here(training)
+                    self.trained_parameters = yield from steps_here(
+                        self.request, training, self.work.folder, self.tokens, self.wanted, self.passes
+                    )
             except Exception as error:
-                if failure_kind(error) != "memory" or not self._may_take_less(training):
+                texts, alone = texts_at_a_time(training), self.request.together == 1  # else it may fit by itself
+                if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
                     raise
-                self._halve(training)
-
-    def _launch(self, training: Training) -> None:
-        every, devices = self.request.checkpoint_every, self.devices
-        self.trained_parameters = launch(self.work.folder, every, training, devices, self.machines)
-
-    def _steps_here(self, training: Training) -> Iterator[None]:
-        here = TrainingHere(self.request, training, self.work.folder, self.tokens, self.wanted, self.passes)
-        yield from here.steps()
-        self.trained_parameters = here.trained_parameters
-
-    def _may_take_less(self, training: Training) -> bool:
-        alone = self.request.together == 1  # else it may fit by itself
-        return alone and training.sharding is None and texts_at_a_time(training) > 1
-
-    def _halve(self, training: Training) -> None:
-        self.passes.forget()  # a batch's worth of memory
-        self.micro_batch = math.ceil(texts_at_a_time(training) / 2)  # of a whole batch: GradCache
-        self.work.note(micro_batch=self.micro_batch)
+                self.passes.forget()  # a batch's worth of memory
+                self.micro_batch = math.ceil(texts / 2)  # of a whole batch: GradCache
+                self.work.note(micro_batch=self.micro_batch)
 
     def notes(self) -> dict[str, Any]:
         """What provenance.json tells of how it was trained."""
         training = self.request.cell.training
+        from_store = self.tokens.splits["train"].below is not None
         return {
             "threads": training.threads,
             "processes": training.processes,
             "micro_batch": self.micro_batch,
-            "speed": speed_used(self.request, self.tokens),
+            "speed": {
+                "reuse": self.request.speed.reuse if from_store else "none",
+                "together": self.request.together,
+            },
             "trained_parameters": self.trained_parameters,
             "collapsed_since": collapsed_since(self.work.folder / "metrics.jsonl"),
             "class_counts": store.read_json(self.tokens.folder / "meta.json")["class_counts"],
@@ -155,15 +147,6 @@ def hand_over_checkpoint(folder: Path, into: Path) -> None:
 def texts_at_a_time(training: Training) -> int:
     """How many texts of a batch are encoded at a time; with a budget of tokens, as many as a batch may have."""
     return training.micro_batch or training.batch_size * (1 if training.token_budget is None else training.bucket)
-
-
-def speed_used(request: Asked, tokens: Tokens) -> dict[str, Any]:
-    """How a cell is computed faster, as far as that changes the last digits; and with how many others in turns."""
-    from_store = tokens.splits["train"].below is not None
-    return {
-        "reuse": request.speed.reuse if from_store else "none",
-        "together": request.together,
-    }
 
 
 def write_config(folder: Path, request: Asked, document: dict[str, Any]) -> None:

@@ -92,7 +92,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import losses
-    from contrastive.stages.in_process import TrainingHere
+    from contrastive.stages.in_process import steps_here
     from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
 
@@ -109,7 +109,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
             wanted = prepare_evaluation(case.cell, MORE, prepared)
             asked = Asked(case.cell, "a cell", 3, MORE)
             tokens = token_store.open(prepared)
-            for _ in TrainingHere(asked, case.cell.training, folder, tokens, wanted, Passes()).steps():
+            for _ in steps_here(asked, case.cell.training, folder, tokens, wanted, Passes()):
                 case.each_step()
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())
