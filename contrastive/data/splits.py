@@ -7,16 +7,16 @@ each seed orders what is left after test and validation anew, and trains on the 
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 
 from contrastive.config.cell import Data
-from contrastive.data.files import Rows
+from contrastive.data.files import Rows, listed
 from contrastive.errors import UserError, brief
 
 SPLITS = ("train", "validation", "test")
-MOST_LABELS = 20  # that an error names
 LISTED = 5  # classes, or ways to write one, that a note names
 UNKNOWN = "-1"  # what stands for the labels of test sets that are kept secret, as GLUE's
 
@@ -31,19 +31,10 @@ class Split:
         return len(self.texts)
 
 
-@dataclass(frozen=True)
-class Sifted:
-    """What became of the rows of a source, or of a split of its own: those dropped, by reason, and the rest is kept."""
-
-    rows: int
-    repeated: int = 0
-    contradicting: int = 0  # all rows of the texts that bear several labels
-    held_out: int = 0  # also in another split, which keeps them
-    partner_held_out: int = 0  # their positive or negative is in another split
-
-    @property
-    def kept(self) -> int:
-        return self.rows - self.repeated - self.contradicting - self.held_out - self.partner_held_out
+# How many rows a source, or a split of its own, has, and why some are dropped: they are there twice, or bear several
+# labels, they are also in another split, which keeps them, or their positive or negative is.
+Sifted = dict[str, int]
+COUNTED = ("rows", "repeated", "contradicting", "held_out", "partner_held_out")
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ class Splits:
     train: Split
     validation: Split
     test: Split
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     sifted: Mapping[str, Sifted] = field(default_factory=dict)  # `source`, and `validation` and `test` of their own
     merged: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -78,24 +69,21 @@ def divide(
     rest, parts = _separated(pool, own, notes, sifted)
     order = sorted(rest, key=_place_in_order)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
-    _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
-    held_out = {
-        without_white_space(text)
-        for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
-    }
+    held_out = {without_white_space(text) for text in chain(order[: test + validation], *parts.values())}
     partners = _partners(pool)
     left = order[test + validation :]
     beside = {text: {without_white_space(p) for p in partners[without_white_space(text)]} for text in left}
     kept = [text for text in left if not held_out & beside[text]]
-    if removed := len(order) - test - validation - len(kept):
-        sifted["source"] = replace(sifted["source"], partner_held_out=removed)
+    if removed := len(left) - len(kept):
+        sifted["source"]["partner_held_out"] = removed
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
-        _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
+    _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = _training_texts(kept, data, draw, pool.name)
     chosen = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     if measured is not None:
-        barred = {*train, *_partners_in(left, beside, kept)}
-        chosen["test"] += _further_test_texts([text for text in left if text not in barred], measured, data, pool.name)
+        barred = {without_white_space(text) for text in train}.union(*(beside[text] for text in kept))
+        free = [text for text in left if without_white_space(text) not in barred]
+        chosen["test"] += _further_test_texts(free, measured, data, pool.name)
     parts = {name: {text: rest[text] for text in texts} for name, texts in chosen.items() if name not in parts} | parts
 
     merged = _merged(pool, own.values(), notes)
@@ -104,7 +92,7 @@ def divide(
     splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
     if data.positive is not None:
         splits["train"].partners.extend(partners[without_white_space(text)] for text in splits["train"].texts)
-    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
+    return Splits(labels, **splits, notes=tuple(notes), sifted=sifted, merged=merged)
 
 
 def _separated(
@@ -135,12 +123,6 @@ def _training_texts(left: list[str], data: Data, draw: int | None, name: str) ->
     return sorted(left, key=lambda text: _place_in_order(text, f"{draw}\n"))[: data.train]
 
 
-def _partners_in(texts: list[str], beside: Mapping[str, set[str]], trainable: list[str]) -> set[str]:
-    """The texts that are a partner of one that may train, in a cell of this or of another data.train."""
-    partners = set().union(*(beside[text] for text in trainable))
-    return {text for text in texts if without_white_space(text) in partners} if partners else set()
-
-
 def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -> list[str]:
     """The first of what is left, as many as data.test lacks."""
     assert not data.resample and isinstance(data.test, int), "such files are refused"
@@ -159,10 +141,10 @@ def _place_in_order(text: str, before: str = "") -> bytes:
 
 def _merged(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[str, list[str]]:
     """Labels that are one class and that the data writes in several ways, with these; the first few of each."""
-    spellings: dict[str, set[str]] = {}
+    spellings: dict[str, set[str]] = defaultdict(set)
     for rows in (pool, *own):
-        for label, spelled in rows.spellings.items():
-            spellings.setdefault(label, set()).update(spelled)
+        for label, spelled in zip(rows.labels, rows.spelled, strict=False):
+            spellings[label].add(spelled)
     several = [(label, sorted(ways)) for label, ways in sorted(spellings.items()) if len(ways) > 1]
     merged = {brief(label, 80): [brief(way, 80) for way in ways[:LISTED]] for label, ways in several[:LISTED]}
     if merged:
@@ -186,7 +168,7 @@ def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]
             contradicting.add(key)
     untrusted = sum(without_white_space(text) in contradicting for text in rows.texts) if contradicting else 0
     repeated = len(rows.texts) - untrusted - (len(labels) - len(contradicting))
-    sifted[role] = Sifted(len(rows.texts), repeated, untrusted)
+    sifted[role] = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
     notes.append(f"{role}: {len(rows.texts)} rows, {len(labels)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
@@ -217,7 +199,7 @@ def _keep_apart(
     for text in shared:
         del texts[text]
     if shared:
-        sifted[name] = replace(sifted[name], held_out=sifted[name].held_out + len(shared))
+        sifted[name]["held_out"] += len(shared)
         notes.append(f"{len(shared)} texts of {other} removed from {name}")
 
 
@@ -231,11 +213,6 @@ def _enough(there: int, wanted: Mapping[str, int | None], pool: Rows, notes: lis
             f"{pool.name}: {asked} texts are {needed}, and there are {there} that can be used ({'; '.join(notes)}). "
             "Lower data.train, data.validation or data.test"
         )
-
-
-def _some(labels: list[str]) -> str:
-    rest = len(labels) - MOST_LABELS
-    return ", ".join(labels[:MOST_LABELS]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...]:
@@ -259,8 +236,8 @@ def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...
         ]
         if unseen:
             raise UserError(
-                f"{name}: {_some(unseen)} only in {split}, never in train, which has "
-                f"{_some([brief(label, 80) for label in sorted(counts['train'])])}. Correct the label, or take more "
+                f"{name}: {listed(unseen)} only in {split}, never in train, which has "
+                f"{listed(brief(label, 80) for label in sorted(counts['train']))}. Correct the label, or take more "
                 "training texts"
             )
     numeric = all(re.fullmatch("-?[0-9]{1,18}", label) for label in labels)

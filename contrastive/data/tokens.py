@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
 LONGEST_TOKEN = 100  # characters: beyond max_length times that, a text is cut before it is tokenised
+PARTS = ("ids", "offsets", "labels", "digests")  # of a split, a file each
 UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
 
 
@@ -91,21 +92,13 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
 def open(folder: Path) -> Tokens:
     meta = store.read_json(folder / "meta.json")
     splits = {name: stored(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
-    return Tokens(
-        tuple(meta["labels"]),
-        meta["pad_id"],
-        meta["mask_id"],
-        tuple(meta["special_ids"]),
-        meta["vocab_size"],
-        splits,
-        folder / "tokenizer",
-    )
+    labels, special = tuple(meta["labels"]), tuple(meta["special_ids"])
+    return Tokens(labels, meta["pad_id"], meta["mask_id"], special, meta["vocab_size"], splits, folder / "tokenizer")
 
 
 def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
     """What `write` left."""
-    parts = ("ids", "offsets", "labels", "digests")
-    ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts)
+    ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in PARTS)
     others = tuple(stored(folder, f"{name}.{partner}") for partner in partners)
     return TokenSplit(ids, offsets, labels, digests, others)
 
@@ -131,7 +124,7 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         "vocab_size": len(fast),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
-        "sifted": {name: asdict(sifted) for name, sifted in splits.sifted.items()},
+        "sifted": splits.sifted,
         "wordless": wordless,
         "merged": splits.merged,
         "notes": [*splits.notes, *notes_of_wordless(wordless)],
@@ -147,8 +140,16 @@ def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
 def write_split(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
     """Leaves the tokens of a split, and gives the number of texts without any of their own."""
     ids, offsets = _tokenised(fast, split.texts, max_length)
-    _save(folder, name, split, ids, offsets)
-    return _without_words(ids, offsets, special_ids(fast))
+    digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
+    labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
+    arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
+    for part, array in zip(PARTS, arrays, strict=True):
+        np.save(folder / f"{name}.{part}.npy", array)
+    with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        for text, label in zip(split.texts, split.labels, strict=True):
+            file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
+    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(fast)))])
+    return int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())
 
 
 def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
@@ -169,25 +170,6 @@ def _tokenised(
         lengths += [len(row) for row in rows]
         pieces += [np.asarray(row, np.int32) for row in rows]
     return np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64)
-
-
-def _without_words(ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], special: list[int]) -> int:
-    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special))])
-    return int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())
-
-
-def _save(folder: Path, name: str, split: Split, ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> None:
-    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in split.texts]
-    np.save(folder / f"{name}.ids.npy", ids)
-    np.save(folder / f"{name}.offsets.npy", offsets)
-    np.save(folder / f"{name}.labels.npy", np.asarray(split.labels, np.int64))
-    np.save(folder / f"{name}.digests.npy", np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
-    lines = (
-        json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n"
-        for text, label in zip(split.texts, split.labels, strict=True)
-    )
-    with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(lines)
 
 
 def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> Path:
