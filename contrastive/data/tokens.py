@@ -110,10 +110,10 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
         )
-    wordless = {name: write_split(folder, name, split, fast, data.max_length) for name, split in splits.named().items()}
-    for number, partner in enumerate(data.partners()):
-        others = Split([partners[number] for partners in splits.train.partners], splits.train.labels)
-        write_split(folder, f"train.{partner}", others, fast, data.max_length)
+    wordless: dict[str, int] = {}
+    for name, split in splits.named().items():
+        partners = data.partners() if name == "train" else ()
+        wordless[name] = write_split(folder, name, split, fast, data.max_length, partners)[name]
     fast.save_pretrained(folder / "tokenizer")
     meta = {
         "labels": splits.labels,
@@ -137,9 +137,11 @@ def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
-def write_split(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
-    """Leaves the tokens of a split, and gives the number of texts without any of their own."""
-    ids, offsets = _tokenised(fast, split.texts, max_length)
+def write_split(
+    folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, length: int, partners: Iterable[str] = ()
+) -> dict[str, int]:
+    """Write the tokens of a split and of its partners; return how many texts of each have none of their own."""
+    ids, offsets = _tokenised(fast, split.texts, length)
     digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
     labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
     arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
@@ -149,7 +151,11 @@ def write_split(folder: Path, name: str, split: Split, fast: PreTrainedTokenizer
         for text, label in zip(split.texts, split.labels, strict=True):
             file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
     words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(fast)))])
-    return int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())
+    wordless = {name: int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())}
+    for number, partner in enumerate(partners):
+        others = Split([texts[number] for texts in split.partners], split.labels)
+        wordless |= write_split(folder, f"{name}.{partner}", others, fast, length)
+    return wordless
 
 
 def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
@@ -184,9 +190,13 @@ def larger_test_key(own: str, count: int) -> str:
     return fingerprint.key("larger test", tokens=own, count=count, code=code)
 
 
+def prepared_tokenizer(prepared: Path) -> tuple[PreTrainedTokenizerFast, int]:
+    """The tokenizer of prepared tokens, and to how many tokens it cuts a text."""
+    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    return fast, store.read_json(prepared / "meta.json")["max_length"]
+
+
 def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None:
     splits = datasets.load_splits(data, measured=count)
-    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
-    max_length = store.read_json(prepared / "meta.json")["max_length"]
-    write_split(folder, "test", splits.test, fast, max_length)
+    write_split(folder, "test", splits.test, *prepared_tokenizer(prepared))
     store.write_json(folder / "meta.json", {"class_counts": splits.class_counts()})

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from contrastive import data as datasets
 from contrastive.config.cell import Data
 from contrastive.config.evaluation import Transfer
-from contrastive.data import splits, tokenizer, tokens
+from contrastive.data import splits, tokens
 from contrastive.data.files import Rows
 from contrastive.data.splits import Split, Splits
 from contrastive.data.tokens import TokenSplit
@@ -98,8 +98,8 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
 
 
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
-    meta = store.read_json(prepared / "meta.json")
-    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    fast, max_length = tokens.prepared_tokenizer(prepared)
+    partners = [] if transfer.other is None else [OTHER]
     subsets: list[str] = []
     if transfer.score is None:
         divided, sides = _labelled_texts(transfer), ["train", "test"]
@@ -107,17 +107,12 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         divided, scores, subsets = _scored_pairs(transfer)
         sides = ["test"]
         np.save(folder / "scores.npy", np.array(scores, np.float64))
-    parts: dict[str, Split] = {}
+    wordless: dict[str, int] = {}
     for name in sides:
-        parts[name] = side = divided.named()[name]
-        if transfer.other is not None:
-            parts[f"{name}.{OTHER}"] = Split([other for (other,) in side.partners], side.labels)
-    wordless = {
-        name: tokens.write_split(folder, name, split, fast, meta["max_length"]) for name, split in parts.items()
-    }
+        wordless |= tokens.write_split(folder, name, divided.named()[name], fast, max_length, partners)
     made = {
         "sides": sides,
-        "partners": [] if transfer.other is None else [OTHER],
+        "partners": partners,
         "classes": divided.labels,
         "scored": transfer.score is not None,
         "subsets": subsets,

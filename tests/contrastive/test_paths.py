@@ -72,13 +72,7 @@ def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
 
 def test_a_model_that_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    (tmp_path / "loop").symlink_to("loop")
-    said = {
-        "missing": "there is no folder",
-        "file": "is a file, and a folder is needed",
-        "loop": "leads back to itself",
-    }
-    for name, message in said.items():
+    for name, message in {"missing": "there is no folder", "file": "is a file, and a folder is needed"}.items():
         with pytest.raises(UserError, match=message):
             locate.model_folder(f"file:{tmp_path / name}")
 
