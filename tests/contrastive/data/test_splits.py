@@ -198,13 +198,6 @@ def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
     assert many.train.texts[:10] == few.train.texts
 
 
-def test_partners_of_drawn_texts_are_not_held_out():
-    partners = [(positive,) for positive, _ in PARTNERS]
-    splits = drawn(1, Rows("pool.csv", POOL.texts, POOL.labels, partners), positive="p")
-    assert splits.train.partners == [partners[POOL.texts.index(text)] for text in splits.train.texts]
-    assert not {*splits.test.texts, *splits.validation.texts} & {positive for (positive,) in splits.train.partners}
-
-
 @pytest.mark.parametrize(("train", "wanted"), [(70, "70"), (None, "all")])
 def test_where_all_texts_train_none_can_be_drawn(train: int | None, wanted: str):
     with pytest.raises(UserError, match=rf"draws {wanted} training texts anew with each seed, and 70 are left after"):
