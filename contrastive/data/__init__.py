@@ -35,7 +35,9 @@ def content_of(source: str, own: Mapping[str, str]) -> object:
     """What a source and the splits or files of its own hold, wherever they lie."""
     kind = source.partition(":")[0]
     if kind == "package":
-        return _package_digests(source)
+        name = _package_name(source)
+        shipped = registry.literal(DATASETS[name].__module__, "FILES")
+        return [_file_digest(locate.package_folder(name) / file) for file in shipped]
     if kind == "hf":
         repository = locate.pinned(source)
         return [repository.revision, repository.folder, dict(own)]
@@ -83,12 +85,6 @@ def _package_rows(source: str, columns: Columns) -> Rows:
                 f"data.{setting}"
             )
     return DATASETS[name](locate.package_folder(name))
-
-
-def _package_digests(source: str) -> list[list[str]]:
-    name = _package_name(source)
-    folder = locate.package_folder(name)
-    return [_file_digest(folder / file) for file in registry.literal(DATASETS[name].__module__, "FILES")]
 
 
 def _package_name(source: str) -> str:

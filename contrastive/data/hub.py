@@ -1,7 +1,6 @@
 """Labelled rows from the data files of a hub repository at one commit. No code of the repository runs."""
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from contrastive.data import files
@@ -21,29 +20,24 @@ def read_split(source: str, split: str, columns: Columns) -> Rows:
             f"{source}: no {', '.join(files.READERS)} file at that revision. Where a data set is only a script, "
             "name a commit of the repository's branch refs/convert/parquet"
         )
-    parts = [
-        files.read_file(path, columns)
-        for path in split_files(source, split, [p.relative_to(folder) for p in paths], folder)
-    ]
-    spellings: dict[str, set[str]] = {}
-    for label, ways in (item for part in parts for item in part.spellings.items()):
-        spellings.setdefault(label, set()).update(ways)
+    chosen = split_files(source, split, [path.relative_to(folder) for path in paths])
+    parts = [files.read_file(folder / path, columns) for path in chosen]
     return Rows(
         f"{source}, split {split}",
         [text for part in parts for text in part.texts],
         [label for part in parts for label in part.labels],
         [partners for part in parts for partners in part.partners],
-        spellings,
+        [spelled for part in parts for spelled in part.spelled],
     )
 
 
-def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) -> list[Path]:
+def split_files(source: str, split: str, paths: list[Path]) -> list[Path]:
     """The files of one split, complete and of one configuration.
 
     The split is the whole name of a folder or file, else a word of it (`imdb-train`, `train_data`) where only one can
     be meant. Before a number, `validation_matched-00000-of-00001`, what underscores join is one word.
     """
-    paths, wanted = list(paths), split.lower()
+    wanted = split.lower()
     named = {path: [*path.parent.as_posix().lower().split("/"), _unnumbered(path).lower()] for path in paths}
     chosen = [path for path in paths if wanted in named[path]]
     if not chosen:
@@ -66,7 +60,7 @@ def split_files(source: str, split: str, paths: Iterable[Path], folder: Path) ->
         raise UserError(
             f"{source}: {len(chosen)} of {max(expected)} files of the split `{split}` are there; connect and retry"
         )
-    return [folder / path for path in chosen]
+    return chosen
 
 
 def _unnumbered(path: Path) -> str:

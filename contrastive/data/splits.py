@@ -7,16 +7,17 @@ each seed orders what is left after test and validation anew, and trains on the 
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from contrastive.config.cell import Data
-from contrastive.data.files import Rows
+from contrastive.data.files import Rows, listed
 from contrastive.errors import UserError, brief
 
 SPLITS = ("train", "validation", "test")
-MOST_LABELS = 20  # that an error names
 LISTED = 5  # classes, or ways to write one, that a note names
 UNKNOWN = "-1"  # what stands for the labels of test sets that are kept secret, as GLUE's
 
@@ -31,19 +32,19 @@ class Split:
         return len(self.texts)
 
 
-@dataclass(frozen=True)
-class Sifted:
-    """What became of the rows of a source, or of a split of its own: those dropped, by reason, and the rest is kept."""
+# How many rows a source, or a split of its own, has, and why some are dropped: they are there twice, or bear several
+# labels, they are also in another split, which keeps them, or their positive or negative is.
+Sifted = dict[str, int]
+COUNTED = ("rows", "repeated", "contradicting", "held_out", "partner_held_out")
 
-    rows: int
-    repeated: int = 0
-    contradicting: int = 0  # all rows of the texts that bear several labels
-    held_out: int = 0  # also in another split, which keeps them
-    partner_held_out: int = 0  # their positive or negative is in another split
 
-    @property
-    def kept(self) -> int:
-        return self.rows - self.repeated - self.contradicting - self.held_out - self.partner_held_out
+class Labelled(NamedTuple):
+    text: str
+    label: str
+    partners: tuple[str, ...]
+
+
+Distinct = dict[str, Labelled]  # by the text as a tokenizer reads it, in which white space is one space
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Splits:
     train: Split
     validation: Split
     test: Split
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     sifted: Mapping[str, Sifted] = field(default_factory=dict)  # `source`, and `validation` and `test` of their own
     merged: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -75,42 +76,40 @@ def divide(
     data.test, which leave validation and training as they are."""
     notes: list[str] = []
     sifted: dict[str, Sifted] = {}
-    rest, parts = _separated(pool, own, notes, sifted)
+    rest, own_parts = _separated(pool, own, notes, sifted)
     order = sorted(rest, key=_place_in_order)
     test, validation = (0 if isinstance(count, str) else count for count in (data.test, data.validation))
-    _enough(len(order), {"test": test, "validation": validation, "train": data.train}, pool, notes)
-    held_out = {
-        without_white_space(text)
-        for text in (*order[: test + validation], *(text for part in parts.values() for text in part))
-    }
-    partners = _partners(pool)
+    held_out = {*order[: test + validation], *chain(*own_parts.values())}
     left = order[test + validation :]
-    beside = {text: {without_white_space(p) for p in partners[without_white_space(text)]} for text in left}
-    kept = [text for text in left if not held_out & beside[text]]
-    if removed := len(order) - test - validation - len(kept):
-        sifted["source"] = replace(sifted["source"], partner_held_out=removed)
+    beside = {key: {without_white_space(partner) for partner in rest[key].partners} for key in left}
+    kept = [key for key in left if not held_out & beside[key]]
+    if removed := len(left) - len(kept):
+        sifted["source"]["partner_held_out"] = removed
         notes.append(f"source: {removed} texts removed, of which a positive or negative is held out")
-        _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
+    _enough(len(order) - removed, {"test": test, "validation": validation, "train": data.train}, pool, notes)
     train = _training_texts(kept, data, draw, pool.name)
     chosen = {"test": order[:test], "validation": order[test : test + validation], "train": train}
     if measured is not None:
-        barred = {*train, *_partners_in(left, beside, kept)}
-        chosen["test"] += _further_test_texts([text for text in left if text not in barred], measured, data, pool.name)
-    parts = {name: {text: rest[text] for text in texts} for name, texts in chosen.items() if name not in parts} | parts
+        barred = set(train).union(*(beside[key] for key in kept))
+        chosen["test"] += _further_test_texts([key for key in left if key not in barred], measured, data, pool.name)
+    parts = {name: [rest[key] for key in keys] for name, keys in chosen.items()}
+    parts |= {name: list(part.values()) for name, part in own_parts.items()}
 
     merged = _merged(pool, own.values(), notes)
     labels = _labels(parts, pool.name)
     index = {label: i for i, label in enumerate(labels)}
-    splits = {name: Split(list(part), [index[label] for label in part.values()]) for name, part in parts.items()}
+    splits = {
+        name: Split([row.text for row in part], [index[row.label] for row in part]) for name, part in parts.items()
+    }
     if data.positive is not None:
-        splits["train"].partners.extend(partners[without_white_space(text)] for text in splits["train"].texts)
-    return Splits(labels, splits["train"], splits["validation"], splits["test"], tuple(notes), sifted, merged)
+        splits["train"].partners.extend(row.partners for row in parts["train"])
+    return Splits(labels, **splits, notes=tuple(notes), sifted=sifted, merged=merged)
 
 
 def _separated(
     pool: Rows, own: Mapping[str, Rows], notes: list[str], sifted: dict[str, Sifted]
-) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Text → label of the pool, and of each split of its own; no text is in two of them, or twice in one."""
+) -> tuple[Distinct, dict[str, Distinct]]:
+    """The texts of the pool, and of each split of its own; no text is in two of them, or twice in one."""
     parts = {name: _distinct(own[name], name, notes, sifted) for name in ("test", "validation") if name in own}
     if {"test", "validation"} <= parts.keys():
         _keep_apart(parts["validation"], parts["test"], "validation", "test", notes, sifted)
@@ -132,13 +131,7 @@ def _training_texts(left: list[str], data: Data, draw: int | None, name: str) ->
             "test and validation, so that all seeds would train on the same: lower data.train, or leave out "
             "data.resample"
         )
-    return sorted(left, key=lambda text: _place_in_order(text, f"{draw}\n"))[: data.train]
-
-
-def _partners_in(texts: list[str], beside: Mapping[str, set[str]], trainable: list[str]) -> set[str]:
-    """The texts that are a partner of one that may train, in a cell of this or of another data.train."""
-    partners = set().union(*(beside[text] for text in trainable))
-    return {text for text in texts if without_white_space(text) in partners} if partners else set()
+    return sorted(left, key=lambda key: _place_in_order(key, f"{draw}\n"))[: data.train]
 
 
 def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -> list[str]:
@@ -153,16 +146,16 @@ def _further_test_texts(left: list[str], measured: int, data: Data, name: str) -
     return left[: measured - data.test]
 
 
-def _place_in_order(text: str, before: str = "") -> bytes:
-    return hashlib.sha256((before + without_white_space(text)).encode()).digest()
+def _place_in_order(key: str, before: str = "") -> bytes:
+    return hashlib.sha256((before + key).encode()).digest()
 
 
 def _merged(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[str, list[str]]:
     """Labels that are one class and that the data writes in several ways, with these; the first few of each."""
-    spellings: dict[str, set[str]] = {}
+    spellings: dict[str, set[str]] = defaultdict(set)
     for rows in (pool, *own):
-        for label, spelled in rows.spellings.items():
-            spellings.setdefault(label, set()).update(spelled)
+        for label, spelled in zip(rows.labels, rows.spelled, strict=False):
+            spellings[label].add(spelled)
     several = [(label, sorted(ways)) for label, ways in sorted(spellings.items()) if len(ways) > 1]
     merged = {brief(label, 80): [brief(way, 80) for way in ways[:LISTED]] for label, ways in several[:LISTED]}
     if merged:
@@ -171,37 +164,30 @@ def _merged(pool: Rows, own: Iterable[Rows], notes: list[str]) -> dict[str, list
     return merged
 
 
-def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> dict[str, str]:
-    """Text → label, each text once; a text that bears several labels is dropped, since none of them can be trusted.
+def _distinct(rows: Rows, role: str, notes: list[str], sifted: dict[str, Sifted]) -> Distinct:
+    """Each text once; one that bears several labels is dropped, since none of them can be trusted.
 
-    Of texts that differ in white space alone the first in alphabetical order stays, wherever it stood.
+    Of texts that differ in white space alone, and of several partners, the first in alphabetical order stays.
     """
-    labels: dict[str, str] = {}
-    kept: dict[str, str] = {}
+    distinct: Distinct = {}
+    times: Counter[str] = Counter()
     contradicting = set()
-    for text, label in zip(rows.texts, rows.labels, strict=True):
-        key = without_white_space(text)
-        kept[key] = min(text, kept.get(key, text))
-        if labels.setdefault(key, label) != label:
+    for row in map(Labelled, rows.texts, rows.labels, rows.partners or repeat(())):
+        key = without_white_space(row.text)
+        times[key] += 1
+        former = distinct.get(key, row)
+        distinct[key] = Labelled(min(row.text, former.text), former.label, min(row.partners, former.partners))
+        if row.label != former.label:
             contradicting.add(key)
-    untrusted = sum(without_white_space(text) in contradicting for text in rows.texts) if contradicting else 0
-    repeated = len(rows.texts) - untrusted - (len(labels) - len(contradicting))
-    sifted[role] = Sifted(len(rows.texts), repeated, untrusted)
-    notes.append(f"{role}: {len(rows.texts)} rows, {len(labels)} distinct texts")
+    untrusted = sum(times[key] for key in contradicting)
+    repeated = len(rows.texts) - untrusted - (len(distinct) - len(contradicting))
+    sifted[role] = dict(zip(COUNTED, (len(rows.texts), repeated, untrusted, 0, 0), strict=True))
+    notes.append(f"{role}: {len(rows.texts)} rows, {len(distinct)} distinct texts")
     if repeated:
         notes.append(f"{role}: {repeated} repeated rows dropped")
     if contradicting:
         notes.append(f"{role}: {len(contradicting)} texts with contradicting labels dropped")
-    return {kept[key]: label for key, label in labels.items() if key not in contradicting}
-
-
-def _partners(rows: Rows) -> dict[str, tuple[str, ...]]:
-    """The positive and negative of each distinct text; of a text with several pairs the first in alphabetical order."""
-    by_text: dict[str, tuple[str, ...]] = {}
-    for text, partners in zip(rows.texts, rows.partners or [()] * len(rows.texts), strict=True):
-        key = without_white_space(text)
-        by_text[key] = min(partners, by_text.get(key, partners))
-    return by_text
+    return {key: row for key, row in distinct.items() if key not in contradicting}
 
 
 def without_white_space(text: str) -> str:
@@ -210,14 +196,13 @@ def without_white_space(text: str) -> str:
 
 
 def _keep_apart(
-    texts: dict[str, str], others: Iterable[str], name: str, other: str, notes: list[str], sifted: dict[str, Sifted]
+    texts: Distinct, others: Distinct, name: str, other: str, notes: list[str], sifted: dict[str, Sifted]
 ) -> None:
-    there = {without_white_space(other) for other in others}
-    shared = [text for text in texts if without_white_space(text) in there]
-    for text in shared:
-        del texts[text]
+    shared = texts.keys() & others.keys()
+    for key in shared:
+        del texts[key]
     if shared:
-        sifted[name] = replace(sifted[name], held_out=sifted[name].held_out + len(shared))
+        sifted[name]["held_out"] += len(shared)
         notes.append(f"{len(shared)} texts of {other} removed from {name}")
 
 
@@ -233,14 +218,9 @@ def _enough(there: int, wanted: Mapping[str, int | None], pool: Rows, notes: lis
         )
 
 
-def _some(labels: list[str]) -> str:
-    rest = len(labels) - MOST_LABELS
-    return ", ".join(labels[:MOST_LABELS]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...]:
+def _labels(parts: Mapping[str, list[Labelled]], name: str) -> tuple[str, ...]:
     """All labels in order, numbers by value, after making sure that training sees each of them."""
-    counts = {split: Counter(part.values()) for split, part in parts.items()}
+    counts = {split: Counter(row.label for row in part) for split, part in parts.items()}
     labels = set().union(*counts.values())
     if len(labels) == 1:
         raise UserError(
@@ -259,8 +239,8 @@ def _labels(parts: Mapping[str, Mapping[str, str]], name: str) -> tuple[str, ...
         ]
         if unseen:
             raise UserError(
-                f"{name}: {_some(unseen)} only in {split}, never in train, which has "
-                f"{_some([brief(label, 80) for label in sorted(counts['train'])])}. Correct the label, or take more "
+                f"{name}: {listed(unseen)} only in {split}, never in train, which has "
+                f"{listed(brief(label, 80) for label in sorted(counts['train']))}. Correct the label, or take more "
                 "training texts"
             )
     numeric = all(re.fullmatch("-?[0-9]{1,18}", label) for label in labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
 LONGEST_TOKEN = 100  # characters: beyond max_length times that, a text is cut before it is tokenised
+PARTS = ("ids", "offsets", "labels", "digests")  # of a split, a file each
 UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
 
 
@@ -91,21 +92,13 @@ def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
 def open(folder: Path) -> Tokens:
     meta = store.read_json(folder / "meta.json")
     splits = {name: stored(folder, name, meta["partners"] if name == "train" else ()) for name in SPLITS}
-    return Tokens(
-        tuple(meta["labels"]),
-        meta["pad_id"],
-        meta["mask_id"],
-        tuple(meta["special_ids"]),
-        meta["vocab_size"],
-        splits,
-        folder / "tokenizer",
-    )
+    labels, special = tuple(meta["labels"]), tuple(meta["special_ids"])
+    return Tokens(labels, meta["pad_id"], meta["mask_id"], special, meta["vocab_size"], splits, folder / "tokenizer")
 
 
 def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
     """What `write` left."""
-    parts = ("ids", "offsets", "labels", "digests")
-    ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in parts)
+    ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in PARTS)
     others = tuple(stored(folder, f"{name}.{partner}") for partner in partners)
     return TokenSplit(ids, offsets, labels, digests, others)
 
@@ -117,10 +110,10 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         raise UserError(
             f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
         )
-    wordless = {name: write_split(folder, name, split, fast, data.max_length) for name, split in splits.named().items()}
-    for number, partner in enumerate(data.partners()):
-        others = Split([partners[number] for partners in splits.train.partners], splits.train.labels)
-        write_split(folder, f"train.{partner}", others, fast, data.max_length)
+    wordless: dict[str, int] = {}
+    for name, split in splits.named().items():
+        partners = data.partners() if name == "train" else ()
+        wordless[name] = write_split(folder, name, split, fast, data.max_length, partners)[name]
     fast.save_pretrained(folder / "tokenizer")
     meta = {
         "labels": splits.labels,
@@ -131,7 +124,7 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
         "vocab_size": len(fast),
         "max_length": data.max_length,
         "class_counts": splits.class_counts(),
-        "sifted": {name: asdict(sifted) for name, sifted in splits.sifted.items()},
+        "sifted": splits.sifted,
         "wordless": wordless,
         "merged": splits.merged,
         "notes": [*splits.notes, *notes_of_wordless(wordless)],
@@ -144,11 +137,25 @@ def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
-def write_split(folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, max_length: int) -> int:
-    """Leaves the tokens of a split, and gives the number of texts without any of their own."""
-    ids, offsets = _tokenised(fast, split.texts, max_length)
-    _save(folder, name, split, ids, offsets)
-    return _without_words(ids, offsets, special_ids(fast))
+def write_split(
+    folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, length: int, partners: Iterable[str] = ()
+) -> dict[str, int]:
+    """Write the tokens of a split and of its partners; return how many texts of each have none of their own."""
+    ids, offsets = _tokenised(fast, split.texts, length)
+    digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
+    labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
+    arrays: tuple[npt.NDArray[np.generic], ...] = (ids, offsets, labels, numbers)
+    for part, array in zip(PARTS, arrays, strict=True):
+        np.save(folder / f"{name}.{part}.npy", array)
+    with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        for text, label in zip(split.texts, split.labels, strict=True):
+            file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
+    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(fast)))])
+    wordless = {name: int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())}
+    for number, partner in enumerate(partners):
+        others = Split([texts[number] for texts in split.partners], split.labels)
+        wordless |= write_split(folder, f"{name}.{partner}", others, fast, length)
+    return wordless
 
 
 def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
@@ -171,25 +178,6 @@ def _tokenised(
     return np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64)
 
 
-def _without_words(ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], special: list[int]) -> int:
-    words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special))])
-    return int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())
-
-
-def _save(folder: Path, name: str, split: Split, ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> None:
-    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in split.texts]
-    np.save(folder / f"{name}.ids.npy", ids)
-    np.save(folder / f"{name}.offsets.npy", offsets)
-    np.save(folder / f"{name}.labels.npy", np.asarray(split.labels, np.int64))
-    np.save(folder / f"{name}.digests.npy", np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
-    lines = (
-        json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n"
-        for text, label in zip(split.texts, split.labels, strict=True)
-    )
-    with (folder / f"texts.{name}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(lines)
-
-
 def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> Path:
     """The folder with the tokens of so many test texts, by the tokenizer that lies in a cell's own prepared tokens."""
     folder = store.place_of("tokens", larger_test_key(prepared.name, count), home)
@@ -202,9 +190,13 @@ def larger_test_key(own: str, count: int) -> str:
     return fingerprint.key("larger test", tokens=own, count=count, code=code)
 
 
+def prepared_tokenizer(prepared: Path) -> tuple[PreTrainedTokenizerFast, int]:
+    """The tokenizer of prepared tokens, and to how many tokens it cuts a text."""
+    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
+    return fast, store.read_json(prepared / "meta.json")["max_length"]
+
+
 def _tokenise_test(data: Data, count: int, prepared: Path, folder: Path) -> None:
     splits = datasets.load_splits(data, measured=count)
-    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
-    max_length = store.read_json(prepared / "meta.json")["max_length"]
-    write_split(folder, "test", splits.test, fast, max_length)
+    write_split(folder, "test", splits.test, *prepared_tokenizer(prepared))
     store.write_json(folder / "meta.json", {"class_counts": splits.class_counts()})

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from jaxtyping import Float
 from contrastive import data as datasets
 from contrastive.config.cell import Data
 from contrastive.config.evaluation import Transfer
-from contrastive.data import splits, tokenizer, tokens
+from contrastive.data import splits, tokens
 from contrastive.data.files import Rows
-from contrastive.data.splits import Sifted, Split, Splits
+from contrastive.data.splits import Split, Splits
 from contrastive.data.tokens import TokenSplit
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint, store
@@ -98,56 +98,47 @@ def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
 
 
 def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None:
-    meta = store.read_json(prepared / "meta.json")
-    fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
-    notes: list[str] = []
-    sifted: Mapping[str, Sifted] = {}
-    merged: Mapping[str, list[str]] = {}
-    scores: list[float] = []
+    fast, max_length = tokens.prepared_tokenizer(prepared)
+    partners = [] if transfer.other is None else [OTHER]
     subsets: list[str] = []
-    classes: tuple[str, ...] = ()
     if transfer.score is None:
-        divided, sides = _sides_of(transfer)
-        classes, notes, sifted, merged = divided.labels, list(divided.notes), divided.sifted, divided.merged
+        divided, sides = _labelled_texts(transfer), ["train", "test"]
     else:
-        sides, scores, subsets = _scored_pairs(transfer)
+        divided, scores, subsets = _scored_pairs(transfer)
+        sides = ["test"]
         np.save(folder / "scores.npy", np.array(scores, np.float64))
-    wordless = {}
-    for name, split in sides.items():
-        wordless[name] = tokens.write_split(folder, name, split, fast, meta["max_length"])
-        if transfer.other is not None:
-            others = Split([other for (other,) in split.partners], split.labels)
-            wordless[f"{name}.{OTHER}"] = tokens.write_split(
-                folder, f"{name}.{OTHER}", others, fast, meta["max_length"]
-            )
+    wordless: dict[str, int] = {}
+    for name in sides:
+        wordless |= tokens.write_split(folder, name, divided.named()[name], fast, max_length, partners)
     made = {
-        "sides": list(sides),
-        "partners": [] if transfer.other is None else [OTHER],
-        "classes": classes,
+        "sides": sides,
+        "partners": partners,
+        "classes": divided.labels,
         "scored": transfer.score is not None,
         "subsets": subsets,
-        "sifted": {name: asdict(counts) for name, counts in sifted.items()},
+        "sifted": divided.sifted,
         "wordless": wordless,
-        "merged": merged,
-        "notes": [*notes, *tokens.notes_of_wordless(wordless)],
+        "merged": divided.merged,
+        "notes": [*divided.notes, *tokens.notes_of_wordless(wordless)],
     }
     store.write_json(folder / "meta.json", made)
 
 
-def _sides_of(transfer: Transfer) -> tuple[Splits, dict[str, Split]]:
+def _labelled_texts(transfer: Transfer) -> Splits:
     data = Data(
         source=transfer.source, text=transfer.text, label=transfer.label, train=transfer.train, test=transfer.test
     )
     if transfer.other is None:
-        divided = datasets.load_splits(data)
-        return divided, {"train": divided.train, "test": divided.test}
+        return datasets.load_splits(data)
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
-    pool = datasets.read_source(transfer.source, columns)
-    own = {name: datasets.read_source(transfer.source, columns, split) for name, split in _sources(transfer)[1].items()}
     pairs: dict[str, tuple[str, str]] = {}
-    divided = splits.divide(_as_one(pool, pairs), {name: _as_one(rows, pairs) for name, rows in own.items()}, data)
-    sides = {"train": divided.train, "test": divided.test}
-    return divided, {name: _as_two(split, pairs) for name, split in sides.items()}
+    pool = _as_one(datasets.read_source(transfer.source, columns), pairs)
+    own = {
+        name: _as_one(datasets.read_source(transfer.source, columns, split), pairs)
+        for name, split in _sources(transfer)[1].items()
+    }
+    divided = splits.divide(pool, own, data)
+    return replace(divided, train=_as_two(divided.train, pairs), test=_as_two(divided.test, pairs))
 
 
 def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
@@ -165,7 +156,7 @@ def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
     return Split([text for text, _ in chosen], split.labels, [(other,) for _, other in chosen])
 
 
-def _scored_pairs(transfer: Transfer) -> tuple[dict[str, Split], list[float], list[str]]:
+def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
     """Every pair of the source, or of its own split or file, or so many of them, the first by their content."""
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
@@ -187,7 +178,7 @@ def _scored_pairs(transfer: Transfer) -> tuple[dict[str, Split], list[float], li
     others: list[tuple[str, ...]] = [rows.partners[i][:1] for i in chosen]
     subsets = [rows.partners[i][1] for i in chosen] if transfer.subset is not None else []
     test = Split([rows.texts[i] for i in chosen], [0] * len(chosen), others)
-    return {"test": test}, [float(rows.labels[i]) for i in chosen], subsets
+    return Splits((), Split([], []), Split([], []), test), [float(rows.labels[i]) for i in chosen], subsets
 
 
 def check_classes(transfer: Transfer, classes: tuple[str, ...]) -> None:

@@ -25,12 +25,9 @@ RECIPE = {
     "train_micro_batch_size_per_gpu": "training.batch_size and processes",
     "gradient_accumulation_steps": "training.accumulate",
     "gradient_clipping": "training.clip",
-    "fp16": "training.precision",
-    "bf16": "training.precision",
-    "amp": "training.precision",
-    "torch_autocast": "training.precision",
-    "data_types": "training.precision",
-    "communication_data_type": "training.precision",
+    **dict.fromkeys(
+        ("fp16", "bf16", "amp", "torch_autocast", "data_types", "communication_data_type"), "training.precision"
+    ),
 }
 
 

@@ -16,15 +16,8 @@ from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
 
-VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spm.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-)
+VOCABULARIES: tuple[str, ...] = ("tokenizer.json", "vocab.txt", "vocab.json")
+VOCABULARIES += ("spm.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
 GUESSING = ("cls.predictions.", "lm_head.")  # how the weights of a head for hidden words are named
@@ -68,8 +61,9 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
     try:
         return Path(fetch())
     except Exception as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"{source} is not in the local cache and could not be downloaded ({_first_line(error)}). Check the name, "
+            f"{source} is not in the local cache and could not be downloaded ({why}). Check the name, "
             "the revision, the network, and `hf auth login` where a repository asks for it; or use package: or file:"
         ) from None
 
@@ -77,11 +71,11 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
 def package_folder(name: str) -> Path:
     """Where a package is installed, found without importing it."""
     module = name.replace("-", "_")
-    specification = importlib.util.find_spec(module) if module.isidentifier() else None
+    shown = brief(name)
     if not module.isidentifier():
-        raise UserError(f"package:{brief(name)}: `{brief(name)}` is no name of a package")
+        raise UserError(f"package:{shown}: `{shown}` is no name of a package")
+    specification = importlib.util.find_spec(module)
     if specification is None or not specification.submodule_search_locations:
-        shown = brief(name)
         raise UserError(f"package:{shown} is not installed; `pip install {shown}` or choose another source")
     return Path(next(iter(specification.submodule_search_locations)))
 
@@ -161,10 +155,7 @@ def check_width(encoder: Encoder, post: str) -> None:
 
 def shape(encoder: Encoder) -> tuple[int, int]:
     """Blocks, and the width of what they give."""
-    if encoder.model.startswith("scratch:"):
-        sizes = scratch_sizes(encoder)
-        return sizes["layers"], sizes["hidden"]
-    config = encoder_configuration(encoder)
+    config = configuration(encoder)
     try:
         return int(config["num_hidden_layers"]), int(config["hidden_size"])
     except (KeyError, TypeError, ValueError):
@@ -175,12 +166,14 @@ def shape(encoder: Encoder) -> tuple[int, int]:
 
 def has_convolution(encoder: Encoder) -> bool:
     """Whether a convolution follows the first block, as in DeBERTa-v2's largest ones."""
-    return (
-        not encoder.model.startswith("scratch:") and int(encoder_configuration(encoder).get("conv_kernel_size", 0)) > 0
-    )
+    return int(configuration(encoder).get("conv_kernel_size", 0)) > 0
 
 
-def encoder_configuration(encoder: Encoder) -> dict[str, Any]:
+def configuration(encoder: Encoder) -> dict[str, Any]:
+    """What config.json says; of a scratch encoder its sizes, under the same names."""
+    if encoder.model.startswith("scratch:"):
+        sizes = scratch_sizes(encoder)
+        return {"num_hidden_layers": sizes["layers"], "hidden_size": sizes["hidden"]}
     return read_model_json(encoder.model, model_folder(encoder.model) / "config.json")
 
 
@@ -226,10 +219,6 @@ def read_model_json(model: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
 UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
 # Architectures that add a learned vector for each position, and whether they count from behind the padding's number.
 FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False, "mpnet": True, "roberta": True}
@@ -262,27 +251,24 @@ def positions(config: dict[str, Any]) -> int | None:
 
 
 def folder_here(model: str) -> Path | None:
+    """The folder of a model that is on this machine; a hub's in the local cache."""
     try:
-        return cached_snapshot(model) if model.startswith("hf:") else model_folder(model)
+        if not model.startswith("hf:"):
+            return model_folder(model)
+        from huggingface_hub import try_to_load_from_cache
+
+        repository, _, revision = pinned(model)
+        path = try_to_load_from_cache(repository, "config.json", revision=revision)
+        return Path(path).parent if isinstance(path, str) else None
     except UserError:  # said where the model is looked up
         return None
 
 
-def cached_snapshot(model: str) -> Path | None:
-    """The folder of a hub's model in the local cache."""
-    from huggingface_hub import try_to_load_from_cache
-
-    repository, _, revision = pinned(model)
-    path = try_to_load_from_cache(repository, "config.json", revision=revision)
-    return Path(path).parent if isinstance(path, str) else None
-
-
 def json_object(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_model_json("", path)
+    except (OSError, UserError):
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 def whole_number(number: Any) -> int | None:

@@ -70,19 +70,6 @@ def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):
         locate.shape(Encoder(model=f"file:{tmp_path}"))
 
 
-def test_a_model_that_is_no_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "loop").symlink_to("loop")
-    said = {
-        "missing": "there is no folder",
-        "file": "is a file, and a folder is needed",
-        "loop": "leads back to itself",
-    }
-    for name, message in said.items():
-        with pytest.raises(UserError, match=message):
-            locate.model_folder(f"file:{tmp_path / name}")
-
-
 def test_relative_paths_of_an_experiment_begin_at_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """In every engine, wherever the command or the worker runs; names of rows and ids do not change."""
     (tmp_path / "mine").mkdir()

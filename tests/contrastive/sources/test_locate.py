@@ -41,8 +41,9 @@ def test_models():
     assert (locate.model_folder(MINILM) / "model.safetensors").is_file()
     with pytest.raises(UserError, match="ships 0 models"):
         locate.model_folder("package:snownlp")
-    with pytest.raises(UserError, match="there is no folder"):
-        locate.model_folder("file:nowhere")
+    for name, message in {"nowhere": "there is no folder", __file__: "is a file, and a folder is needed"}.items():
+        with pytest.raises(UserError, match=message):
+            locate.model_folder(f"file:{name}")
 
 
 @pytest.fixture
