@@ -19,7 +19,6 @@ from contrastive.grid.combinations import Overlay, axis_names, check_value, coun
 from contrastive.grid.expand import Builder, Resolved, Variant
 from contrastive.grid.messages import (
     Finding,
-    SettingPath,
     comma_list,
     explain_errors,
     nearest_name,
@@ -27,6 +26,7 @@ from contrastive.grid.messages import (
     unknown_in_cells,
 )
 from contrastive.grid.names import row_label
+from contrastive.grid.yaml_lines import SettingPath
 from contrastive.sources import deepspeed_file
 from contrastive.sources.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
 
