@@ -1,8 +1,10 @@
 """Read an experiment file, check and resolve it: all mistakes at once, each with its line and what would be right."""
 
 import os
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import lru_cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -130,28 +132,25 @@ def _replaceable(path: SettingPath) -> SettingPath:
     return path
 
 
-def _mended(data: Any, wrong_paths: Iterable[SettingPath], holder: str = "") -> Any:
+def _mended(data: Any, wrong_paths: Iterable[SettingPath]) -> Any:
     """The data without what is at `wrong_paths`, or with something that will do."""
-    rests: dict[str | int, list[SettingPath]] = {}
-    for path in wrong_paths:
-        rests.setdefault(path[0], []).append(path[1:])
-    if isinstance(data, tuple):
-        usable, items = PLACEHOLDERS["sections"][0] if holder == "sections" else {}, list(data)
-        for position, inner in rests.items():
-            assert isinstance(position, int)
-            items[position] = usable if () in inner else _mended(items[position], inner)
-        return tuple(items)
-    if not isinstance(data, dict):
-        return data  # another repair took it
-    mended = dict(data)
-    for name, inner in rests.items():
-        if () not in inner:
-            mended |= {name: _mended(data[name], inner, str(name))} if name in data else {}
-        elif name in data:
-            del mended[name]
-        elif name in PLACEHOLDERS:
-            mended[name] = PLACEHOLDERS[name]
-    return mended
+    mended = _with_lists_as(list, data)
+    for *holders, name in wrong_paths:
+        with suppress(KeyError, IndexError, TypeError):  # another repair took it
+            place = reduce(getitem, holders, mended)
+            if isinstance(place, list):
+                place[int(name)] = {"title": PLACEHOLDERS["title"]} if holders[-1] == "sections" else {}
+            elif name in place:
+                del place[name]
+            elif name in PLACEHOLDERS:
+                place[name] = _with_lists_as(list, PLACEHOLDERS[name])
+    return _with_lists_as(tuple, mended)
+
+
+def _with_lists_as(kind: Callable[[Iterable[Any]], Any], data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _with_lists_as(kind, value) for name, value in data.items()}
+    return kind(_with_lists_as(kind, item) for item in data) if isinstance(data, list | tuple) else data
 
 
 def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:
