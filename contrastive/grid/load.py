@@ -38,26 +38,27 @@ class ExperimentError(UserError):
 
 def load_experiment(path: Path | str) -> Resolved:
     """The experiment of a file with its grid; ExperimentError with every mistake."""
-    name = str(path)
+    name, line = str(path), 0
     try:
         if not os.path.isdir(path) and os.path.lexists(path):
             paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
         with Path(path).open("rb") as file:
             content = file.read(4 * LONGEST + 1)  # bytes of a character: what is larger is not read whole
+        text = content.decode("utf-8")
     except UserError as error:
-        raise ExperimentError([Problem(name, 0, str(error).removeprefix(f"{brief(path)} "))]) from None
+        message = str(error).removeprefix(f"{brief(path)} ")
     except FileNotFoundError:
-        raise ExperimentError([Problem(name, 0, "there is no such file" + _files(Path(path)))]) from None
+        message = "there is no such file" + _files(Path(path))
     except IsADirectoryError:
-        raise ExperimentError([Problem(name, 0, "is a folder; name a file in it" + _files(Path(path) / "x"))]) from None
+        message = "is a folder; name a file in it" + _files(Path(path) / "x")
     except OSError as error:
-        raise ExperimentError([Problem(name, 0, f"cannot be read: {error.strerror}")]) from None
-    try:
-        return _parsed(content.decode("utf-8"), name, Path(path).absolute().parent)
+        message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
-        raise ExperimentError([Problem(name, line, message)]) from None
+    else:
+        return _parsed(text, name, Path(path).absolute().parent)
+    raise ExperimentError([Problem(name, line, message)])
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +101,8 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
     if isinstance(settings, dict):
         of_file = str(settings.get("source", "")).startswith("file:")
         return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
-    if isinstance(settings, list):
-        return [anchored(item, folder, key) for item in settings]
+    if isinstance(settings, list | tuple):
+        return type(settings)(anchored(item, folder, key) for item in settings)
     if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
         return settings
     prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
