@@ -16,7 +16,7 @@ from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, 
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import messages
-from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
+from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
 from contrastive.grid.expand import Builder, Resolved, Variant
 from contrastive.grid.messages import (
     Finding,
@@ -32,17 +32,6 @@ from contrastive.sources import deepspeed_file
 from contrastive.sources.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
-# Stands in for what is missing or wrong, so that the rest of the file can be checked too.
-PLACEHOLDERS: dict[str, Any] = {
-    "name": "x",
-    "source": "package:any",
-    "test": 1,
-    "model": "scratch:bert",
-    "title": "?",
-    "data": {"source": "package:any", "test": 1},
-    "encoder": {"model": "scratch:bert"},
-    "sections": ({"title": "?"},),
-}
 
 
 def single_values(experiment: Experiment) -> Iterator[Finding]:

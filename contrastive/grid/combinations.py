@@ -13,19 +13,24 @@ from contrastive.config.objective import Objective
 
 Overlay = dict[str, Any]  # setting → checked value
 
-# What the other parts of a setting's model need before its own value can be checked alone.
-COMPANIONS: dict[str, dict[str, Any]] = {
+# Stands in for what is missing or wrong, so that the rest of a file can be checked, and for what the other settings of
+# a part need before one can be checked alone.
+PLACEHOLDERS: dict[str, Any] = {
+    "name": "x",
+    "source": "package:any",
+    "test": 1,
+    "model": "scratch:bert",
+    "title": "?",
     "data": {"source": "package:any", "test": 1},
     "encoder": {"model": "scratch:bert"},
-    "objective": {},
-    "training": {},
+    "sections": ({"title": "?"},),
 }
 
 
 def check_value(setting: str, value: Any) -> Any:
     """The value as the schema stores it; raises pydantic's ValidationError."""
     part = SETTINGS[setting]
-    return getattr(PARTS[part].model_validate(COMPANIONS[part] | {setting: value}, strict=True), setting)
+    return getattr(PARTS[part].model_validate(PLACEHOLDERS.get(part, {}) | {setting: value}, strict=True), setting)
 
 
 def check_values(settings: Mapping[str, Any]) -> Overlay:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import PLACEHOLDERS, in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.combinations import PLACEHOLDERS
 from contrastive.grid.expand import Builder, Resolved
 from contrastive.grid.messages import MISSING, Finding, explain_errors, nearest_name, shown_value
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
