@@ -179,19 +179,20 @@ class Cell(Settings):
 
     def canonical(self) -> "Cell":
         """The same cell with every setting that cannot matter back at its default."""
-        ignored = set()
-        if self.encoder.tune.lora is not None or self.encoder.tune.last_blocks == 0:
-            ignored.add("layer_decay")
-        if self.encoder.tune.last_blocks == 0:
-            ignored.add("encoder_lr")
-        if not self.objective.has_heads():
-            ignored.add("head_lr")
-        training = Training(**self.training.model_dump(exclude=ignored))
+        idle = idle_rates(self.encoder.tune, self.objective)
+        training = Training(**self.training.model_dump(exclude=idle))
         usual_size = self.encoder.scratch == Scratch()
         encoder = self.encoder.model_copy(update={"scratch": None}) if usual_size else self.encoder
         return self.model_copy(
             update={"encoder": encoder, "objective": self.objective.canonical(), "training": training}
         )
+
+
+def idle_rates(tune: Tune, objective: Objective) -> set[str]:
+    """The learning rates by which nothing trains."""
+    frozen = tune.last_blocks == 0
+    idle = {"layer_decay": frozen or tune.lora is not None, "encoder_lr": frozen, "head_lr": not objective.has_heads()}
+    return {name for name, is_idle in idle.items() if is_idle}
 
 
 def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:

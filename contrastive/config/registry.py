@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from contrastive.config import facts as declarations
 from contrastive.config.facts import LossFacts, MetricFacts, ViewFacts
@@ -64,7 +64,7 @@ def syntax_tree(module: str) -> ast.Module:
 @cache
 def literal(module: str, name: str) -> Any:
     """The value of a module constant that is written as a literal."""
-    return ast.literal_eval(_assignment(module, name))
+    return ast.literal_eval(_defined(module, name))
 
 
 @cache
@@ -114,7 +114,7 @@ def entries(module: str, table: str) -> dict[str, Line[Any]]:
         for alias in node.names
     }
     lines = {}
-    value = _assignment(module, table)
+    value = _defined(module, table)
     assert isinstance(value, ast.Dict), f"{module}.{table} must be a dict literal"
     for key, function in zip(value.keys, value.values, strict=True):
         assert isinstance(key, ast.Constant) and isinstance(key.value, str), f"{module}.{table}: keys are names"
@@ -123,64 +123,45 @@ def entries(module: str, table: str) -> dict[str, Line[Any]]:
     return lines
 
 
-def _assignment(module: str, name: str) -> ast.expr:
+def _defined(module: str, name: str) -> Any:
+    """What a module defines under a name: a function, a class, or the value of a constant."""
     for node in syntax_tree(module).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-            return node.value
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return node
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.value
     raise LookupError(f"{module} defines no {name}")
 
 
 def _line(name: str, module: str, function: str, usual: type | None) -> Line[Any]:
-    definition = _definition(module, function)
+    definition = _defined(module, function)
+    is_module = isinstance(definition, ast.ClassDef)
+    called = [definition]
+    if is_module:  # what compares pairs has no forward
+        methods = {method.name: method for method in definition.body if isinstance(method, ast.FunctionDef)}
+        called = [methods[name] for name in ("__init__", "forward") if name in methods]
+    first, *tools = [parameter.arg for parameter in called[-1].args.args if parameter.arg != "self"]
+    pairs = [pair for one in called for pair in zip(one.args.kwonlyargs, one.args.kw_defaults, strict=True)]
+    settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
+    defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
     facts = usual and _facts(module, usual)
-    if isinstance(definition, ast.FunctionDef):
-        first, *tools = [parameter.arg for parameter in definition.args.args]
-        return Line(name, module, function, first, tuple(tools), *_keywords([definition]), False, facts)
-    methods = {m.name: m for m in definition.body if isinstance(m, ast.FunctionDef)}
-    called = [methods[m] for m in ("__init__", "forward") if m in methods]  # what compares pairs has no forward
-    _, first, *tools = [parameter.arg for parameter in called[-1].args.args]
-    return Line(name, module, function, first, tuple(tools), *_keywords(called), True, facts)
-
-
-def _definition(module: str, function: str) -> ast.FunctionDef | ast.ClassDef:
-    for node in syntax_tree(module).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == function:
-            return node
-    raise LookupError(f"{module} defines no {function}")
+    return Line(name, module, function, first, tuple(tools), settings, defaults, is_module, facts)
 
 
 def _facts(module: str, usual: type) -> Any:
     """What `FACTS` in a module says, or the usual where it has none."""
     try:
-        written = _assignment(module, "FACTS")
+        written = _defined(module, "FACTS")
     except LookupError:
         return usual()
     at = f"{module_file(module)}, line {written.lineno}: FACTS"
     try:
-        facts = _written_value(written)
-    except (AttributeError, TypeError, ValueError) as error:
+        facts = eval(ast.unparse(written), vars(declarations) | {"__builtins__": {}})
+    except (NameError, TypeError, ValueError) as error:
         there = ", ".join(field.name for field in fields(usual))
         raise UserError(f"{at}: {error}; a {usual.__name__} says in literals: {there}") from error
     if not isinstance(facts, usual):
         raise UserError(f"{at}: expected a {usual.__name__}, got {ast.unparse(written)}")
     return facts
-
-
-def _written_value(node: ast.expr) -> Any:
-    """Of literals, and of calls of what contrastive/config/facts.py defines."""
-    if isinstance(node, ast.Tuple):
-        return tuple(map(_written_value, node.elts))
-    if isinstance(node, ast.Call):
-        made = getattr(declarations, cast(ast.Name, node.func).id)
-        named = {str(word.arg): _written_value(word.value) for word in node.keywords}
-        return made(*map(_written_value, node.args), **named)
-    return ast.literal_eval(node)
-
-
-def _keywords(functions: list[ast.FunctionDef]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Names of the keyword-only parameters, and the defaults of those that have one."""
-    pairs = [pair for f in functions for pair in zip(f.args.kwonlyargs, f.args.kw_defaults, strict=True)]
-    defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
-    return tuple(dict.fromkeys(argument.arg for argument, _ in pairs)), defaults

@@ -2,7 +2,8 @@
 and wrong together, or read by no cell."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,11 +16,10 @@ from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, 
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import messages
-from contrastive.grid.combinations import Overlay, axis_names, check_value, count_combinations
+from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
 from contrastive.grid.expand import Builder, Resolved, Variant
 from contrastive.grid.messages import (
     Finding,
-    SettingPath,
     comma_list,
     explain_errors,
     nearest_name,
@@ -27,45 +27,27 @@ from contrastive.grid.messages import (
     unknown_in_cells,
 )
 from contrastive.grid.names import row_label
+from contrastive.grid.yaml_lines import SettingPath
 from contrastive.sources import deepspeed_file
 from contrastive.sources.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
-# Stands in for what is missing or wrong, so that the rest of the file can be checked too.
-PLACEHOLDERS: dict[str, Any] = {
-    "name": "x",
-    "source": "package:any",
-    "test": 1,
-    "model": "scratch:bert",
-    "title": "?",
-    "data": {"source": "package:any", "test": 1},
-    "encoder": {"model": "scratch:bert"},
-    "sections": ({"title": "?"},),
-}
 
 
 def single_values(experiment: Experiment) -> Iterator[Finding]:
     """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
-    for part, name in (
-        ("data", "source"),
-        ("encoder", "model"),
-        ("objective", "translators"),
-        ("training", "sharding"),
-    ):
+    for name in ("source", "model", "translators", "sharding"):
+        part = SETTINGS[name]
         yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
     for number, section in enumerate(experiment.sections):
-        path: SettingPath = ("sections", number)
-        maps: list[tuple[SettingPath, Mapping[str, Any]]] = [
-            ((*path, "base"), section.base),
-            ((*path, "baseline"), section.baseline),
-        ]
+        maps: dict[SettingPath, Mapping[str, Any]] = {("base",): section.base, ("baseline",): section.baseline}
         for kind, further in (("include", section.include), ("exclude", section.exclude)):
-            maps += [((*path, kind, position), settings) for position, settings in enumerate(further)]
-        for where, settings in maps:
+            maps |= {(kind, position): settings for position, settings in enumerate(further)}
+        for where, settings in maps.items():
             for name, value in settings.items():
-                yield from _value((*where, name), name, value)
+                yield from _value(("sections", number, *where, name), name, value)
         for name, values in section.axes.items():
-            yield from _axis_values((*path, "axes", name), name, values)
+            yield from _axis_values(("sections", number, "axes", name), name, values)
 
 
 def _axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
@@ -94,14 +76,14 @@ def _value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
-    if name == "sharding":
-        yield from _unusable(value)
-        return
+    """What is wrong with names of files, models and data sets; those of a hub are fetched when they are needed."""
+    if name == "sharding" and value is not None and value.startswith(deepspeed_file.KIND):
+        yield from _refusal(deepspeed_file.file_settings, value)
     for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
         if source.startswith("hf:") and not PINNED.fullmatch(source):
             yield f"expected hf:OWNER/NAME@REVISION with the 40 hex digits of a commit, got {shown_value(source)}"
-        elif name == "translators":
-            yield from _not_here(source)
+        elif name == "translators" and not source.startswith("hf:"):
+            yield from _refusal(model_folder, source, TRANSLATOR_FILES)
     if name == "source" and value.startswith("package:") and value != PLACEHOLDERS["source"]:
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
@@ -109,35 +91,26 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
             yield f"no data of a package `{brief_name(package)}`" + nearest_name(package, packages)
 
 
-def _not_here(model: str) -> Iterator[str]:
-    """Why a model is not on this machine; one of a hub is fetched when it is needed."""
+def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
+    """Why something is not here, or cannot be used."""
     try:
-        if not model.startswith("hf:"):
-            model_folder(model, TRANSLATOR_FILES)
-    except UserError as error:
-        yield str(error)
-
-
-def _unusable(sharding: str | None) -> Iterator[str]:
-    """Why a file of DeepSpeed's cannot be used."""
-    try:
-        if sharding is not None and sharding.startswith(deepspeed_file.KIND):
-            deepspeed_file.file_settings(sharding)
+        look(*arguments)
     except UserError as error:
         yield str(error)
 
 
 def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
     """What no single value shows: repeated seeds and titles, and tables of what is not there."""
+    evaluation, set_by_sections = experiment.evaluation, _set_by_sections(experiment)
     for position in _repeated(experiment.seeds):
         yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
-    if "validation" in experiment.evaluation.splits and not _has_validation(experiment):
+    if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
-    if (reason := undrawn(experiment.data)) and not {"train", "resample"} & _set_by_sections(experiment):
+    if (reason := undrawn(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
-        values = getattr(experiment.evaluation, name)
+        values = getattr(evaluation, name)
         for position in _repeated(values):
             yield ("evaluation", name, position), f"`{values[position]}` is given twice"
     titles = [section.title for section in experiment.sections]
@@ -146,9 +119,9 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
             yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
     yield from _judged(experiment)
     evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
-    there = score_names_of(experiment.evaluation) if evaluation_is_sound else None
+    there = score_names_of(evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
-        yield from _table(("sections", number), section, experiment.evaluation, there)
+        yield from _table(("sections", number), section, evaluation, there)
 
 
 def _evaluation(experiment: Experiment) -> Iterator[Finding]:
@@ -157,18 +130,10 @@ def _evaluation(experiment: Experiment) -> Iterator[Finding]:
     evaluation = experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
         yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
-    for position, name in enumerate(evaluation.vectors):
+    for name, look in (("vectors", check_block), ("post", check_width)):
         if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
-            try:
-                check_block(experiment.encoder, name)
-            except UserError as error:
-                yield (*path, "vectors", position), str(error)
-    for position, how in enumerate(evaluation.post):
-        if not experiment.encoder.model.startswith("hf:"):
-            try:
-                check_width(experiment.encoder, how)
-            except UserError as error:
-                yield (*path, "post", position), str(error)
+            for position, value in enumerate(getattr(evaluation, name)):
+                yield from (((*path, name, position), text) for text in _refusal(look, experiment.encoder, value))
     names = [transfer.name for transfer in evaluation.transfer]
     for position in _repeated(names):
         yield (*path, "transfer", position, "name"), f"other transfer data has the name {names[position]} too"
@@ -192,10 +157,6 @@ def _judged(experiment: Experiment) -> Iterator[Finding]:
             ("report", "primary"),
             f"no table shows `{brief_name(report.primary)}`" + nearest_name(report.primary, shown),
         )
-
-
-def _has_validation(experiment: Experiment) -> bool:
-    return experiment.data.validation != 0 or "validation" in _set_by_sections(experiment)
 
 
 def _set_by_sections(experiment: Experiment) -> set[str]:
@@ -390,21 +351,17 @@ def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple
 
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
-    if not (guessing := objective.guessing()):
-        return ""
-    try:
-        able = can_guess(encoder)
-    except UserError:  # said where the model is looked up
-        return ""
-    if able:
-        return ""
-    return (
-        f"{encoder.model} has no head that guesses hidden words: take another model, or none of {', '.join(guessing)}"
-    )
+    guessing = objective.guessing()
+    with suppress(UserError):  # said where the model is looked up
+        if guessing and not can_guess(encoder):
+            return (
+                f"{encoder.model} has no head that guesses hidden words: take another model, or none of "
+                f"{', '.join(guessing)}"
+            )
+    return ""
 
 
 def _cannot_split(objective: Objective, training: Training) -> str:
-    try:
+    with suppress(UserError):  # said where the file is looked up
         return deepspeed_file.unshareable(objective, training)
-    except UserError:  # said where the file is looked up
-        return ""
+    return ""

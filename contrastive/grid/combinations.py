@@ -7,26 +7,30 @@ from math import prod
 from typing import Any
 
 from contrastive.config import registry
-from contrastive.config.cell import Tune
+from contrastive.config.cell import Tune, idle_rates
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.config.objective import Objective
 
 Overlay = dict[str, Any]  # setting → checked value
-Excludes = dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]]  # names → values → positions of the excludes
 
-# What the other parts of a setting's model need before its own value can be checked alone.
-COMPANIONS: dict[str, dict[str, Any]] = {
+# Stands in for what is missing or wrong, so that the rest of a file can be checked, and for what the other settings of
+# a part need before one can be checked alone.
+PLACEHOLDERS: dict[str, Any] = {
+    "name": "x",
+    "source": "package:any",
+    "test": 1,
+    "model": "scratch:bert",
+    "title": "?",
     "data": {"source": "package:any", "test": 1},
     "encoder": {"model": "scratch:bert"},
-    "objective": {},
-    "training": {},
+    "sections": ({"title": "?"},),
 }
 
 
 def check_value(setting: str, value: Any) -> Any:
     """The value as the schema stores it; raises pydantic's ValidationError."""
     part = SETTINGS[setting]
-    return getattr(PARTS[part].model_validate(COMPANIONS[part] | {setting: value}, strict=True), setting)
+    return getattr(PARTS[part].model_validate(PLACEHOLDERS.get(part, {}) | {setting: value}, strict=True), setting)
 
 
 def check_values(settings: Mapping[str, Any]) -> Overlay:
@@ -55,19 +59,22 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
     `settings` are those of the experiment, which an exclude may name too.
     """
     base = check_values(section.base)
-    excludes = [check_values(exclude) for exclude in section.exclude]
-    by_names = _by_names(excludes)
+    excludes: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # settings → positions of the excludes that say them
+    for number, exclude in enumerate(section.exclude):
+        excludes.setdefault(tuple(sorted(check_values(exclude).items())), []).append(number)
+    named = {tuple(name for name, _ in pairs) for pairs in excludes}  # a thousand cost a combination no more than one
     values = [[check_value(name, value) for value in section.axes[name]] for name in section.axes]
     kept: list[Overlay] = []
     matched: set[int] = set()
     for combination in product(*values) if section.axes or not section.include else ():
         overlay = base | dict(zip(section.axes, combination, strict=True))
-        matching = _matching(by_names, overlay, settings)
+        keys = (tuple((name, overlay.get(name, settings[name])) for name in names) for names in named)
+        matching = [number for key in keys for number in excludes.get(key, ())]
         matched.update(matching)
         if not matching:
             kept.append(overlay)
     kept += [base | check_values(further) for further in section.include]
-    return kept, [number for number in range(len(excludes)) if number not in matched]
+    return kept, [number for number in range(len(section.exclude)) if number not in matched]
 
 
 @cache
@@ -77,27 +84,5 @@ def read_settings(loss: str, view: str | None, variant: tuple[Any, ...], tune: T
     chosen = dict(zip(registry.variant_settings(), variant, strict=True))
     objective = Objective.model_construct(loss=loss, view=view, **chosen)
     read = objective.read() | {name for name, part in SETTINGS.items() if part != "objective"}
-    if tune.lora is not None or tune.last_blocks == 0:
-        read.discard("layer_decay")
-    if tune.last_blocks == 0:
-        read.discard("encoder_lr")
-    if not objective.has_heads():
-        read.discard("head_lr")
+    read -= idle_rates(tune, objective)
     return tuple(name for name in SETTINGS if name in read)
-
-
-def _by_names(excludes: list[Overlay]) -> Excludes:
-    """Excludes that can be looked up: a thousand of them cost a combination no more than one."""
-    lookup: Excludes = {}
-    for number, exclude in enumerate(excludes):
-        names = tuple(sorted(exclude))
-        lookup.setdefault(names, {}).setdefault(tuple(exclude[name] for name in names), []).append(number)
-    return lookup
-
-
-def _matching(excludes: Excludes, overlay: Overlay, settings: Overlay) -> list[int]:
-    """The positions of the excludes that match a combination."""
-    positions: list[int] = []
-    for names, by_values in excludes.items():
-        positions += by_values.get(tuple(overlay[name] if name in overlay else settings[name] for name in names), ())
-    return positions

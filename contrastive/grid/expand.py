@@ -8,7 +8,7 @@ What a section means:
 - Two combinations that differ only in settings that their cells do not read are one row.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -189,40 +189,26 @@ class Builder:
 
 
 def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[Row, ...]:
-    names = axis_names(section)
-    rows: dict[int, Row] = {}  # by the identity of the first cell, which the builder makes once
-    baselines: dict[int, int] = {}  # the first cell of a row → that of its baseline
-    for overlay, is_baseline, baseline in variants:
-        cells = builder.row(overlay)
-        row = rows.get(id(cells[0]))
-        if baseline is not None:
-            baselines.setdefault(id(cells[0]), id(builder.row(baseline)[0]))
-        if row is None:
-            read = read_by_cell(cells[0])
-            axes = {name: setting(cells[0], name) for name in names if name in read}
-            rows[id(cells[0])] = Row("", axes, is_baseline, cells)
-        elif is_baseline and not row.baseline:
-            rows[id(cells[0])] = replace(row, baseline=True)
-    return _with_labels(section, _beside_baselines(list(rows.values()), baselines), builder.experiment.report.labels)
-
-
-def _beside_baselines(rows: list[Row], baselines: dict[int, int]) -> list[Row]:
     """Baselines first; each other row with the number of its own."""
-    ordered = sorted(rows, key=lambda row: not row.baseline)
-    numbers = {id(row.cells[0]): number for number, row in enumerate(ordered)}
-    return [
-        row if row.baseline else replace(row, against=numbers.get(baselines.get(id(row.cells[0]), 0)))
-        for row in ordered
-    ]
+    alike: dict[int, list[Variant]] = {}  # by the identity of their cells, which the builder makes once
+    for variant in variants:
+        alike.setdefault(id(builder.row(variant.overlay)), []).append(variant)
+    ordered = sorted(alike.values(), key=lambda group: not any(variant.is_baseline for variant in group))
+    groups = [(builder.row(group[0].overlay), group) for group in ordered]
+    numbers = {id(cells): number for number, (cells, _) in enumerate(groups)}
+    axes = [_axes(cells[0], axis_names(section)) for cells, _ in groups]
+    ambiguous, labels = ambiguous_axes(axes), builder.experiment.report.labels
+    rows = []
+    for (cells, group), own in zip(groups, axes, strict=True):
+        is_baseline = any(variant.is_baseline for variant in group)
+        beside = [] if is_baseline else [builder.row(each.baseline) for each in group if each.baseline is not None]
+        against = numbers.get(id(beside[0])) if beside else None
+        parts, shown = labelled_row(cells[0], own, section.baseline if is_baseline else None, ambiguous, labels)
+        rows.append(Row(row_label(parts, labels), shown, is_baseline, cells, against, parts))
+    return tuple(rows)
 
 
-def _with_labels(section: Section, rows: list[Row], labels: Mapping[str, str]) -> tuple[Row, ...]:
-    ambiguous = ambiguous_axes(row.axes for row in rows)
-    shown = [
-        labelled_row(row.cells[0], row.axes, section.baseline if row.baseline else None, ambiguous, labels)
-        for row in rows
-    ]
-    return tuple(
-        replace(row, label=row_label(parts, labels), parts=parts, axes=axes)
-        for row, (parts, axes) in zip(rows, shown, strict=True)
-    )
+def _axes(cell: Cell, names: Iterable[str]) -> dict[str, Any]:
+    """Those of the axes that matter to a cell, with its values."""
+    read = read_by_cell(cell)
+    return {name: setting(cell, name) for name in names if name in read}

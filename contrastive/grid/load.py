@@ -1,8 +1,10 @@
 """Read an experiment file, check and resolve it: all mistakes at once, each with its line and what would be right."""
 
 import os
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import lru_cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ from pydantic import ValidationError
 from contrastive import paths
 from contrastive.config.experiment import Experiment
 from contrastive.errors import UserError, brief, brief_name
-from contrastive.grid.check import PLACEHOLDERS, in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.check import in_cells, outside_cells, single_values, too_many, wrong_labels
+from contrastive.grid.combinations import PLACEHOLDERS
 from contrastive.grid.expand import Builder, Resolved
-from contrastive.grid.messages import MISSING, Finding, SettingPath, explain_errors, nearest_name, shown_value
-from contrastive.grid.yaml_lines import LONGEST, Problem, YamlDocument, read_document
+from contrastive.grid.messages import MISSING, Finding, explain_errors, nearest_name, shown_value
+from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
 
 PREFIXES = ("file:", "deepspeed:")
 SPLITS = ("test", "validation")  # whose paths need no prefix, where the data is a file
@@ -36,26 +39,27 @@ class ExperimentError(UserError):
 
 def load_experiment(path: Path | str) -> Resolved:
     """The experiment of a file with its grid; ExperimentError with every mistake."""
-    name = str(path)
+    name, line = str(path), 0
     try:
         if not os.path.isdir(path) and os.path.lexists(path):
             paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
         with Path(path).open("rb") as file:
             content = file.read(4 * LONGEST + 1)  # bytes of a character: what is larger is not read whole
+        text = content.decode("utf-8")
     except UserError as error:
-        raise ExperimentError([Problem(name, 0, str(error).removeprefix(f"{brief(path)} "))]) from None
+        message = str(error).removeprefix(f"{brief(path)} ")
     except FileNotFoundError:
-        raise ExperimentError([Problem(name, 0, "there is no such file" + _files(Path(path)))]) from None
+        message = "there is no such file" + _files(Path(path))
     except IsADirectoryError:
-        raise ExperimentError([Problem(name, 0, "is a folder; name a file in it" + _files(Path(path) / "x"))]) from None
+        message = "is a folder; name a file in it" + _files(Path(path) / "x")
     except OSError as error:
-        raise ExperimentError([Problem(name, 0, f"cannot be read: {error.strerror}")]) from None
-    try:
-        return _parsed(content.decode("utf-8"), name, Path(path).absolute().parent)
+        message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         message = f"not UTF-8 (byte {content[error.start]:#04x}); save the file as UTF-8"
-        raise ExperimentError([Problem(name, line, message)]) from None
+    else:
+        return _parsed(text, name, Path(path).absolute().parent)
+    raise ExperimentError([Problem(name, line, message)])
 
 
 @lru_cache(maxsize=1)
@@ -98,8 +102,8 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
     if isinstance(settings, dict):
         of_file = str(settings.get("source", "")).startswith("file:")
         return {name: anchored(value, folder, str(name), of_file) for name, value in settings.items()}
-    if isinstance(settings, list):
-        return [anchored(item, folder, key) for item in settings]
+    if isinstance(settings, list | tuple):
+        return type(settings)(anchored(item, folder, key) for item in settings)
     if not isinstance(settings, str) or (key := key.rpartition(".")[2]) not in HOLD_PATHS:
         return settings
     prefix = next((prefix for prefix in PREFIXES if settings.startswith(prefix)), "")
@@ -130,28 +134,25 @@ def _replaceable(path: SettingPath) -> SettingPath:
     return path
 
 
-def _mended(data: Any, wrong_paths: Iterable[SettingPath], holder: str = "") -> Any:
+def _mended(data: Any, wrong_paths: Iterable[SettingPath]) -> Any:
     """The data without what is at `wrong_paths`, or with something that will do."""
-    rests: dict[str | int, list[SettingPath]] = {}
-    for path in wrong_paths:
-        rests.setdefault(path[0], []).append(path[1:])
-    if isinstance(data, tuple):
-        usable, items = PLACEHOLDERS["sections"][0] if holder == "sections" else {}, list(data)
-        for position, inner in rests.items():
-            assert isinstance(position, int)
-            items[position] = usable if () in inner else _mended(items[position], inner)
-        return tuple(items)
-    if not isinstance(data, dict):
-        return data  # another repair took it
-    mended = dict(data)
-    for name, inner in rests.items():
-        if () not in inner:
-            mended |= {name: _mended(data[name], inner, str(name))} if name in data else {}
-        elif name in data:
-            del mended[name]
-        elif name in PLACEHOLDERS:
-            mended[name] = PLACEHOLDERS[name]
-    return mended
+    mended = _with_lists_as(list, data)
+    for *holders, name in wrong_paths:
+        with suppress(KeyError, IndexError, TypeError):  # another repair took it
+            place = reduce(getitem, holders, mended)
+            if isinstance(place, list):
+                place[int(name)] = {"title": PLACEHOLDERS["title"]} if holders[-1] == "sections" else {}
+            elif name in place:
+                del place[name]
+            elif name in PLACEHOLDERS:
+                place[name] = _with_lists_as(list, PLACEHOLDERS[name])
+    return _with_lists_as(tuple, mended)
+
+
+def _with_lists_as(kind: Callable[[Iterable[Any]], Any], data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _with_lists_as(kind, value) for name, value in data.items()}
+    return kind(_with_lists_as(kind, item) for item in data) if isinstance(data, list | tuple) else data
 
 
 def _problem(document: YamlDocument, name: str, path: SettingPath, message: str) -> Problem:

@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from contrastive.config import registry
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
 from contrastive.errors import LONGEST_NAME, brief, brief_name
+from contrastive.grid.yaml_lines import SettingPath
 
-SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
 Finding = tuple[SettingPath, str]
 
 LONGEST = 80  # characters of a value that a message repeats
@@ -182,15 +182,23 @@ def json_schema() -> dict[str, Any]:
     parts = schema["$defs"]
     section = parts["Section"]["properties"]
     _name_losses_and_views(parts["Objective"]["properties"])
+    scores = [score for metric in names("metrics") for score in score_names(metric)]
+    shown = [f"{split}.{score}" for split in ("test", "validation", "train") for score in scores]
     parts["Evaluation"]["properties"]["metrics"]["items"] = {"enum": list(names("metrics"))}
-    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": _scores()}, TRANSFER_SCORES]}
+    parts["ShownTable"]["properties"]["values"]["items"] = {"anyOf": [{"enum": shown}, TRANSFER_SCORES]}
     parts["TuneSettings"] = parts["Tune"]
     parts["Tune"] = {"anyOf": [{"const": "full"}, {"$ref": "#/$defs/TuneSettings"}]}
-    parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": _settings(parts)}
-    parts["Axes"] = parts["Settings"] | {"properties": {name: _axis_schema(name) for name in SETTINGS}}
-    for name in ("base", "baseline"):
-        section[name] = _with_description(section[name], {"$ref": "#/$defs/Settings"})
-    section["axes"] = _with_description(section["axes"], {"$ref": "#/$defs/Axes"})
+    parts["Settings"] = {"type": "object", "additionalProperties": False, "properties": {}}
+    parts["Axes"] = parts["Settings"] | {"properties": {}}
+    for name, part in SETTINGS.items():
+        model = PARTS[part].__name__
+        values = {"$ref": f"#/$defs/{model}/properties/{name}"}
+        axis = {"type": "array", "minItems": 1, "uniqueItems": True, "items": values}
+        parts["Settings"]["properties"][name] = parts[model]["properties"][name]
+        parts["Axes"]["properties"][name] = axis
+    for name, kind in (("base", "Settings"), ("baseline", "Settings"), ("axes", "Axes")):
+        kept = {key: section[name][key] for key in ("description", "title") if key in section[name]}
+        section[name] = {"$ref": f"#/$defs/{kind}"} | kept
     for name in ("include", "exclude"):
         section[name]["items"] = {"$ref": "#/$defs/Settings"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
@@ -218,24 +226,6 @@ def _usual_sums() -> list[str]:
     ]
 
 
-def _scores() -> list[str]:
-    splits = ("test", "validation", "train")
-    return [f"{split}.{score}" for split in splits for metric in names("metrics") for score in score_names(metric)]
-
-
 def schema_text() -> str:
     """What `configs/experiment.schema.json` holds."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def _settings(parts: dict[str, Any]) -> dict[str, Any]:
-    return {name: parts[PARTS[part].__name__]["properties"][name] for name, part in SETTINGS.items()}
-
-
-def _axis_schema(name: str) -> dict[str, Any]:
-    values = {"$ref": f"#/$defs/{PARTS[SETTINGS[name]].__name__}/properties/{name}"}
-    return {"type": "array", "minItems": 1, "uniqueItems": True, "items": values}
-
-
-def _with_description(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    return new | {name: old[name] for name in ("description", "title") if name in old}

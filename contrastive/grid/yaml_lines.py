@@ -5,8 +5,8 @@ mistake. (PyYAML alone reads `1e-4` as text and `no` as false, and keeps the las
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -16,12 +16,28 @@ from contrastive.errors import brief, brief_name
 DEEPEST, LARGEST = 50, 100_000  # levels of nesting; names and values, which take some seconds to read
 LONGEST = 1_000_000  # characters of a file
 LONGEST_MESSAGE = 1000  # characters of what is said of one mistake
+TOO_LARGE = (
+    f"too large: an experiment file has at most {LONGEST} characters, and {LARGEST} names and values. Is it a file of "
+    "data? That is named in one, as data.source"
+)
 LONG_WORD = re.compile(r"(\S{60})\S+")
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
+# The scalars of YAML 1.2: tag → how they are written, and what they mean.
+SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", lambda text: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    "int": (r"[-+]?([0-9]{1,4000}|[1-9][0-9]{0,2}(_[0-9]{3}){1,99})", int),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+        lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+    ),
+    "str": (r".*", str),
+}
+SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes", "k", 1)
 
 
-class _TooLarge(Exception):
-    """More names and values than an experiment has."""
+class _Refused(Exception):
+    """Why a text is not read at all."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -34,31 +50,17 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.nodes, self.depth = self.nodes + 1, self.depth + 1
         if self.nodes > LARGEST:
-            raise _TooLarge
+            raise _Refused(TOO_LARGE)
         if self.depth > DEEPEST:
-            raise RecursionError
+            raise _Refused("nested too deeply to be an experiment")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
 
 _Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?([0-9]{1,4000}|[1-9][0-9]{0,2}(_[0-9]{3}){1,99})", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", list("-+.0123456789")),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
-
-
-_SCALARS: dict[str, Callable[[str], Any]] = {
-    "null": lambda text: None,
-    "bool": lambda text: text.lower() == "true",
-    "int": int,
-    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
-    "str": str,
-}
+for _tag, (_pattern, _) in SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z", re.DOTALL), None)
 
 
 @dataclass(frozen=True, order=True)
@@ -79,137 +81,92 @@ class Problem:
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """What a text says: dicts, tuples and scalars, with the node that each came from."""
+    """What a text says: dicts, tuples and scalars, with the line of each."""
 
     data: Any
-    node: yaml.Node | None
-    problems: list[Problem] = field(default_factory=list)
-    children: dict[int, dict[str | int, tuple[int, yaml.Node]]] = field(default_factory=dict)  # of nodes looked at
+    lines: dict[SettingPath, int]
+    problems: list[Problem]
 
-    def line(self, path: tuple[str | int, ...]) -> int:
+    def line(self, path: SettingPath) -> int:
         """Line of the setting at `path`, or of the deepest part of it that the text has."""
-        node, line = self.node, 1
-        for part in path:
-            if id(node) not in self.children:  # once: thousands of mistakes may be in one list
-                self.children[id(node)] = _children(node)
-            child = self.children[id(node)].get(part)
-            if child is None:
-                break
-            line, node = child
-        return line
+        return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 1)
 
 
 def read_document(text: str, name: str) -> YamlDocument:
     """Read a text; its syntax errors and repeated keys are in `problems`."""
-    try:
-        node = _composed(text)
-    except yaml.MarkedYAMLError as error:
-        return _unreadable(name, *_syntax(error, text))
-    except RecursionError:
-        return _unreadable(name, 1, "nested too deeply to be an experiment")
-    except _TooLarge:
-        return _unreadable(name, 1, TOO_LARGE)
-    except yaml.reader.ReaderError as error:
-        line = len(LINE_BREAK.findall(text, 0, error.position)) + 1
-        return _unreadable(name, line, f"the character #x{error.character:02x} cannot be in YAML")
-    except (ValueError, OverflowError) as error:  # of PyYAML at an escape such as "\\UFFFFFFFF"
-        return _unreadable(name, 1, f"not valid YAML ({error})")
     reading = _Reading(name)
     try:
-        data = None if node is None else _plain_value(node, reading, 0)
-    except RecursionError:
-        return _unreadable(name, 1, "aliases (*) make this file endless; write the values out")
-    return YamlDocument(data, node, reading.problems)
+        if len(text) > LONGEST:
+            raise _Refused(TOO_LARGE)
+        node = _Loader(text).get_single_node()
+        data = None if node is None else reading.plain_value(node, ())
+        return YamlDocument(data, reading.lines, reading.problems)
+    except yaml.MarkedYAMLError as error:
+        line, message = _syntax(error, text)
+    except yaml.reader.ReaderError as error:
+        line = len(LINE_BREAK.findall(text, 0, error.position)) + 1
+        message = f"the character #x{error.character:02x} cannot be in YAML"
+    except _Refused as error:
+        line, message = 1, str(error)
+    except (ValueError, OverflowError) as error:  # of PyYAML at an escape such as "\\UFFFFFFFF"
+        line, message = 1, f"not valid YAML ({error})"
+    return YamlDocument(None, {}, [Problem(name, line, message)])
 
 
-TOO_LARGE = (
-    f"too large: an experiment file has at most {LONGEST} characters, and {LARGEST} names and values. Is it a file of "
-    "data? That is named in one, as data.source"
-)
-
-
-def _composed(text: str) -> yaml.Node | None:
-    if len(text) > LONGEST:
-        raise _TooLarge
-    loader = _Loader(text)
-    try:
-        return loader.get_single_node()
-    finally:
-        loader.dispose()
-
-
-def _unreadable(name: str, line: int, message: str) -> YamlDocument:
-    return YamlDocument(None, None, [Problem(name, line, message)])
-
-
-@dataclass
 class _Reading:
-    name: str
-    problems: list[Problem] = field(default_factory=list)
-    nodes: int = 0
+    """Makes plain data of nodes, and notes their lines and what is wrong with them."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.nodes = name, 0
+        self.lines: dict[SettingPath, int] = {}
+        self.problems: list[Problem] = []
+
+    def plain_value(self, node: yaml.Node, path: SettingPath) -> Any:
+        self.nodes += 1
+        if len(path) > DEEPEST or self.nodes > LARGEST:
+            raise _Refused("aliases (*) make this file endless; write the values out")
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self.child(item, item, (*path, position)) for position, item in enumerate(node.value))
+        if isinstance(node, yaml.MappingNode):
+            return {key.value: self.child(key, value, (*path, key.value)) for key, value in self.named(node)}
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        try:
+            return SCALARS[kind][1](node.value) if self.is_text(node) else ""
+        except KeyError:
+            self.problem(node, f"the tag `{brief_name(node.tag)}` means nothing here; leave it out")
+        except ValueError:
+            value = brief_name(node.value)
+            self.problem(node, f"`{value}` is not a value of the tag `!!{brief_name(kind)}`; leave the tag out")
+        return node.value
+
+    def child(self, first: yaml.Node, value: yaml.Node, path: SettingPath) -> Any:
+        self.lines[path] = first.start_mark.line + 1
+        return self.plain_value(value, path)
+
+    def named(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        """The names of a map that can be settings, with their values."""
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.problem(key, "a setting's name must be a word, not a list or map")
+            elif key.value == "<<":
+                self.problem(key, "merge keys (<<) are not read; write the settings out")
+            elif self.is_text(key):
+                if key.value in lines:
+                    self.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
+                lines.setdefault(key.value, key.start_mark.line + 1)
+                yield key, value
+
+    def is_text(self, node: yaml.Node) -> bool:
+        try:
+            node.value.encode()
+            return True
+        except UnicodeEncodeError:
+            self.problem(node, "half of a character (a lone surrogate); write the whole one")
+            return False
 
     def problem(self, node: yaml.Node, message: str) -> None:
         self.problems.append(Problem(self.name, node.start_mark.line + 1, message))
-
-
-def _plain_value(node: yaml.Node, reading: _Reading, depth: int) -> Any:
-    reading.nodes += 1
-    if depth > DEEPEST or reading.nodes > LARGEST:
-        raise RecursionError
-    if isinstance(node, yaml.SequenceNode):
-        return tuple(_plain_value(item, reading, depth + 1) for item in node.value)
-    if isinstance(node, yaml.MappingNode):
-        return _mapping(node, reading, depth)
-    kind = node.tag.removeprefix("tag:yaml.org,2002:")
-    if not _is_text(node, reading):
-        return ""
-    if kind not in _SCALARS:
-        reading.problem(node, f"the tag `{brief_name(node.tag)}` means nothing here; leave it out")
-        return node.value
-    try:
-        return _SCALARS[kind](node.value)
-    except ValueError:
-        reading.problem(
-            node, f"`{brief_name(node.value)}` is not a value of the tag `!!{brief_name(kind)}`; leave the tag out"
-        )
-        return node.value
-
-
-def _mapping(node: yaml.MappingNode, reading: _Reading, depth: int) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    lines: dict[str, int] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            reading.problem(key, "a setting's name must be a word, not a list or map")
-            continue
-        if not _is_text(key, reading):
-            continue
-        if key.value == "<<":
-            reading.problem(key, "merge keys (<<) are not read; write the settings out")
-            continue
-        if key.value in settings:
-            reading.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
-        lines.setdefault(key.value, key.start_mark.line + 1)
-        settings[key.value] = _plain_value(value, reading, depth + 1)
-    return settings
-
-
-def _is_text(node: yaml.Node, reading: _Reading) -> bool:
-    try:
-        node.value.encode()
-    except UnicodeEncodeError:
-        reading.problem(node, "half of a character (a lone surrogate); write the whole one")
-        return False
-    return True
-
-
-def _children(node: yaml.Node | None) -> dict[str | int, tuple[int, yaml.Node]]:
-    """Name or position of what stands in a node → its line and node; of a name given twice the last."""
-    if isinstance(node, yaml.MappingNode):
-        named = ((key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode))
-        return {key.value: (key.start_mark.line + 1, value) for key, value in named}
-    items = node.value if isinstance(node, yaml.SequenceNode) else ()
-    return {position: (item.start_mark.line + 1, item) for position, item in enumerate(items)}
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str]:
