@@ -1,13 +1,11 @@
 """How the failure of a cell travels from a worker to the flow."""
 
-import logging
 import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from contrastive.config.evaluation import Evaluation
@@ -21,7 +19,7 @@ from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
 from tasks.record import record_cell
 from tasks.settle import end_run_of
-from tasks.tracking import open_tracker
+from tasks.tracking import open_tracker, or_warning
 
 
 class CellFailed(RuntimeError):
@@ -36,6 +34,9 @@ def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """Whether to try again: only after what the work itself did not cause."""
     error = state.data
     return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
+
+
+AGAIN: dict[str, Any] = {"retries": 2, "retry_condition_fn": infrastructure}
 
 
 def raise_failure(report: dict[str, Any] | None) -> None:
@@ -82,19 +83,9 @@ class Group:
         return seen if any(step is not None for step in seen) else None
 
 
-@task(
-    name="train",
-    task_run_name="train · {name}",
-    retries=2,
-    retry_condition_fn=infrastructure,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="train", task_run_name="train · {name}", persist_result=False, **AGAIN)
 def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWriter, hung_after: int) -> None:
     raise_failure(group.train(cell_id, engine, curves, hung_after))
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class Outcome:
         return f"failed: {self.failed}" if self.failed else "done"
 
 
-@task(name="cell", task_run_name="{job.name}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="cell", task_run_name="{job.name}", persist_result=False)
 def cell(job: Job, engine: Engine) -> Outcome:
     """Train, evaluate, record. A failure is an outcome: the other cells go on, and MLflow and the report say why."""
     status, failed, diverged = job.status, "", ""
@@ -143,27 +134,18 @@ def cell(job: Job, engine: Engine) -> Outcome:
     except WorkerLost as error:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
-    try:
+    with or_warning(f"{job.name} is not in MLflow, `ablate sync` will bring it there"):
         record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.asked.evaluation))
-    except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
-        logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, failed, diverged)
 
 
-@task(name="record", task_run_name="record · {name}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="record", task_run_name="record · {name}", persist_result=False)
 def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
     """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
     record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
 
 
-@task(
-    name="evaluate",
-    task_run_name="evaluate · {name}",
-    retries=2,
-    retry_condition_fn=infrastructure,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="evaluate", task_run_name="evaluate · {name}", persist_result=False, **AGAIN)
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
     """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
     needs_model = lacking(store.run_folder(cell_id), evaluation)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
@@ -15,37 +14,25 @@ from contrastive.evaluation.grid_references import data_folders, known_reference
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.runs import store
 from tasks import worker_calls
-from tasks.cell import infrastructure
+from tasks.cell import AGAIN
 from tasks.engines import Engine, WorkerLost
 
 logger = logging.getLogger(__name__)
 
 
-@task(
-    name="prepare",
-    task_run_name="prepare · {cell.data.source}",
-    retries=2,
-    retry_condition_fn=infrastructure,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="prepare", task_run_name="prepare · {cell.data.source}", persist_result=False, **AGAIN)
 def prepare(cell: Cell, test_texts: int | None, engine: Engine) -> Path:
     """Tokens of one (data, tokenizer, length), and of more test texts, where they are measured."""
     return Path(engine.run("evaluate", worker_calls.prepare, cell, test_texts))
 
 
-@task(name="reference", task_run_name="reference · TF-IDF", cache_policy=NO_CACHE, persist_result=False)
+@task(name="reference", task_run_name="reference · TF-IDF", persist_result=False)
 def reference(folder: Path, test: Path, engine: Engine) -> None:
     """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
     engine.run("evaluate", worker_calls.reference, folder, test)
 
 
-@task(
-    name="prefix",
-    task_run_name="frozen blocks · {split} · {cell.data.source}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="prefix", task_run_name="frozen blocks · {split} · {cell.data.source}", persist_result=False)
 def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
     """What frozen blocks give for a split; a cell that finds it missing makes it itself."""
     try:

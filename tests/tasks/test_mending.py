@@ -51,7 +51,7 @@ def folder_of(plan: Plan) -> Path:
 
 def run_of(plan: Plan) -> Run:
     client = tracking.open_tracker(store.home())
-    ((run,),) = tracking.all_of_cells(client, plan.experiment.name).values()
+    ((run,),) = tracking.runs_of_cells(client, plan.experiment.name).values()
     return run
 
 
@@ -184,10 +184,8 @@ def statuses_in_mlflow(plan: Plan) -> list[tuple[str, str]]:
     return sorted((run.info.lifecycle_stage, run.info.status) for run in found)
 
 
-def left_running(plan: Plan) -> MlflowClient:
-    client = tracking.open_tracker(store.home())
-    record.fresh_run(client, plan.experiment.name, folder_of(plan), "a cell", None, {})
-    return client
+def left_running(plan: Plan) -> None:
+    record.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), [])
 
 
 def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
@@ -198,20 +196,14 @@ def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
 
 
-def test_runs_in_the_trash_are_ended_too(plan: Plan):
-    client = left_running(plan)
-    newest = client.search_runs(["1"], "attributes.status = 'RUNNING'")[0]
-    client.delete_run(newest.info.run_id)
-    assert settle.settle(store.home()) == 1
-    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "KILLED")]
-
-
-def test_a_run_that_is_replaced_is_ended_first(plan: Plan):
+@pytest.mark.parametrize("settled", [False, True])
+def test_runs_that_a_kill_left_are_replaced_and_ended_first(settled: bool, plan: Plan):
     left_running(plan)
-    newest = tracking.open_tracker(store.home()).search_runs(["1"], "attributes.status = 'RUNNING'")[0]
-    record.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), "a cell", newest, {})
-    assert ("deleted", "KILLED") in statuses_in_mlflow(plan)
-    assert ("deleted", "RUNNING") not in statuses_in_mlflow(plan)
+    if settled:
+        settle.settle(store.home())
+    sync.sync(plan, plans.document(plan, []))
+    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "FINISHED"), ("deleted", "KILLED")]
+    assert sync.audit(plan) == []
 
 
 def test_of_a_server_that_others_use_only_cells_of_this_home_are_ended(home: Path):
