@@ -19,10 +19,8 @@ class CurveWriter:
         self.run_id = ""
         self.earlier = claim.latest(folder)
         self.seen = "", 0  # the attempt at work, and the bytes of its log
-        self.lines, self.sent = (
-            0,
-            0,
-        )  # an attempt that goes on from a checkpoint begins with lines that were sent before
+        self.lines = 0
+        self.sent = 0  # lines, with which an attempt begins that goes on from a checkpoint
         self.broken = False
 
     def send_new(self) -> tuple[str, int] | None:

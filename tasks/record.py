@@ -109,11 +109,10 @@ def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
 
 def lines_sent(client: MlflowClient, run: Run, rows: list[Row]) -> int | None:
     """How many lines of the log a run has that got nothing else yet; None for a run that is to be replaced."""
+    if run.info.status != "RUNNING" or RECORDED in run.data.tags or any(map(SCORE.match, run.data.metrics)):
+        return None
     held = losses_held(client, run)
-    begun = (
-        run.info.status == "RUNNING" and RECORDED not in run.data.tags and not any(map(SCORE.match, run.data.metrics))
-    )
-    return len(held) if begun and held == losses(rows[: len(held)]) else None
+    return len(held) if held == losses(rows[: len(held)]) else None
 
 
 def losses_held(client: MlflowClient, run: Run) -> list[tuple[int, float]]:

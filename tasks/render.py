@@ -19,8 +19,7 @@ from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
 from reports.page import TYPES
 from reports.paper import publish_paper
-from tasks.address import masked, tracking_uri
-from tasks.database import file_of, is_sound
+from tasks.address import file_of, is_sound, masked, tracking_uri
 from tasks.present import present
 from tasks.tracking import TrackingFailed, in_words, open_tracker, or_warning
 

@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from contrastive.runs import claim, store
-from tasks.database import file_of
+from tasks.address import file_of
 from tasks.tracking import end_runs, experiment_id, find_runs, in_words, open_tracker, or_warning
 
 CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"

@@ -1,7 +1,6 @@
 """Where MLflow and the run folders differ: `sync` brings MLflow up to the folders, `audit` says what is left."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from contrastive.grid.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
 from reports.mlflow_runs import Artifacts
-from tasks import database
+from tasks import address
 from tasks.address import masked, tracking_uri
 from tasks.record import (
     ENDED,
@@ -125,25 +124,21 @@ def damaged_cache() -> Iterator[tuple[Path, str]]:
             yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
 
 
-@contextmanager
-def or_set_aside(home: Path) -> Iterator[None]:
-    """A database with which MLflow can do nothing, although it could be written to, holds nonsense."""
-    try:
-        yield
-    except TrackingFailed as failed:
-        path, of_file = database.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
-        if path is None or of_file or "disk is full" in str(failed) or not database.usable(path):
-            raise
-        raise UserError(
-            f"{failed}. The database lies at {database.set_aside(path)} now: give the same command again, which makes "
-            "a new one from the run folders"
-        ) from failed
-
-
 def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
-    """Replace the MLflow runs that say something else than their folders, and bring all up to them."""
+    """Replace the MLflow runs that say something else than their folders, and bring all up to them.
+
+    A database with which MLflow can do nothing, although it could be written to, holds nonsense, and is set aside.
+    """
     home = store.home()
-    database.set_aside_if_damaged(home, thorough=True)
-    with or_set_aside(home):
+    address.set_aside_if_damaged(home, thorough=True)
+    try:
         settle(home)
         return sync(plan, document(plan, known_references(plan), stopping), thorough=True)
+    except TrackingFailed as failed:
+        path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
+        if path is None or of_file or "disk is full" in str(failed) or not address.usable(path):
+            raise
+        raise UserError(
+            f"{failed}. The database lies at {address.set_aside(path)} now: give the same command again, which makes "
+            "a new one from the run folders"
+        ) from failed

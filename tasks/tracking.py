@@ -17,8 +17,7 @@ from mlflow.exceptions import MlflowException
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.mlflow_runs import all_runs
-from tasks.address import is_database, masked, tracking_uri
-from tasks.database import set_aside_if_damaged
+from tasks.address import is_database, masked, set_aside_if_damaged, tracking_uri
 
 # MLflow logs each error of a database with its traceback, and then raises it: it is explained once, in words
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)

@@ -17,7 +17,7 @@ from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
-from tasks import database, record, settle, sync, tracking
+from tasks import address, record, settle, sync, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -109,15 +109,15 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
     path = store.home() / "mlflow.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        assert database.is_sound(path)
+        assert address.is_sound(path)
     path.write_bytes(b"")
-    assert database.set_aside_if_damaged(store.home()) is None
+    assert address.set_aside_if_damaged(store.home()) is None
 
 
 def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text(tmp_path / "other.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    assert database.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
+    assert address.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
 
 
 def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Plan):
@@ -165,10 +165,10 @@ def missing_file(client: MlflowClient, run: Run) -> None:
     (Path(run.info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
 
 
-HARMS = (other_metric, damaged_file, missing_file)
+HARMS = (other_metric, other_curve, damaged_file)
 
 
-@pytest.mark.parametrize("harm", rest_is_full([*HARMS, other_curve, other_setting], HARMS))
+@pytest.mark.parametrize("harm", rest_is_full([*HARMS, missing_file, other_setting], HARMS))
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
     assert sync.audit(plan) != []
