@@ -46,9 +46,8 @@ from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
 from tasks import engines
-from tasks.cell import Group, Job, Outcome, cell
+from tasks.cell import Group, Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
-from tasks.prepare import prefix, references
 from tasks.render import Rendered, ReportFailed, render
 from tasks.settle import ready
 from tasks.sync import sync

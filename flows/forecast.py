@@ -29,7 +29,7 @@ from contrastive.planning.groups import Part, groups, makespan
 from contrastive.runs import store
 from contrastive.runs.store import home, report_folder, run_folder
 from flows.terminal import say
-from tasks.database import file_of
+from tasks.address import file_of
 from tasks.engines import EngineName
 from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
 

@@ -1,11 +1,31 @@
-"""Which MLflow store is meant, for `ablate up` too, which does without the seconds of importing MLflow."""
+"""Which MLflow store is meant, where its own SQLite file is damaged, and texts without credentials.
 
+It imports no MLflow, which takes seconds that `ablate up` does without. A damaged file is set aside, for all that it
+held of cells is in their run folders.
+"""
+
+import logging
 import os
 import re
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 TRAINING = "workflowType=machine_learning"  # in an address of MLflow's pages, which else are those of language models
 DATABASES = ("sqlite:", "postgresql:", "postgresql+", "mysql:", "mysql+", "mssql:", "mssql+")
+TABLES = {"experiments", "runs", "metrics", "params", "tags"}
+FILES = ("-journal", "-wal", "-shm", "")  # what SQLite keeps beside a database belongs to it; the database goes last
+NAMES = re.compile(
+    r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
+    re.IGNORECASE,
+)
+IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
+ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token in the place of the user
+IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
+SHORTEST = 6  # shorter values stand in texts by chance
 
 
 def tracking_uri(home: Path) -> str:
@@ -15,16 +35,6 @@ def tracking_uri(home: Path) -> str:
 def is_database(uri: str) -> bool:
     """Whether the store is a database that is written to directly, and no server that keeps files, too."""
     return uri.startswith(DATABASES)
-
-
-NAMES = re.compile(
-    r"(TOKEN|WEBHOOK|PASS|PASSWORD|PASSWD|PASSPHRASE|SECRET|AUTH_STRING|API_KEY|SECRET_KEY|ACCESS_KEY|PAT|CONNECTION_STRING)$",
-    re.IGNORECASE,
-)
-IN_ADDRESS = re.compile(r"(\w://[^\s:/@]*):\S*@")
-ALONE = re.compile(r"(\w://)[^\s:/@]{20,}@")  # a token in the place of the user
-IN_QUERY = re.compile(r"((?:[?&]|\b)(?:\w*password|\w*token|\w*secret|api_?key)=)[^&\s'\"]+", re.IGNORECASE)
-SHORTEST = 6  # shorter values stand in texts by chance
 
 
 def masked(text: str) -> str:
@@ -38,3 +48,63 @@ def _secret_values() -> set[str]:
     given = {value for name, value in os.environ.items() if NAMES.search(name)}
     parts = given | {value.partition(":")[2] for value in given}  # user:password
     return {part for part in parts if len(part) >= SHORTEST}
+
+
+def file_of(home: Path) -> Path | None:
+    """The database of this home; None where MLflow's store is another one, for which somebody else answers."""
+    path = home / "mlflow.db"
+    return path if tracking_uri(home) == f"sqlite:///{path}" else None
+
+
+def set_aside_if_damaged(home: Path, *, thorough: bool = False) -> Path | None:
+    """Where a damaged database now lies; None where it is whole, or there is none."""
+    path = file_of(home)
+    if path is None or not os.path.lexists(path) or is_sound(path, thorough=thorough):
+        return None
+    return set_aside(path)
+
+
+def set_aside(path: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y-%m-%d-%H%M%S')}")
+    for ending in FILES:
+        if os.path.lexists(f"{path}{ending}"):
+            os.replace(f"{path}{ending}", f"{aside}{ending}")
+    logger.warning(
+        "MLflow's database %s was damaged, and lies at %s now. A new one gets the cells of this experiment from their "
+        "run folders; `ablate sync EXPERIMENT` brings those of any other one. What is in no run folder, the nights of "
+        "`ablate nightly` and runs of your own, is in the old file alone (`sqlite3 FILE .recover` may read it). "
+        "Restart `ablate up`, which still has the old one open.",
+        *(path, aside),
+    )
+    return aside
+
+
+def is_sound(path: Path, *, thorough: bool = False) -> bool:
+    """Whether SQLite finds nothing wrong, and no table misses; `thorough` also compares each index with its table."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            pragma = "integrity_check" if thorough else "quick_check"
+            sound = connection.execute(f"PRAGMA {pragma}(1)").fetchone() == ("ok",)
+            return sound and complete({name for (name,) in connection.execute("SELECT name FROM sqlite_master")})
+    except sqlite3.OperationalError:  # locked, or out of reach: nothing is known of what it holds
+        return path.exists() and not path.is_dir()
+    except sqlite3.DatabaseError:
+        return False
+
+
+def complete(names: set[str]) -> bool:
+    """Whether the tables are those of MLflow, or none: not where it was killed while it made them, and cannot go on."""
+    half_made = any(name.startswith("_alembic_tmp_") for name in names)
+    return not half_made and ("alembic_version" not in names or names >= TABLES)
+
+
+def usable(path: Path) -> bool:
+    """Whether it could be written to now: then whatever MLflow cannot do with it is the fault of what it holds."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    return True

@@ -1,18 +1,24 @@
-"""How the failure of a cell travels from a worker to the flow."""
+"""Prefect tasks: what cells share, done once before they start; then each cell is trained, evaluated, recorded."""
 
 import logging
 import threading
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
+from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.config.experiment import Speed
+from contrastive.errors import UserError
+from contrastive.evaluation import reference as tfidf
+from contrastive.evaluation.grid_references import data_folders, known_references
 from contrastive.evaluation.needs import lacking
 from contrastive.grid.identity import evaluation_key
+from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.runs import claim, store
 from contrastive.stages.request import Asked
@@ -21,7 +27,9 @@ from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
 from tasks.record import record_cell
 from tasks.settle import end_run_of
-from tasks.tracking import open_tracker
+from tasks.tracking import open_tracker, or_warning
+
+logger = logging.getLogger(__name__)
 
 
 class CellFailed(RuntimeError):
@@ -38,11 +46,61 @@ def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
 
 
+AGAIN: dict[str, Any] = {"retries": 2, "retry_condition_fn": infrastructure}
+
+
 def raise_failure(report: dict[str, Any] | None) -> None:
     if report is not None and report["kind"] == "stopped":
         raise Stopped
     if report is not None:
         raise CellFailed(report["kind"], report["error"])
+
+
+@task(name="prepare", task_run_name="prepare · {cell.data.source}", persist_result=False, **AGAIN)
+def prepare(cell: Cell, test_texts: int | None, engine: Engine) -> Path:
+    """Tokens of one (data, tokenizer, length), and of more test texts, where they are measured."""
+    return Path(engine.run("evaluate", worker_calls.prepare, cell, test_texts))
+
+
+@task(name="reference", task_run_name="reference · TF-IDF", persist_result=False)
+def reference(folder: Path, test: Path, engine: Engine) -> None:
+    """Scores of TF-IDF + logistic regression on the same split: what an encoder has to beat."""
+    engine.run("evaluate", worker_calls.reference, folder, test)
+
+
+@task(name="prefix", task_run_name="frozen blocks · {split} · {cell.data.source}", persist_result=False)
+def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
+    """What frozen blocks give for a split; a cell that finds it missing makes it itself."""
+    try:
+        engine.run("train", worker_calls.prefix, cell, speed, prepared, split)
+    except WorkerLost as error:
+        logger.warning("the cells compute their frozen blocks themselves: %s", error)
+
+
+def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
+    """Prepare the tokens that the grid needs, and what each of its data sets is measured against.
+
+    Where no cell has usable data, that is an error; otherwise the cells whose data is bad fail one by one.
+    """
+    cells = {plan.token_key(cell): cell for cell in plan.statuses}
+    errors: list[UserError | WorkerLost] = []
+    for key, cell in cells.items():
+        if not (store.finished(tokens_folder(key)) and store.finished(tokens_folder(plan.test_key(cell)))):
+            try:
+                if prepare(cell, plan.experiment.evaluation.test, engine) != tokens_folder(key):
+                    raise UserError("the code or the data has changed since this grid was planned; run it again")
+            except (UserError, WorkerLost) as error:
+                errors.append(error)
+    if len(errors) == len(cells):
+        raise UserError(str(errors[0])) from errors[0]
+    for folder, test in (pair for pairs in data_folders(plan).values() for pair in pairs):
+        there = store.finished(folder) and store.finished(test)
+        if there and not store.finished(tfidf.reference_file(folder, store.home(), test)):
+            try:
+                reference(folder, test, engine)
+            except WorkerLost as error:
+                logger.warning("no TF-IDF reference this time: %s", error)
+    return known_references(plan)
 
 
 class Group:
@@ -82,19 +140,9 @@ class Group:
         return seen if any(step is not None for step in seen) else None
 
 
-@task(
-    name="train",
-    task_run_name="train · {name}",
-    retries=2,
-    retry_condition_fn=infrastructure,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="train", task_run_name="train · {name}", persist_result=False, **AGAIN)
 def train(name: str, cell_id: str, engine: Engine, group: Group, curves: CurveWriter, hung_after: int) -> None:
     raise_failure(group.train(cell_id, engine, curves, hung_after))
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -126,7 +174,7 @@ class Outcome:
         return f"failed: {self.failed}" if self.failed else "done"
 
 
-@task(name="cell", task_run_name="{job.name}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="cell", task_run_name="{job.name}", persist_result=False)
 def cell(job: Job, engine: Engine) -> Outcome:
     """Train, evaluate, record. A failure is an outcome: the other cells go on, and MLflow and the report say why."""
     status, failed, diverged = job.status, "", ""
@@ -143,27 +191,18 @@ def cell(job: Job, engine: Engine) -> Outcome:
     except WorkerLost as error:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
-    try:
+    with or_warning(f"{job.name} is not in MLflow, `ablate sync` will bring it there"):
         record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.asked.evaluation))
-    except Exception as error:  # whatever a tracking server may raise: the result is safe in its folder
-        logger.warning("%s is not in MLflow, `ablate sync` will bring it there: %s", job.name, error)
     return Outcome(job.name, status.id, failed, diverged)
 
 
-@task(name="record", task_run_name="record · {name}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="record", task_run_name="record · {name}", persist_result=False)
 def record(name: str, cell_id: str, experiment: str, sections: list[str], key: str) -> None:
     """The run of one cell; tracking that fails is repaired by `ablate sync`, and never stops a grid."""
     record_cell(open_tracker(store.home()), experiment, store.run_folder(cell_id), sections, key)
 
 
-@task(
-    name="evaluate",
-    task_run_name="evaluate · {name}",
-    retries=2,
-    retry_condition_fn=infrastructure,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="evaluate", task_run_name="evaluate · {name}", persist_result=False, **AGAIN)
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
     """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
     needs_model = lacking(store.run_folder(cell_id), evaluation)

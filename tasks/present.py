@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Run, RunTag
+from mlflow.entities import Metric, RunTag
 
 from reports.compare import Section
 from reports.load import Results
@@ -72,47 +72,49 @@ def view(score: str) -> dict[str, Any]:
 
 def show_rows(client: MlflowClient, sections: list[Section], results: Results) -> None:
     """A run for each recipe, above its cells; what several sections show stands once, under the names that it has."""
-    found = client.search_runs([results.experiment_id], "tags.`ablate.kind` = 'row'", max_results=2 * MOST_ROWS)
-    held = {run.data.tags.get("ablate.row", ""): run for run in found}
+    held = client.search_runs([results.experiment_id], "tags.`ablate.kind` = 'row'", max_results=2 * MOST_ROWS)
+    by_content = {run.data.tags.get(SHOWN, ""): run.info.run_id for run in held}
     recipes: dict[tuple[str, ...], list[tuple[Section, Row]]] = {}
     for section in sections:
         for row in section.rows:
             if row.cells and not row.variant:
                 recipes.setdefault(tuple(row.cells), []).append((section, row))
+    there = set[str]()
     for cells, shown in recipes.items() if len(recipes) <= MOST_ROWS else []:
-        show_recipe(
-            client, shown, [results.cells[cell].run_id for cell in cells if cell in results.cells], results, held
-        )
-    remove_runs(client, list(held.values()))  # of rows that are no more
+        children = [results.cells[cell].run_id for cell in cells if cell in results.cells]
+        there.add(show_recipe(client, shown, children, results, by_content))
+    remove_runs(
+        client, [run for run in held if run.info.run_id not in there]
+    )  # of rows that are no more, or no more so
 
 
 def show_recipe(
-    client: MlflowClient, shown: list[tuple[Section, Row]], children: list[str], results: Results, held: dict[str, Run]
-) -> None:
-    """`held`: first cell → run of each recipe that has one, out of which that of this one is taken."""
+    client: MlflowClient,
+    shown: list[tuple[Section, Row]],
+    children: list[str],
+    results: Results,
+    by_content: dict[str, str],
+) -> str:
+    """The run of a recipe: the one that holds just this, or a new one."""
     label = " = ".join(dict.fromkeys(row.label for _, row in shown))[:250]
     first, tags, values = shown[0][1].cells[0], verdicts(shown), means(*shown[0])
-    content = hashlib.sha256(json.dumps([label, tags, values, children], sort_keys=True).encode()).hexdigest()
-    known = held.pop(first, None)
-    if known is not None and known.data.tags.get(SHOWN) == content:
-        return
+    content = hashlib.sha256(json.dumps([label, first, tags, values, children], sort_keys=True).encode()).hexdigest()
+    if content in by_content:
+        return by_content[content]
     runs = [client.get_run(child) for child in children]
+    began = min((run.info.start_time for run in runs), default=None)
     ends = max((run.info.end_time for run in runs if run.info.end_time), default=None)
-    if known is None:
-        began = min((run.info.start_time for run in runs), default=None)
-        about = SOURCE | {"ablate.kind": "row", "ablate.row": first}
-        known = client.create_run(results.experiment_id, began, about, label)
-        if runs and runs[0].inputs:
-            client.log_inputs(known.info.run_id, runs[0].inputs.dataset_inputs)
+    about = SOURCE | {"ablate.kind": "row", "ablate.row": first}
+    made = str(client.create_run(results.experiment_id, began, about, label).info.run_id)
+    if runs and runs[0].inputs:
+        client.log_inputs(made, runs[0].inputs.dataset_inputs)
     for run in runs:
-        client.set_tag(run.info.run_id, PARENT, known.info.run_id)
-    client.set_terminated(known.info.run_id, "FINISHED", ends)
-    for key in known.data.tags:
-        if key.startswith(VERDICT) and key not in tags:
-            client.delete_tag(known.info.run_id, key)
-    last = tags | {SHOWN: content, "mlflow.runName": label}  # that all of it is there is said last
+        client.set_tag(run.info.run_id, PARENT, made)
+    client.set_terminated(made, "FINISHED", ends)
     metrics = [Metric(key, value, ends or 0, 0) for key, value in values.items()]
-    client.log_batch(known.info.run_id, metrics, tags=[RunTag(key, value) for key, value in last.items()])
+    last = tags | {SHOWN: content}  # that all of it is there is said last
+    client.log_batch(made, metrics, tags=[RunTag(key, value) for key, value in last.items()])
+    return made
 
 
 def verdicts(shown: list[tuple[Section, Row]]) -> dict[str, str]:

@@ -9,9 +9,9 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
@@ -21,7 +21,7 @@ from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
 from contrastive.grid.status import mark, outcome
 from contrastive.runs import claim, store
-from tasks.tracking import RECORDED, experiment_id, find_run, in_words, remove_runs
+from tasks.tracking import RECORDED, experiment_id, find_runs, in_words, remove_runs
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
@@ -39,63 +39,96 @@ ARTIFACTS = (
     "FAILED.json",
 )
 EVALUATION, SECTION = "ablate.evaluation", "section"
+ENDED = ("FINISHED", "FAILED")  # of a run that was recorded whole: its end is what is sent last
 NOT_A_CURVE = ("step", "epoch")
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
+Row: TypeAlias = dict[str, Any]  # of metrics.jsonl
+
+
+@dataclass(frozen=True)
+class WantedRun:
+    """What MLflow is to hold of a cell, as its folder has it."""
+
+    status: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    rows: list[Row]
+    scores: dict[str, float]
+    files: dict[str, Path]
+
+
+def wanted_run(folder: Path, key: str) -> WantedRun:
+    status, reason = outcome(folder, key)
+    measured, work, provenance = status == "finished", claim.at_work(folder), folder / "provenance.json"
+    tags = {RECORDED: mark(folder, key), "ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
+    if provenance.exists():
+        tags["mlflow.source.git.commit"] = store.read_json(provenance)["commit"]
+    scores = store.read_json(folder / "scores.json")["scores"] if measured else []
+    files = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
+    files["config.json"] = work / "config.json"
+    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
+        files[WEIGHTS] = weights
+    return WantedRun(
+        status,
+        tags,
+        params_of(folder),
+        curve_rows(work),
+        {score["name"]: score["value"] for score in scores},
+        {name: path for name, path in files.items() if path.exists()},
+    )
 
 
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str], key: str = "") -> None:
-    """Bring the run of a cell up to its folder; a run that already agrees is left as it is.
+    """Make the run of a cell what its folder says; a run that agrees is left as it is, and another one is replaced.
 
-    `key` tells the evaluation that the experiment asks for: scores of another one are none of its own.
+    A run that got curves while the cell trained is gone on with. `key` tells the evaluation that the experiment asks
+    for: scores of another one are none of its own.
     """
     with in_words(), store.locked(store.home() / "locks" / "mlflow"):
-        status, reason = outcome(folder, key)
-        run = find_run(client, experiment, "ablate.cell", folder.name)
-        tags, run_id = wanted_tags(folder, sections, key), run.info.run_id if run else ""
-        agrees = run is not None and run.data.tags.get(RECORDED) == tags[RECORDED] and run.info.status != "RUNNING"
-        if run is not None and agrees:
+        runs, tags = find_runs(client, experiment, "ablate.cell", folder.name), quick_tags(folder, sections, key)
+        run = runs[0] if len(runs) == 1 else None
+        if run is not None and run.info.status in ENDED and run.data.tags.get(RECORDED) == tags[RECORDED]:
             set_tags(client, run, tags)
-        else:
-            tags |= {"ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
-            if (folder / "provenance.json").exists():
-                tags["mlflow.source.git.commit"] = store.read_json(folder / "provenance.json")["commit"]
-            run_id = complete_run(client, experiment, folder, run, tags, status == "finished")
-            if not reason and run is not None and run.info.run_id == run_id and "ablate.error" in run.data.tags:
-                client.delete_tag(run_id, "ablate.error")
-        ends = "FINISHED" if status == "finished" else "FAILED"
-        if run is None or run.info.run_id != run_id or run.info.status != ends:
-            client.set_terminated(run_id, ends, ended(folder))
+            return
+        wanted = wanted_run(folder, key)
+        sent = None if run is None else lines_sent(client, run, wanted.rows)
+        run_id = fresh_run(client, experiment, folder, runs) if sent is None else runs[0].info.run_id
+        for name, path in wanted.files.items():
+            client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
+        log(client, run_id, wanted.rows[sent or 0 :], wanted.scores, wanted.params, wanted.tags | tags)
+        if wanted.status == "finished":
+            client.log_inputs(run_id, [data_set(folder)])
+        client.set_terminated(run_id, "FINISHED" if wanted.status == "finished" else "FAILED", ended(folder))
 
 
-def wanted_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
+def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
     tags = {SECTION: " | ".join(sections)[:5000], RECORDED: mark(folder, key), EVALUATION: key}
     return {name: value for name, value in tags.items() if value}
 
 
-def complete_run(
-    client: MlflowClient, experiment: str, folder: Path, run: Run | None, tags: dict[str, str], measured: bool
-) -> str:
-    """Send what is missing of a run; one that holds other curves or scores is replaced.
+def lines_sent(client: MlflowClient, run: Run, rows: list[Row]) -> int | None:
+    """How many lines of the log a run has that got nothing else yet; None for a run that is to be replaced."""
+    if run.info.status != "RUNNING" or RECORDED in run.data.tags or any(map(SCORE.match, run.data.metrics)):
+        return None
+    held = losses_held(client, run)
+    return len(held) if held == losses(rows[: len(held)]) else None
 
-    A run that says RUNNING is not complete, whatever its tags say: its end is what is sent last.
-    """
-    rows = curve_rows(claim.at_work(folder))
-    params: list[Param] = []
-    scores = store.read_json(folder / "scores.json")["scores"] if measured else []
-    if run is None or foreign_scores(run, scores) or not is_prefix(client, run.info.run_id, rows):
-        run_id, params = fresh_run(client, experiment, folder, recorded_name(folder), run, tags), params_of(folder)
-        sent, tags = 0, {}
-    else:
-        run_id = run.info.run_id
-        sent = len(client.get_metric_history(run_id, "loss"))
-    for name, path in artifacts_of(folder, measured).items():
-        client.log_artifact(run_id, str(path), str(Path(name).parent) if "/" in name else None)
-    values = [Metric(score["name"], score["value"], int(time.time() * 1000), 0) for score in scores]
-    log_curves(client, run_id, rows[sent:], values, params, [RunTag(key, value) for key, value in tags.items()])
-    if measured:
-        client.log_inputs(run_id, [data_set(folder)])
-    return run_id
+
+def losses_held(client: MlflowClient, run: Run) -> list[tuple[int, float]]:
+    return sorted((metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, "loss"))
+
+
+def losses(rows: list[Row]) -> list[tuple[int, float]]:
+    return [(row["step"], row["loss"]) for row in rows]
+
+
+def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run]) -> str:
+    """A new run of a cell in the place of the ones that there were."""
+    remove_runs(client, old)
+    config, tags = claim.at_work(folder) / "config.json", SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    name = str(store.read_json(config)["name"]) if config.exists() else folder.name
+    return str(client.create_run(experiment_id(client, experiment), started(folder), tags, name).info.run_id)
 
 
 def data_set(folder: Path) -> DatasetInput:
@@ -105,33 +138,6 @@ def data_set(folder: Path) -> DatasetInput:
     name = source.partition("@")[0].partition(":")[2] or source
     data = Dataset(name[:500], str(digest.get("data_digest") or "unknown")[:8], "local", json.dumps({"uri": source}))
     return DatasetInput(data, [InputTag("mlflow.data.context", "training")])
-
-
-def artifacts_of(folder: Path, measured: bool) -> dict[str, Path]:
-    """The files of a cell that MLflow keeps, by their names there."""
-    files = {name: folder / name for name in ARTIFACTS if measured or name not in store.EVALUATED}
-    files["config.json"] = claim.at_work(folder) / "config.json"
-    if (weights := folder / WEIGHTS).exists() and weights.stat().st_size < LARGEST_WEIGHTS:
-        files[WEIGHTS] = weights
-    return {name: path for name, path in files.items() if path.exists()}
-
-
-def foreign_scores(run: Run, scores: list[dict[str, Any]]) -> list[str]:
-    """Scores that the run holds besides these: of another evaluation, and nothing deletes a metric."""
-    held = {name for name in run.data.metrics if SCORE.match(name)}
-    return sorted(held - {score["name"] for score in scores})
-
-
-def fresh_run(
-    client: MlflowClient, experiment: str, folder: Path, name: str, old: Run | None, tags: dict[str, str]
-) -> str:
-    """A new run of a cell in the place of the ones that there were, as `find_run` found them."""
-    while old is not None:
-        remove_runs(client, [old])
-        old = find_run(client, experiment, "ablate.cell", folder.name)
-    tags = SOURCE | tags | {"ablate.cell": folder.name, "ablate.kind": "cell"}
-    began = started(folder)
-    return str(client.create_run(experiment_id(client, experiment), began, tags, name).info.run_id)
 
 
 def ended(folder: Path) -> int | None:
@@ -146,44 +152,37 @@ def started(folder: Path) -> int | None:
     return end - int(1000 * store.read_json(path)["wall_seconds"]) if end and path.exists() else end
 
 
-def params_of(folder: Path) -> list[Param]:
+def params_of(folder: Path) -> dict[str, str]:
     config = claim.at_work(folder) / "config.json"
     cell = store.read_json(config)["cell"] if config.exists() else {}
-    return [Param(key, without_folders(value)[:6000]) for key, value in settings_by_name(cell).items()]
+    return {key: without_folders(value)[:6000] for key, value in settings_by_name(cell).items()}
 
 
-def log_curves(
+def log(
     client: MlflowClient,
     run_id: str,
-    rows: list[dict[str, Any]],
-    scores: Sequence[Metric] = (),
-    params: Sequence[Param] = (),
-    tags: Sequence[RunTag] = (),
+    rows: list[Row],
+    scores: dict[str, float],
+    params: dict[str, str],
+    tags: dict[str, str],
 ) -> None:
-    """Lines of a log, and what else is to be said of a run, in as few calls as there can be."""
-    now = int(time.time() * 1000)
-    batch: list[Metric] = []
-    for begin in range(0, len(scores), BATCH):
-        if batch:
-            client.log_batch(run_id, metrics=batch)
-        batch = list(scores[begin : begin + BATCH])
-    for row in rows:
-        points = [
+    """Lines of a log, and what else is to be said of a run, in as few calls as there can be; a line is sent whole."""
+    now, batch = int(time.time() * 1000), list[Metric]()
+    curves = [
+        [
             Metric(key, value, now, row["step"])
             for key, value in row.items()
             if key not in NOT_A_CURVE and isinstance(value, int | float) and math.isfinite(value)
         ]
-        if len(batch) + len(points) > BATCH:  # a line is sent whole: what is missing is told by lines
+        for row in rows
+    ]
+    for points in [*curves, *([Metric(name, value, now, 0)] for name, value in scores.items())]:
+        if len(batch) + len(points) > BATCH:
             client.log_batch(run_id, metrics=batch)
             batch = []
         batch += points
     if batch or params or tags:
-        client.log_batch(run_id, metrics=batch, params=list(params), tags=list(tags))
-
-
-def is_prefix(client: MlflowClient, run_id: str, rows: list[dict[str, Any]]) -> bool:
-    history = sorted(client.get_metric_history(run_id, "loss"), key=lambda metric: metric.step)
-    return [(m.step, m.value) for m in history] == [(row["step"], row["loss"]) for row in rows[: len(history)]]
+        client.log_batch(run_id, batch, [Param(*pair) for pair in params.items()], [RunTag(*p) for p in tags.items()])
 
 
 def curve_rows(folder: Path) -> list[dict[str, Any]]:
@@ -196,11 +195,6 @@ def curve_rows(folder: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in text.split("\n")[:-1]]
     except ValueError as error:
         raise UserError(f"{folder / 'metrics.jsonl'} is damaged: `ablate audit EXPERIMENT --mend`") from error
-
-
-def recorded_name(folder: Path) -> str:
-    path = claim.at_work(folder) / "config.json"
-    return str(store.read_json(path)["name"]) if path.exists() else folder.name
 
 
 def set_tags(client: MlflowClient, run: Run, tags: dict[str, str]) -> None:
@@ -243,4 +237,4 @@ def first_start(client: MlflowClient, experiment: str) -> int | None:
 
 def grid_runs(client: MlflowClient, experiment: str) -> list[Run]:
     """The runs that hold grid.json, the newest first."""
-    return list(client.search_runs([experiment_id(client, experiment)], "tags.`ablate.kind` = 'grid'"))
+    return find_runs(client, experiment, "ablate.kind", "grid")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from contrastive.errors import UserError
 from contrastive.runs import store
@@ -20,10 +19,9 @@ from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
 from reports.page import TYPES
 from reports.paper import publish_paper
-from tasks.address import masked, tracking_uri
-from tasks.database import file_of, is_sound
+from tasks.address import file_of, is_sound, masked, tracking_uri
 from tasks.present import present
-from tasks.tracking import TrackingFailed, in_words, open_tracker
+from tasks.tracking import TrackingFailed, in_words, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
@@ -53,7 +51,7 @@ class ReportFailed(UserError):
     """The results were read, and no report came of them."""
 
 
-@task(name="render", task_run_name="render · {experiment}", cache_policy=NO_CACHE, persist_result=False)
+@task(name="render", task_run_name="render · {experiment}", persist_result=False)
 def render(experiment: str) -> Rendered:
     return build_report(experiment)
 
@@ -72,10 +70,8 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
         if paper:
             publish_paper(results, paper_folder(experiment))
         report = publish(results, store.report_folder(experiment))
-    try:
+    with or_warning("MLflow's own pages do not show this report"):
         present(open_tracker(store.home()), report, results, store.report_folder(experiment))
-    except Exception as error:  # whatever a tracking server may raise: the report is there
-        logger.warning("MLflow's own pages do not show this report: %s", error)
     return Rendered(store.report_folder(experiment) / "README.md", str(report.first.headline))
 
 

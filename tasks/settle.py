@@ -3,21 +3,14 @@
 `python -m tasks.settle` does it for the home that ABLATE_HOME names.
 """
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
-from mlflow import MlflowClient
-from mlflow.entities import Run, ViewType
-
 from contrastive.runs import claim, store
-from tasks.database import file_of
-from tasks.tracking import RECORDED, experiment_id, find_run, in_words, open_tracker
+from tasks.address import file_of
+from tasks.tracking import end_runs, experiment_id, find_runs, in_words, open_tracker, or_warning
 
 CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"
-AT_ONCE = 100  # experiments a question
-
-logger = logging.getLogger(__name__)
+MOST = 50_000  # that MLflow gives at a time
 
 
 def ready(experiment: str) -> None:
@@ -25,78 +18,38 @@ def ready(experiment: str) -> None:
 
     And end the runs that an earlier flow left open when it was killed.
     """
-    try:
+    with or_warning("MLflow is not ready, `ablate sync` will bring the cells there"):
         client = open_tracker(store.home())
-        with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+        with store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
         settle(store.home())
-    except Exception as error:  # whatever a tracking server may raise
-        logger.warning("MLflow is not ready, `ablate sync` will bring the cells there: %s", error)
 
 
 def end_run_of(cell_id: str, experiment: str) -> None:
     """Say of the run of a cell that was stopped that it no longer runs."""
-    try:
+    with or_warning(f"the MLflow run of {cell_id} stays open until the next run"):
         client = open_tracker(store.home())
-        with in_words(), store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
-            run = find_run(client, experiment, "ablate.cell", cell_id)
-            if run is not None and run.info.status == "RUNNING":
-                end_run(client, run)
-    except Exception as error:  # whatever a tracking server may raise
-        logger.warning("the MLflow run of %s stays open until the next run: %s", cell_id, error)
+        with store.locked(store.home() / "locks" / "mlflow"):  # finding a run makes its experiment
+            end_runs(client, find_runs(client, experiment, "ablate.cell", cell_id))
 
 
 def settle(home: Path) -> int:
     """How many runs were ended: of cells of this home alone, also where a newer run has replaced them."""
-    if file_of(home) is not None and not (home / "mlflow.db").exists():
+    own = file_of(home) is not None
+    if own and not (home / "mlflow.db").exists():
         return 0
-    client, own = open_tracker(home), file_of(home) is not None
+    client = open_tracker(home)
     with in_words(), store.locked(home / "locks" / "mlflow"):
-        left = [run for run in running(client) if left_alone(home / "runs" / run.data.tags["ablate.cell"], own)]
-        for run in left:
-            end_run(client, run)
+        experiments = [experiment.experiment_id for experiment in client.search_experiments(max_results=MOST)]
+        running = client.search_runs(experiments, CELLS, max_results=MOST)
+        left = [run for run in running if left_alone(home / "runs" / run.data.tags["ablate.cell"], own)]
+        end_runs(client, left)
     return len(left)
-
-
-def running(client: MlflowClient) -> list[Run]:
-    """Also those in the trash, and of experiments that are there."""
-    runs: list[Run] = []
-    for experiments in pages_of_experiments(client):
-        token = None
-        while True:
-            page = client.search_runs(experiments, CELLS, ViewType.ALL, 1000, page_token=token)
-            runs += [run for run in page if "ablate.cell" in run.data.tags]
-            token = page.token
-            if not token:
-                break
-    return runs
-
-
-def pages_of_experiments(client: MlflowClient) -> Iterator[list[str]]:
-    token = None
-    while True:
-        page = client.search_experiments(max_results=AT_ONCE, page_token=token)
-        if page:
-            yield [experiment.experiment_id for experiment in page]
-        token = page.token
-        if not token:
-            return
 
 
 def left_alone(folder: Path, own: bool) -> bool:
     """Whether nobody works on a cell. On a server that others use, a cell without a folder here may be theirs."""
     return (own or folder.exists()) and not claim.is_held(folder)
-
-
-def end_run(client: MlflowClient, run: Run) -> None:
-    """Nothing can be told of a run in the trash, so that it is taken out for a moment."""
-    deleted = run.info.lifecycle_stage == "deleted"
-    if deleted:
-        client.restore_run(run.info.run_id)
-    client.set_tag(run.info.run_id, RECORDED, "")  # whatever was noted before, it is not complete
-    client.set_terminated(run.info.run_id, "KILLED")
-    if deleted:
-        client.delete_run(run.info.run_id)
 
 
 if __name__ == "__main__":

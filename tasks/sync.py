@@ -1,7 +1,6 @@
 """Where MLflow and the run folders differ: `sync` brings MLflow up to the folders, `audit` says what is left."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +14,44 @@ from contrastive.grid.plan import Plan, document
 from contrastive.grid.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
-from reports.mlflow_runs import Artifacts, all_runs
-from tasks import database
+from reports.mlflow_runs import Artifacts
+from tasks import address
 from tasks.address import masked, tracking_uri
 from tasks.record import (
+    ENDED,
     EVALUATION,
-    artifacts_of,
-    curve_rows,
-    foreign_scores,
-    is_prefix,
-    params_of,
+    SCORE,
+    losses,
+    losses_held,
+    quick_tags,
     record_cell,
     record_grid,
-    wanted_tags,
+    wanted_run,
 )
 from tasks.settle import settle
-from tasks.tracking import TrackingFailed, all_of_cells, experiment_id, find_run, in_words, open_tracker, remove_runs
+from tasks.tracking import TrackingFailed, in_words, open_tracker, remove_runs, runs_of_cells
 
 
 @in_words()
-def sync(plan: Plan, document: dict[str, Any]) -> str:
-    """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained."""
+def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str:
+    """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained.
+
+    A run with the mark of its folder is left as it is; `thorough`: only where all that it holds is that of the folder.
+    """
     client, name, key = open_tracker(store.home()), plan.experiment.name, evaluation_key(plan.experiment.evaluation)
-    held = {run.data.tags.get("ablate.cell"): run for run in all_runs(client, experiment_id(client, name))}
-    count = 0
+    held, count = runs_of_cells(client, name), 0
     for cell, status in plan.statuses.items():
-        folder, sections = store.run_folder(status.id), plan.sections[cell]
+        folder, sections, runs = store.run_folder(status.id), plan.sections[cell], held.get(status.id, [])
         if not folder.exists():
             continue
         count += 1
-        run = held.get(status.id)
-        own = run is not None and run.data.tags.get(EVALUATION) == key
-        if own and outcome(folder, key)[1] == MEASURED_OTHERWISE:
+        if thorough and not (len(runs) == 1 and store.finished(folder) and agrees(client, runs[0], folder, key)):
+            remove_runs(client, runs)
+            runs = []
+        elif runs and runs[0].data.tags.get(EVALUATION) == key and outcome(folder, key)[1] == MEASURED_OTHERWISE:
             continue  # for another experiment since; what the run holds was measured for this one
-        if (
-            run is None
-            or run.info.status == "RUNNING"
-            or not wanted_tags(folder, sections, key).items() <= run.data.tags.items()
-        ):
+        tags = quick_tags(folder, sections, key).items()
+        if len(runs) != 1 or runs[0].info.status not in ENDED or not tags <= runs[0].data.tags.items():
             record_cell(client, name, folder, sections, key)
     record_grid(client, name, document)
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
@@ -61,45 +60,40 @@ def sync(plan: Plan, document: dict[str, Any]) -> str:
 @in_words()
 def audit(plan: Plan) -> list[str]:
     """Where run folders are damaged, or MLflow says something else than they do."""
-    client, differing, key = open_tracker(store.home()), [], evaluation_key(plan.experiment.evaluation)
+    client, differing, key = open_tracker(store.home()), list[str](), evaluation_key(plan.experiment.evaluation)
+    held = runs_of_cells(client, plan.experiment.name)
     for cell, status in plan.statuses.items():
-        folder, name = store.run_folder(status.id), plan.name(cell)
+        folder, runs = store.run_folder(status.id), held.get(status.id)
         damage = store.damage(folder, "DONE", thorough=True)
         if damage and store.failure(folder) is None:
-            differing.append(f"{status.id} {name}: not finished: {damage}")
-            continue
-        if outcome(folder, key)[1] == MEASURED_OTHERWISE:
-            differing.append(f"{status.id} {name}: {MEASURED_OTHERWISE}")
-            continue
-        run = find_run(client, plan.experiment.name, "ablate.cell", status.id)
-        if run is None:
-            differing.append(f"{status.id} {name}: not in MLflow")
-            continue
-        differing += [
-            f"{status.id} {name}: {difference}" for difference in differences_of_run(client, run, folder, key)
-        ]
+            found = [f"not finished: {damage}"]
+        elif outcome(folder, key)[1] == MEASURED_OTHERWISE:
+            found = [MEASURED_OTHERWISE]
+        else:
+            found = [*differences_of_run(client, runs[0], folder, key)] if runs else ["not in MLflow"]
+        differing += [f"{status.id} {plan.name(cell)}: {difference}" for difference in found]
     return differing
 
 
+def agrees(client: MlflowClient, run: Run, folder: Path, key: str) -> bool:
+    return next(differences_of_run(client, run, folder, key), None) is None
+
+
 def differences_of_run(client: MlflowClient, run: Run, folder: Path, key: str = "") -> Iterator[str]:
-    status, _ = outcome(folder, key)
-    if run.data.tags.get("ablate.status") != status:
-        yield f"MLflow says {run.data.tags.get('ablate.status', 'running')}, the folder is {status}"
-    rows = curve_rows(claim.at_work(folder))
-    if len(client.get_metric_history(run.info.run_id, "loss")) != len(rows) or not is_prefix(
-        client, run.info.run_id, rows
-    ):
+    wanted, metrics, tags = wanted_run(folder, key), run.data.metrics, run.data.tags
+    if tags.get("ablate.status") != wanted.status:
+        yield f"MLflow says {tags.get('ablate.status', 'running')}, the folder is {wanted.status}"
+    if losses_held(client, run) != losses(wanted.rows):
         yield "the loss curve in MLflow is not that of metrics.jsonl"
-    if status == "finished":
-        scores = store.read_json(folder / "scores.json")["scores"]
-        yield from (f"MLflow holds {name}, which the folder has not" for name in foreign_scores(run, scores))
-        for score in scores:
-            held = run.data.metrics.get(score["name"])
-            if held != score["value"]:
-                yield f"{score['name']} is {score['value']}, and MLflow holds {held}"
-    if {param.key: param.value for param in params_of(folder)} != run.data.params:
+    if wanted.status == "finished":
+        for name in sorted(set(filter(SCORE.match, metrics)) - wanted.scores.keys()):
+            yield f"MLflow holds {name}, which the folder has not"
+        for name, value in wanted.scores.items():
+            if metrics.get(name) != value:
+                yield f"{name} is {value}, and MLflow holds {metrics.get(name)}"
+    if run.data.params != wanted.params:
         yield "the settings in MLflow are not those of config.json"
-    yield from different_artifacts(client, run, artifacts_of(folder, status == "finished"))
+    yield from different_artifacts(client, run, wanted.files)
 
 
 def different_artifacts(client: MlflowClient, run: Run, files: Mapping[str, Path]) -> Iterator[str]:
@@ -130,30 +124,21 @@ def damaged_cache() -> Iterator[tuple[Path, str]]:
             yield marker, f"{marker.parent.relative_to(store.home())}: {why}"
 
 
-@contextmanager
-def or_set_aside(home: Path) -> Iterator[None]:
-    """A database with which MLflow can do nothing, although it could be written to, holds nonsense."""
+def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
+    """Replace the MLflow runs that say something else than their folders, and bring all up to them.
+
+    A database with which MLflow can do nothing, although it could be written to, holds nonsense, and is set aside.
+    """
+    home = store.home()
+    address.set_aside_if_damaged(home, thorough=True)
     try:
-        yield
+        settle(home)
+        return sync(plan, document(plan, known_references(plan), stopping), thorough=True)
     except TrackingFailed as failed:
-        path, of_file = database.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
-        if path is None or of_file or "disk is full" in str(failed) or not database.usable(path):
+        path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
+        if path is None or of_file or "disk is full" in str(failed) or not address.usable(path):
             raise
         raise UserError(
-            f"{failed}. The database lies at {database.set_aside(path)} now: give the same command again, which makes "
+            f"{failed}. The database lies at {address.set_aside(path)} now: give the same command again, which makes "
             "a new one from the run folders"
         ) from failed
-
-
-def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
-    """Replace the MLflow runs that say something else than their folders, and bring all up to them."""
-    home, key = store.home(), evaluation_key(plan.experiment.evaluation)
-    database.set_aside_if_damaged(home, thorough=True)
-    with or_set_aside(home):
-        client = open_tracker(home)
-        settle(home)
-        for cell, runs in all_of_cells(client, plan.experiment.name).items():
-            folder = store.run_folder(cell)
-            if len(runs) > 1 or not store.finished(folder) or any(differences_of_run(client, runs[0], folder, key)):
-                remove_runs(client, runs)
-        return sync(plan, document(plan, known_references(plan), stopping))

@@ -17,11 +17,12 @@ from mlflow.exceptions import MlflowException
 from contrastive.errors import UserError
 from contrastive.runs import store
 from reports.mlflow_runs import all_runs
-from tasks.address import is_database, masked, tracking_uri
-from tasks.database import set_aside_if_damaged
+from tasks.address import is_database, masked, set_aside_if_damaged, tracking_uri
 
 # MLflow logs each error of a database with its traceback, and then raises it: it is explained once, in words
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+
+logger = logging.getLogger(__name__)
 
 RECORDED = "ablate.recorded"
 ADVICE = "(raised as a result of Query-invoked autoflush"  # of SQLAlchemy, to programmers, before the error itself
@@ -42,6 +43,16 @@ def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
         raise
     except blamed as error:  # whatever a tracking server, a database or an address may raise
         raise TrackingFailed(explain_mlflow(error)) from None
+
+
+@contextmanager
+def or_warning(text: str) -> Iterator[None]:
+    """Tracking that fails is told of, and stops nothing: the results are safe in their folders."""
+    try:
+        with in_words():
+            yield
+    except UserError as error:
+        logger.warning("%s: %s", text, error)
 
 
 def explain_mlflow(error: Exception) -> str:
@@ -86,25 +97,33 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     return str(experiment.experiment_id)
 
 
-def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+def find_runs(client: MlflowClient, experiment: str, tag: str, value: str) -> list[Run]:
+    """The newest first."""
     assert re.fullmatch(r"[\w.-]+", value), f"`{value}` could end the text in the filter, and say something else"
-    runs = client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'", max_results=1)
-    return runs[0] if runs else None
+    return list(client.search_runs([experiment_id(client, experiment)], f"tags.`{tag}` = '{value}'"))
+
+
+def find_run(client: MlflowClient, experiment: str, tag: str, value: str) -> Run | None:
+    return next(iter(find_runs(client, experiment, tag, value)), None)
+
+
+def end_runs(client: MlflowClient, runs: list[Run]) -> None:
+    for run in runs:
+        if run.info.status == "RUNNING":
+            client.set_terminated(run.info.run_id, "KILLED")
 
 
 def remove_runs(client: MlflowClient, runs: list[Run]) -> None:
     """In the trash nothing can be told of a run any more: one that says RUNNING would say so for ever."""
+    end_runs(client, runs)
     for run in runs:
-        if run.info.status == "RUNNING":
-            client.set_terminated(run.info.run_id, "KILLED")
         client.delete_run(run.info.run_id)
 
 
-def all_of_cells(client: MlflowClient, experiment: str) -> dict[str, list[Run]]:
-    """Cell → its runs, of which there should be one."""
+def runs_of_cells(client: MlflowClient, experiment: str) -> dict[str, list[Run]]:
+    """Cell → its runs, of which there should be one, the newest first."""
     runs: dict[str, list[Run]] = {}
-    with in_words():
-        for run in all_runs(client, experiment_id(client, experiment)):
-            if "ablate.cell" in run.data.tags:
-                runs.setdefault(run.data.tags["ablate.cell"], []).append(run)
+    for run in all_runs(client, experiment_id(client, experiment)):
+        if "ablate.cell" in run.data.tags:
+            runs.setdefault(run.data.tags["ablate.cell"], []).append(run)
     return runs

@@ -31,8 +31,7 @@ from flows.serve.servers import (
     wait_until_it_answers,
 )
 from flows.terminal import say
-from tasks.address import TRAINING, is_database, masked, tracking_uri
-from tasks.database import set_aside_if_damaged
+from tasks.address import TRAINING, is_database, masked, set_aside_if_damaged, tracking_uri
 
 POOL = "ablate"  # of Prefect, whose worker runs our deployments
 SETUP = [sys.executable, "-m", "flows.serve.prefect_setup"]

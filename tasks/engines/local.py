@@ -14,7 +14,7 @@ from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.runs import stopping
 from tasks.engines.slot import Slot
-from tasks.engines.types import Engine, Watch, whole_devices
+from tasks.engines.types import Engine, Watch
 
 SPENT = 0.8  # of a machine's memory, by all slots together
 
@@ -75,9 +75,8 @@ class Local(Engine):
         share: float = 0,
         bytes_a_slot: int | None = None,
     ):
-        super().__init__(leave)
-        self.share, self.bytes_a_slot = share, bytes_a_slot
-        self.trainings = len(train)
+        super().__init__(leave, share)
+        self.trainings, self.bytes_a_slot = len(train), bytes_a_slot
         self.slots = {id(slot): slot for slot in (*train, *evaluate)}
         self.train = Free(train)
         self.evaluate = self.train if evaluate is train else Free(evaluate)
@@ -101,7 +100,7 @@ class Local(Engine):
             return taken[0].run(work, *arguments, watch=watch)
 
     def room_for(self, processes: int) -> None:
-        whole_devices(self.share, processes)
+        super().room_for(processes)
         if processes > 1 and not all(isinstance(slot, Slot) for slot in self.train.slots):
             raise UserError(f"a cell of {processes} processes cannot run inline: take --engine local")
         if processes > self.train.count:
@@ -187,12 +186,8 @@ def machine_memory(on_gpu: bool) -> int:
     """Bytes of this machine, or of its GPUs together; 0 where nobody says."""
     if not on_gpu:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    try:
-        listed = subprocess.run(asked, capture_output=True, text=True, timeout=20).stdout.split()
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    each = [int(mebibytes) * 2**20 for mebibytes in listed if mebibytes.isdecimal()]
+    listed = nvidia_smi("--query-gpu=memory.total", "--format=csv,noheader,nounits")
+    each = [int(mebibytes) * 2**20 for mebibytes in listed if mebibytes.strip().isdecimal()]
     return min(each, default=0) * len(gpus())
 
 
@@ -200,8 +195,13 @@ def gpus() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return [device for device in visible.split(",") if device and device != "-1"]
+    return [str(i) for i, line in enumerate(nvidia_smi("--list-gpus")) if line.startswith("GPU ")]
+
+
+def nvidia_smi(*options: str) -> list[str]:
+    """The lines that it says; none where it is missing or hangs."""
     try:
-        listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [str(i) for i, line in enumerate(listed.stdout.splitlines()) if line.startswith("GPU ")]
+    return done.stdout.splitlines()

@@ -29,7 +29,7 @@ from contrastive.runs import stopping, store
 from contrastive.runs.provenance import commit
 from contrastive.stages.launch import Machines
 from tasks.engines.slot import Slot
-from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost, whole_devices
+from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 
 # What must be the same on all nodes; Ray compares itself and Python.
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "tokenizers", "numpy", "scikit-learn")
@@ -41,9 +41,8 @@ _slots: dict[bool, Slot] = {}  # of this worker of Ray: its warm processes, one 
 
 class OnRay(Engine):
     def __init__(self, leave: Path, resources: Resources, threads: int):
-        super().__init__(leave)
+        super().__init__(leave, resources.gpus_per_cell if any(count(node, "GPU") for node in nodes()) else 0.0)
         self.threads, self.slots = threads, resources.slots
-        self.share = resources.gpus_per_cell if any(map(gpus_of, nodes())) else 0.0
         self.packages = needed_packages()
         self.capacity, self.counted = 0, -100.0
 
@@ -86,9 +85,10 @@ class OnRay(Engine):
             remove_placement_group(group)
 
     def begin(self, work: Callable[[], Any], needs: dict[str, float], where: Any = "DEFAULT") -> Any:
-        environment = self.environment(with_devices=needs["num_gpus"] > 0)
+        given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), stopping.VARIABLE: str(self.permit)}
+        given |= {"OMP_NUM_THREADS": str(self.threads)} | ({} if needs["num_gpus"] else {"CUDA_VISIBLE_DEVICES": ""})
         task = in_worker.options(**needs, scheduling_strategy=where)
-        return task.remote(environment, os.getcwd(), self.packages, work)
+        return task.remote(given, os.getcwd(), self.packages, work)
 
     def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
         """What the first of some pieces of work gives; where one of them fails, the others are ended."""
@@ -114,22 +114,19 @@ class OnRay(Engine):
             for task in waiting:
                 ray.cancel(task, force=True)
 
-    def environment(self, with_devices: bool) -> dict[str, str]:
-        given = {"ABLATE_HOME": str(store.home()), "ABLATE_COMMIT": commit(), stopping.VARIABLE: str(self.permit)}
-        given |= {"OMP_NUM_THREADS": str(self.threads)}
-        return given if with_devices else given | {"CUDA_VISIBLE_DEVICES": ""}
-
     def needs(self, processes: int) -> dict[str, float]:
         """With GPUs they alone decide: cores are for evaluation, and no GPU waits for one of them."""
         cores = 0 if self.share else processes * self.threads
         return {"num_cpus": float(cores), "num_gpus": processes * self.share}
 
     def room_for(self, processes: int) -> None:
-        whole_devices(self.share, processes)
+        super().room_for(processes)
         if sum(how_many(node, self.needs(1)) for node in nodes()) < processes:
             needs = self.needs(processes)
             wanted = f"{needs['num_gpus']:g} GPUs" if self.share else f"{needs['num_cpus']:g} cores"
-            there = "; ".join(f"{n['NodeManagerAddress']}: {gpus_of(n):g} GPUs, {cpus_of(n):g} cores" for n in nodes())
+            there = "; ".join(
+                f"{n['NodeManagerAddress']}: {count(n, 'GPU'):g} GPUs, {count(n, 'CPU'):g} cores" for n in nodes()
+            )
             raise UserError(
                 f"a cell of {processes} processes needs {wanted}, and the cluster has fewer ({there}): lower "
                 "training.processes or training.threads"
@@ -147,7 +144,8 @@ class OnRay(Engine):
     def look_at_nodes(self) -> None:
         """Raises where a node has other packages than the driver, or another store."""
         there = nodes()  # once, for they come and go
-        asked = [at_node.options(scheduling_strategy=on_node(node)).remote(str(self.permit)) for node in there]
+        places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in there]
+        asked = [at_node.options(scheduling_strategy=place).remote(str(self.permit)) for place in places]
         for node, (sees, theirs) in zip(there, ray.get(asked), strict=True):
             name = node["NodeManagerAddress"]
             if other := other_versions(self.packages, theirs):
@@ -201,12 +199,7 @@ def knock(address: str) -> None:
 
 
 @ray.remote(max_retries=0, max_calls=0)  # 0: a worker that has GPUs is kept, as others are
-def in_worker(
-    environment: dict[str, str],
-    folder: str,
-    expected: dict[str, str],
-    work: Callable[[], Any],
-) -> Any:
+def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str], work: Callable[[], Any]) -> Any:
     """Runs in a worker of Ray, and hands the work on to the warm process there."""
     if other := other_versions(expected, needed_packages()):
         raise UserError(f"the node {socket.gethostname()} would compute with other packages: {other}")
@@ -247,10 +240,6 @@ def nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def on_node(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
-    return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-
-
 def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
     """As few shares as there can be, each of which some node has room for."""
     shares: list[int] = []
@@ -260,14 +249,13 @@ def shares_of_nodes(processes: int, rooms: list[int]) -> list[int]:
     return shares
 
 
-def gpus_of(node: dict[str, Any]) -> float:
-    return float(node["Resources"].get("GPU", 0))
-
-
-def cpus_of(node: dict[str, Any]) -> float:
-    return float(node["Resources"].get("CPU", 0))
+def count(node: dict[str, Any], kind: str) -> float:
+    """GPUs, or cores (`CPU`)."""
+    return float(node["Resources"].get(kind, 0))
 
 
 def how_many(node: dict[str, Any], needs: dict[str, float]) -> int:
     """Cells with such needs that a node holds at a time."""
-    return int(gpus_of(node) // needs["num_gpus"] if needs["num_gpus"] else cpus_of(node) // needs["num_cpus"])
+    return int(
+        count(node, "GPU") // needs["num_gpus"] if needs["num_gpus"] else count(node, "CPU") // needs["num_cpus"]
+    )

@@ -35,8 +35,9 @@ class Watch:
 class Engine(ABC):
     """Runs the work of cells; where it runs never changes a number."""
 
-    def __init__(self, permit: Path):
-        self.permit, self.stopped = permit, False
+    def __init__(self, permit: Path, share: float = 0.0):
+        """`share`: of a device, for each process of a cell; 0 where there are none."""
+        self.permit, self.share, self.stopped = permit, share, False
 
     @abstractmethod
     def run(
@@ -57,6 +58,11 @@ class Engine(ABC):
     @abstractmethod
     def room_for(self, processes: int) -> None:
         """Raises where a cell of so many processes could never begin."""
+        if 0 < self.share < 1 < processes:
+            raise UserError(
+                f"a cell of {processes} processes needs a whole GPU for each, and gpus_per_cell is {self.share:g}: "
+                "take 1, or 0 to train without GPUs"
+            )
 
     @abstractmethod
     def width(self) -> int:
@@ -82,12 +88,3 @@ class Engine(ABC):
     def check(self) -> None:
         if self.stopped:
             raise Stopped
-
-
-def whole_devices(share: float, processes: int) -> None:
-    """Raises where processes of one cell would share a device."""
-    if 0 < share < 1 < processes:
-        raise UserError(
-            f"a cell of {processes} processes needs a whole GPU for each, and gpus_per_cell is {share:g}: take 1, or 0 "
-            "to train without GPUs"
-        )

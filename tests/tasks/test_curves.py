@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from contrastive.runs import claim, store
-from tasks import curves, record, tracking
+from tasks import record, tracking
 from tasks.curves import CurveWriter
 from tests.recorded import cell_folder
 
@@ -99,9 +99,9 @@ def test_a_failure_of_tracking_is_logged_once_without_a_password_and_stops_no_tr
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush-hush@127.0.0.1:1")  # where nobody listens
     sender = writer(home)
     log_of("0001").write_text(line(0))
-    with caplog.at_level(logging.WARNING, logger=curves.logger.name):
+    with caplog.at_level(logging.WARNING, logger=tracking.logger.name):
         sender.send_new()
         log_of("0001").write_text(line(0) + line(1))
         assert sender.send_new() == ("0001", len(line(0) + line(1)))
-    assert [record.name for record in caplog.records].count(curves.logger.name) == 1
+    assert [record.name for record in caplog.records].count(tracking.logger.name) == 1
     assert "curves of ce" in caplog.text and "hush-hush" not in caplog.text

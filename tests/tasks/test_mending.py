@@ -17,7 +17,7 @@ from contrastive.grid import plan as plans
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import claim, store
-from tasks import database, record, settle, sync, tracking
+from tasks import address, record, settle, sync, tracking
 from tasks.render import build_report
 from tests.recorded import cell_folder
 from tests.tasks.test_tracking import measured, write_experiment
@@ -51,7 +51,7 @@ def folder_of(plan: Plan) -> Path:
 
 def run_of(plan: Plan) -> Run:
     client = tracking.open_tracker(store.home())
-    ((run,),) = tracking.all_of_cells(client, plan.experiment.name).values()
+    ((run,),) = tracking.runs_of_cells(client, plan.experiment.name).values()
     return run
 
 
@@ -109,15 +109,15 @@ def test_a_database_that_is_empty_or_locked_is_not_damaged(plan: Plan):
     path = store.home() / "mlflow.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        assert database.is_sound(path)
+        assert address.is_sound(path)
     path.write_bytes(b"")
-    assert database.set_aside_if_damaged(store.home()) is None
+    assert address.set_aside_if_damaged(store.home()) is None
 
 
 def test_a_database_of_somebody_else_is_left_alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text(tmp_path / "other.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    assert database.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
+    assert address.set_aside_if_damaged(home) is None and (tmp_path / "other.db").is_file()
 
 
 def test_a_database_that_makes_no_sense_to_mlflow_goes_aside_when_asked(plan: Plan):
@@ -165,10 +165,10 @@ def missing_file(client: MlflowClient, run: Run) -> None:
     (Path(run.info.artifact_uri.removeprefix("file://")) / "picture.npz").unlink()
 
 
-HARMS = (other_metric, damaged_file, missing_file)
+HARMS = (other_metric, other_curve, damaged_file)
 
 
-@pytest.mark.parametrize("harm", rest_is_full([*HARMS, other_curve, other_setting], HARMS))
+@pytest.mark.parametrize("harm", rest_is_full([*HARMS, missing_file, other_setting], HARMS))
 def test_what_audit_finds_in_mlflow_is_mended(harm: Callable[[MlflowClient, Run], None], plan: Plan):
     harm(tracking.open_tracker(store.home()), run_of(plan))
     assert sync.audit(plan) != []
@@ -184,10 +184,8 @@ def statuses_in_mlflow(plan: Plan) -> list[tuple[str, str]]:
     return sorted((run.info.lifecycle_stage, run.info.status) for run in found)
 
 
-def left_running(plan: Plan) -> MlflowClient:
-    client = tracking.open_tracker(store.home())
-    record.fresh_run(client, plan.experiment.name, folder_of(plan), "a cell", None, {})
-    return client
+def left_running(plan: Plan) -> None:
+    record.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), [])
 
 
 def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
@@ -198,20 +196,14 @@ def test_a_run_that_nobody_works_on_is_ended_and_one_at_work_is_not(plan: Plan):
     assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("active", "KILLED")]
 
 
-def test_runs_in_the_trash_are_ended_too(plan: Plan):
-    client = left_running(plan)
-    newest = client.search_runs(["1"], "attributes.status = 'RUNNING'")[0]
-    client.delete_run(newest.info.run_id)
-    assert settle.settle(store.home()) == 1
-    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "KILLED")]
-
-
-def test_a_run_that_is_replaced_is_ended_first(plan: Plan):
+@pytest.mark.parametrize("settled", [False, True])
+def test_runs_that_a_kill_left_are_replaced_and_ended_first(settled: bool, plan: Plan):
     left_running(plan)
-    newest = tracking.open_tracker(store.home()).search_runs(["1"], "attributes.status = 'RUNNING'")[0]
-    record.fresh_run(tracking.open_tracker(store.home()), plan.experiment.name, folder_of(plan), "a cell", newest, {})
-    assert ("deleted", "KILLED") in statuses_in_mlflow(plan)
-    assert ("deleted", "RUNNING") not in statuses_in_mlflow(plan)
+    if settled:
+        settle.settle(store.home())
+    sync.sync(plan, plans.document(plan, []))
+    assert statuses_in_mlflow(plan) == [("active", "FINISHED"), ("deleted", "FINISHED"), ("deleted", "KILLED")]
+    assert sync.audit(plan) == []
 
 
 def test_of_a_server_that_others_use_only_cells_of_this_home_are_ended(home: Path):
