@@ -9,15 +9,14 @@ from functools import cached_property
 from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.experiment import metric_of
-from reports.compare import Comparison, RowScore, Section
-from reports.data_counts import counts_of
-from reports.guards.section_cells import Guard
+from reports.compare import DECIDED, Comparison, RowScore, Section
+from reports.guards.rows import Guard
 from reports.load import Results
 from reports.markdown import difference_text, most_of, score_name, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
+from reports.provenance import counts_of
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
-from reports.verdicts import DECIDED
 
 MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
 SAME = " = "  # between the names of one recipe

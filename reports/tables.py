@@ -29,9 +29,8 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Said, _, joined
-from reports.rows import Row, references_of, transfer_values
+from reports.rows import Row, references_of, seed_scores, transfer_values
 from reports.section_effects import Effect, Level
-from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
 
 Item = TypeVar("Item")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import costs, curves, forest, heat, pairs, tsne
+from reports.figures import comparisons, costs, curves, tsne
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import Language, Message, _
@@ -27,8 +27,8 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
     """The pictures that a section asks for, in the order of reading; one without data is not drawn."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
     asked: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
-        (True, HEAT, lambda: heat.draw_heat(section, results, path)),
-        (show.pairs, PAIRS, lambda: pairs.draw_pairs(section, path)),
+        (True, HEAT, lambda: comparisons.draw_heat(section, results, path)),
+        (show.pairs, PAIRS, lambda: comparisons.draw_pairs(section, path)),
         (show.search, SEARCH, lambda: curves.draw_search(section, path)),
         (show.tsne, PLACES, lambda: tsne.draw_tsne(recorded, results, path)),
         (show.spectra, SPECTRA, lambda: curves.draw_spectra(recorded, results, path)),
@@ -42,7 +42,7 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
 def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
     """The forest of the first screen."""
     path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
-    return drawn_or_left_out(FOREST, lambda: forest.draw_forest(overview, path, language))
+    return drawn_or_left_out(FOREST, lambda: comparisons.draw_forest(overview, path, language))
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:

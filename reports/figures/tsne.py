@@ -19,9 +19,8 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.load import Results
+from reports.load import Picture, Results
 from reports.messages import Said, _, joined
-from reports.pictures import Picture
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more

@@ -5,13 +5,13 @@
 """
 
 from contrastive.runs.recorded import RecordedSection
-from reports.guards import report, rows, same, scores
-from reports.guards.section_cells import Guard, section_cells
+from reports.guards import report, rows, same
+from reports.guards.rows import Guard, section_cells
 from reports.load import Results
 
 __all__ = ["Guard", "general", "guards"]
 
-CHECKS = (*rows.CHECKS, *same.CHECKS, *scores.CHECKS)
+CHECKS = (*rows.CHECKS, *same.CHECKS, *same.SCORE_CHECKS)
 
 
 def guards(section: RecordedSection, results: Results) -> list[Guard]:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from contrastive.runs.recorded import Declaration, Provenance
-from reports.data_counts import counted_data, dropped_sentence, named, parts, rows_dropped
-from reports.guards.section_cells import Guard, listed
+from reports.guards.rows import Guard, listed
 from reports.load import Results
 from reports.messages import Said, _, joined, n_
+from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
 
 MUCH = 0.05  # of the rows
 

@@ -16,12 +16,11 @@ import pytest
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import Declaration, Reference
+from reports.findings import several_names, tuning
 from reports.guards import Guard, general, guards
 from reports.guards.report import changed_declarations
-from reports.guards.tuning import tuning
 from reports.load import Results, load
 from reports.looks import judge_section
-from reports.reading import several_names
 from tests.reports.made import in_chinese, made, put
 
 Spoil = Callable[[Results], None]
