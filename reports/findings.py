@@ -29,7 +29,7 @@ PARTLY = _("seed, and by text where each text is known")
 
 
 def sentences(section: Section) -> list[Said]:
-    return [*stopped(section), *tested(section)]
+    return [*stopped(section), *tested(section), *unequal_note(section), *same_note(section)]
 
 
 def stopped(section: Section) -> Iterator[Said]:
@@ -89,28 +89,20 @@ def possible(size: float, value: str) -> bool:
 
 def unequal_note(section: Section) -> list[Said]:
     """Rows that vary from seed to seed otherwise than the rest, so that nothing is pooled with them."""
-    if not section.unequal:
-        return []
-    names = listed(section.unequal)
-    return [
-        _(
-            "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
-            "spread counts beside that of all: {names}. They need more seeds.",
-            names=names,
-        )
-    ]
+    said = _(
+        "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
+        "spread counts beside that of all: {names}. They need more seeds.",
+        names=listed(section.unequal),
+    )
+    return [said] if section.unequal else []
 
 
 def same_note(section: Section) -> list[Said]:
     """Vectors that are the same whatever trained, so that all configurations are one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
-    if not kinds:
-        return []
-    names = listed(kinds)
-    return [
-        _("Nothing that these configurations train reaches these vectors, which are one row: {names}.", names=names)
-    ]
+    text = _("Nothing that these configurations train reaches these vectors, which are one row: {names}.")
+    return [text.of(names=listed(kinds))] if kinds else []
 
 
 TRAINED_ON = {
@@ -182,16 +174,13 @@ def not_shown(results: Results) -> list[Said]:
     shown = {value for section in results.grid.sections for value in shown_values(section, results)}
     measured = [name for name in results.scores.columns if SCORE.match(name) and "/" not in name]
     names = [heading(name) for name in measured if name not in shown]
-    if not names:
-        return []
-    return [
-        n_(
-            "Measured and not shown in a table: {names} (results.csv).",
-            "{count} scores were measured and are not shown in a table: {names} (results.csv).",
-            len(names),
-            names=listed(names, NAMED),
-        )
-    ]
+    said = n_(
+        "Measured and not shown in a table: {names} (results.csv).",
+        "{count} scores were measured and are not shown in a table: {names} (results.csv).",
+        len(names),
+        names=listed(names, NAMED),
+    )
+    return [said] if names else []
 
 
 def several_names(results: Results) -> list[Said]:
@@ -233,7 +222,7 @@ def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
                 axis=_("blocks") if name == "tune" else symbol(name),
                 tried=", ".join(f"{number:g}" for number in tried),
             )
-            yield Guard("edge", words, False)
+            yield Guard("edge", words)
 
 
 def size(row: Row, name: str) -> float | None:
@@ -271,7 +260,7 @@ def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
             rows=listed([label for labels in kinds.values() for label in labels]),
             rate=rates.pop(),
         )
-        yield Guard("not tuned", words, False)
+        yield Guard("not tuned", words)
 
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
@@ -288,4 +277,4 @@ def below_reference(scores: list[RowScore], section: Section, results: Results) 
             rows = listed([score.row.label for score in below])
             value = heading(below[0].value)
             words = _("{reference} is better in {score} than {rows}.", reference=name, score=value, rows=rows)
-            yield Guard("reference", words, False)
+            yield Guard("reference", words)

@@ -1,7 +1,6 @@
 """What the numbers of a report rest on: texts of each class, rows dropped, hardware, time, energy, cost, versions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from contrastive.runs.recorded import DataCounts, Provenance
@@ -45,22 +44,14 @@ def class_tables(results: Results) -> list[Table]:
 
 def row_tables(results: Results) -> list[Table]:
     """A line for what a data set was read from; its numbers add up to all rows."""
-    return [
-        Table(
-            None,
-            [_("Rows{data}", data=named(data)), *REASONS.values(), _("kept"), _("all")],
-            [
-                [
-                    Entry(part),
-                    *(number(counts[reason]) for reason in REASONS),
-                    number(counts["rows"] - rows_dropped(counts)),
-                    number(counts["rows"]),
-                ]
-                for part, counts in data.sifted.items()
-            ],
-        )
-        for data in counted_data(results)
-    ]
+    tables = []
+    for data in counted_data(results):
+        body = []
+        for part, counts in data.sifted.items():
+            numbers = [counts[reason] for reason in REASONS]
+            body.append([Entry(part), *map(number, [*numbers, counts["rows"] - sum(numbers), counts["rows"]])])
+        tables.append(Table(None, [_("Rows{data}", data=named(data)), *REASONS.values(), _("kept"), _("all")], body))
+    return tables
 
 
 def number(count: int) -> Entry:
@@ -127,47 +118,22 @@ HOUR, GIB = 3600.0, 2**30
 KEPT = {"full": _("frozen blocks kept in full precision"), "half": _("frozen blocks kept in half precision")}
 
 
-@dataclass(frozen=True)
-class Footer:
-    """What stands below a report. Times and energy are sums over the cells, each counted once: cells that ran side by
-    side took less time together."""
-
-    hardware: list[str]
-    versions: list[str]
-    commits: list[str]
-    cells: int
-    wall_seconds: float
-    gpu_seconds: float
-    peak_memory_mib: int
-    energy_watt_hours: dict[str, float]  # meter → energy, where all cells have it
-    predicted: Said | None
-    ways: Said | None
-    price_per_hour: float | None
-    currency: str
-    cost: float | None  # None without a price
-    digest: str  # of all results
-
-
-def footer(results: Results) -> Footer:
+def footer(results: Results) -> list[Said]:
+    """What stands below a report: hardware, what it cost, versions, commits. Times and energy are sums over the cells,
+    each counted once: cells that ran side by side took less time together."""
     provenances = [p for run in results.cells.values() if (p := run.provenance)]
     machines = [p.hardware for p in provenances]
-    report = results.grid.experiment.report
-    return Footer(
-        sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines}),
-        sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances}),
-        sorted({p.commit for p in provenances if p.commit}),
-        len(results.cells),
-        sum(p.wall_seconds for p in provenances),
-        sum(map(gpu_seconds, provenances)),
-        max((p.peak_memory_mib for p in provenances), default=0),
-        energy(provenances),
-        predicted(provenances),
-        ways(provenances),
-        report.price_per_hour,
-        report.currency,
-        money(report.price_per_hour, provenances),
-        results.digest,
-    )
+    hardware = sorted({f"{m.cpu}, {m.cores} cores, {m.memory_gib} GiB, device {m.device}" for m in machines})
+    versions = sorted({", ".join(f"{name} {version}" for name, version in p.packages.items()) for p in provenances})
+    lines: list[Said] = [_("Hardware: {line}", line=line) for line in hardware]
+    lines.append(spent(results, provenances))
+    lines += [line for line in (predicted(provenances), ways(provenances)) if line]
+    lines += [_("Versions: {line}", line=line) for line in versions]
+    if commits := ", ".join(sorted({p.commit for p in provenances if p.commit})):
+        lines.append(_("Commit: {commits}", commits=commits))
+    if results.digest:
+        lines.append(_("Made from the results {digest}", digest=results.digest))
+    return lines
 
 
 def gpu_seconds(provenance: Provenance) -> float:
@@ -196,12 +162,7 @@ def predicted(provenances: Sequence[Provenance]) -> Said | None:
     ratios = sorted(p.wall_seconds / said.seconds for p, said in cells)
     middle, low, high = (f"{ratio:.2f}" for ratio in (median(ratios), ratios[0], ratios[-1]))
     said: list[Said] = [
-        _(
-            "Predicted: {before} for {cells} cells; measured: {after}",
-            before=before,
-            cells=len(cells),
-            after=after,
-        ),
+        _("Predicted: {before} for {cells} cells; measured: {after}", before=before, cells=len(cells), after=after),
         _(
             "a cell took {low} to {high} times as long as predicted (median {middle})",
             low=low,
@@ -223,38 +184,22 @@ def ways(provenances: Sequence[Provenance]) -> Said | None:
     return _("Computed with {ways}", ways=joined(names, _(" and "))) if names else None
 
 
-def money(price: float | None, provenances: Sequence[Provenance]) -> float | None:
-    """At the price of an hour of a GPU; of a machine, for cells that had none."""
-    return None if price is None else price * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
-
-
-def footer_lines(facts: Footer) -> list[Said]:
-    """What stands below a report: hardware, what it cost, versions, commits."""
-    lines: list[Said] = [_("Hardware: {line}", line=line) for line in facts.hardware]
-    lines.append(spent(facts))
-    lines += [line for line in (facts.predicted, facts.ways) if line]
-    lines += [_("Versions: {line}", line=line) for line in facts.versions]
-    if commits := ", ".join(facts.commits):
-        lines.append(_("Commit: {commits}", commits=commits))
-    if facts.digest:
-        lines.append(_("Made from the results {digest}", digest=facts.digest))
-    return lines
-
-
-def spent(facts: Footer) -> Said:
+def spent(results: Results, provenances: Sequence[Provenance]) -> Said:
     """Cells and their time; energy and money where they are known."""
+    on_gpus = sum(map(gpu_seconds, provenances))
     said: list[Said] = [
-        n_("{count} cell", "{count} cells", facts.cells),
-        _("{time} of computing", time=duration(facts.wall_seconds)),
+        n_("{count} cell", "{count} cells", len(results.cells)),
+        _("{time} of computing", time=duration(sum(p.wall_seconds for p in provenances))),
     ]
-    if facts.gpu_seconds:
-        said.append(_("{time} of it on a GPU", time=duration(facts.gpu_seconds)))
-    said += [
-        _("{energy} Wh ({meter})", energy=f"{energy:.1f}", meter=meter)
-        for meter, energy in facts.energy_watt_hours.items()
-    ]
-    if facts.cost is not None:
-        price, cost = f"{facts.price_per_hour:g} {facts.currency}", f"{facts.cost:.2f} {facts.currency}"
-        said.append(_("about {cost} at {price} an hour", cost=cost, price=price))
-    said.append(_("largest memory of a process {memory} MiB", memory=facts.peak_memory_mib))
+    if on_gpus:
+        said.append(_("{time} of it on a GPU", time=duration(on_gpus)))
+    for meter, used in energy(provenances).items():
+        said.append(_("{energy} Wh ({meter})", energy=f"{used:.1f}", meter=meter))
+    report = results.grid.experiment.report
+    if report.price_per_hour is not None:  # of an hour of a GPU; of a machine, for cells that had none
+        cost = report.price_per_hour * sum(gpu_seconds(p) or p.wall_seconds for p in provenances) / HOUR
+        price, cost_text = (f"{report.price_per_hour:g} {report.currency}", f"{cost:.2f} {report.currency}")
+        said.append(_("about {cost} at {price} an hour", cost=cost_text, price=price))
+    memory = max((p.peak_memory_mib for p in provenances), default=0)
+    said.append(_("largest memory of a process {memory} MiB", memory=memory))
     return joined(said, _("; "))

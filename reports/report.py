@@ -8,14 +8,14 @@ from contrastive.runs.recorded import RecordedSection
 from reports import figures, tables
 from reports.compare import Section
 from reports.figures import Figure, LeftOut
-from reports.findings import not_shown, reading, same_note, sentences, several_names, tuning, unequal_note
+from reports.findings import not_shown, reading, sentences, several_names, tuning
 from reports.guards import general
 from reports.guards.rows import Guard
 from reports.load import Results
 from reports.looks import judge_section
 from reports.messages import LANGUAGES, Said
 from reports.overview import Overview, overview
-from reports.provenance import data_tables, footer, footer_lines
+from reports.provenance import data_tables, footer
 from reports.section_effects import Effect, explained, level_means
 from reports.tables import Table
 
@@ -58,8 +58,6 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
         [
             *(guard.words for guard in limits),
             *sentences(compared),
-            *unequal_note(compared),
-            *same_note(compared),
             *tables.cells_left_out(compared),
         ],
         [] if "range" in blocking else figures.draw(compared, results, folder, name),
@@ -100,5 +98,5 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         figures.overview(results, folder),
         [*reading(results), *several_names(results), *not_shown(results)],
         data_tables(results),
-        footer_lines(footer(results)),
+        footer(results),
     )

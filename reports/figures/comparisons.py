@@ -84,10 +84,7 @@ def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowS
     keys = [tuple((n, str(v)) for n, v in score.row.axes.items() if n not in axes) for score in scores]
     chosen = dict.fromkeys(key for key, score in zip(keys, scores, strict=True) if within(score, axes))
     return [
-        (
-            key,
-            [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)],
-        )
+        (key, [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)])
         for key in chosen
     ]
 
@@ -142,6 +139,10 @@ def heat_panel(axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) 
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
     axis.set_yticks(np.arange(len(names)) + 0.5, [wrapped(name, 16) for name in names])
     axis.set(xlim=(0, len(across)), ylim=(len(names), 0), xlabel=symbol(axes[1]), ylabel=symbol(axes[0]))
+    without_frame(axis)
+
+
+def without_frame(axis: Any) -> None:
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
@@ -208,9 +209,7 @@ def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
     )
     axis.set(xlim=(0, count), ylim=(count, 0))
     axis.xaxis.tick_top()
-    axis.tick_params(length=0)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
+    without_frame(axis)
     axis.set_title(f"{heading(value)}: row − column, p of all pairs together", loc="right")
     drawn.supxlabel(legend(higher), fontsize=7)
     return drawn
@@ -241,14 +240,11 @@ def legend(higher: bool | None) -> str:
 
 
 def pairs_caption(labels: list[str], value: str) -> Said:
-    names, numbers = labels_in_words(labels), renamed(labels, "row")
     return _(
         "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
         "together: {names}{numbers}",
-        value=heading(value),
-        names=names,
-        numbers=numbers,
-    )
+        value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
+    )  # fmt: skip
 
 
 LETTERS = 30  # of a label, in a line

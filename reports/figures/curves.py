@@ -149,13 +149,8 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figur
     curves = section_curves(section, results)
     wanted = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, curves)).tables]
-    if not panels:
-        return None
-    names = [panel.title for panel in panels]
-    said = curves_caption(section, joined(names, _(" and ")), SMOOTHING)
-    with style():
-        drawn = draw_lines(panels, labels(section), "optimizer step")
-        return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
+    what = joined([panel.title for panel in panels], _(" and "))
+    return saved_curves(section, panels, path.with_name(f"{path.name}-curves.png"), what, SMOOTHING)
 
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
@@ -164,13 +159,25 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
+    what = _("gradient norm of the terms {names}", names=joined([panel.title for panel in panels], _(", ")))
+    path = path.with_name(f"{path.name}-gradients.png")
+    return saved_curves(section, panels, path, what, 1, one_scale=True, scale="log")
+
+
+def saved_curves(
+    section: RecordedSection, panels: list[LinePanel], path: Path, what: Said, smoothing: int, **how: Any
+) -> Figure | None:
     if not panels:
         return None
-    names = [panel.title for panel in panels]
-    what = _("gradient norm of the terms {names}", names=joined(names, _(", ")))
+    labels = [row.label for row in section.rows]
+    mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
+    said = _(
+        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
+        " {names}{numbers}",
+        what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
+    )  # fmt: skip
     with style():
-        drawn = draw_lines(panels, labels(section), "optimizer step", one_scale=True, scale="log")
-        return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
+        return save(draw_lines(panels, labels, "optimizer step", **how), path, said)
 
 
 def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Said, list[int]]]:
@@ -209,22 +216,6 @@ def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
     return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
 
 
-def labels(section: RecordedSection) -> list[str]:
-    return [row.label for row in section.rows]
-
-
-def curves_caption(section: RecordedSection, what: Said, smoothing: int) -> Said:
-    names = labels_in_words(labels(section))
-    others = renamed(labels(section), "row")
-    mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
-    return _(
-
-        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
-        " {names}{numbers}",
-        what=what, mean=mean, names=names, numbers=others,
-    )  # fmt: skip
-
-
 FEWEST_ROWS = 4  # rows: of fewer there is nothing to search
 
 
@@ -257,17 +248,14 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     if not tables:
         return None
     labels = [row.label for row in section.rows]
-    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row")
     said = _(
         "Singular values of the centred, normalised test embeddings, largest first, as shares of their "
         "sum (mean over seeds, band from the lowest to the highest): {names}{others}",
-        names=names,
-        others=others,
-    )
+        names=labels_in_words([labels[number] for number in tables]), others=renamed(labels, "row"),
+    )  # fmt: skip
+    panel = LinePanel("singular values, as shares of their sum", tables)
     with style():
-        drawn = draw_lines(
-            [LinePanel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
-        )
+        drawn = draw_lines([panel], labels, "place by size", scale="log")
         return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
 
 

@@ -151,12 +151,8 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], r
     said = _(
         "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
         " the class{others}{classes}",
-        method=method,
-        seed=seed,
-        shown=shown,
-        others=others,
-        classes=classes,
-    )
+        method=method, seed=seed, shown=shown, others=others, classes=classes,
+    )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
     reasons = [_("no picture of {label}: {reason}", label=label, reason=picture.reason) for label, picture in empty]
     return joined([said, *reasons], _("; "))

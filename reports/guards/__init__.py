@@ -1,7 +1,7 @@
 """Warnings above a table: what in the results would mislead a reader.
 
-`same.SAME` lists what must be equal in all cells of a section, `rows.ROWS` what must hold of each row, and
-`tuning.TUNING` what a finding leaves open. A check that needs more than a line in a table is a function beside it.
+`same.SAME` lists what must be equal in all cells of a section, and `rows.ROWS` what must hold of each row. A check that
+needs more than a line in a table is a function beside it.
 """
 
 from contrastive.runs.recorded import RecordedSection

@@ -24,7 +24,7 @@ class Guard:
 
     kind: str
     words: Said
-    blocks_ranking: bool
+    blocks_ranking: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell
 
 def no_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     if wants_baseline(section, results) and not baseline_finished(cells):
-        yield Guard("baseline", _("The baseline has no results: nothing is compared with it."), False)
+        yield Guard("baseline", _("The baseline has no results: nothing is compared with it."))
 
 
 def wants_baseline(section: RecordedSection, results: Results) -> bool:

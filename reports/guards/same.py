@@ -225,11 +225,8 @@ def out_of_range(section: RecordedSection, results: Results, cells: list[Section
     if wrong:
         names = listed(sorted({name for name, _ in wrong}), 3)
         location = where([entry for cell, entry in chosen.items() if any(cell == other for _, other in wrong)])
-        yield Guard(
-            "range",
-            _("{names}: outside of what it can be, in {location}.", names=names, location=location),
-            True,
-        )
+        words = _("{names}: outside of what it can be, in {location}.", names=names, location=location)
+        yield Guard("range", words, True)
 
 
 def examples(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -244,19 +241,13 @@ def examples(section: RecordedSection, results: Results, cells: list[SectionCell
     }
     finished = [cell for cell in cells if cell.status == "finished"]
     marks = {cell.cell: results.marks(cell.cell) for cell in finished}
-    splits = {name.rpartition("/")[2].partition(".")[0] for name in values}
+    splits = {f"{name.rpartition('/')[2].partition('.')[0]}.ids" for name in values}
     for group in grouped(finished, by(may)).values():
         torn = {name for name in values if len({counted.get((c.cell, name)) for c in group} - {None}) > 1}
-        torn |= {
-            f"{split}.ids" for split in splits if len({marks[c.cell].get(f"{split}.ids") for c in group} - {None}) > 1
-        }
+        torn |= {ids for ids in splits if len({marks[c.cell].get(ids) for c in group} - {None}) > 1}
         if torn:
-            names = listed(sorted(torn))
-            yield Guard(
-                "examples",
-                _("The rows were not measured on the same texts ({names} differ).", names=names),
-                True,
-            )
+            words = _("The rows were not measured on the same texts ({names} differ).", names=listed(sorted(torn)))
+            yield Guard("examples", words, True)
             return
 
 
@@ -271,14 +262,10 @@ def idle_seeds(section: RecordedSection, results: Results, cells: list[SectionCe
     idle = [row for row in rows if len({c.cell for c in row}) > 1 and len({marks[id(c)] for c in row}) == 1]
     if idle:
         location = where([cell for row in idle for cell in row])
-        yield Guard(
-            "idle seeds",
-            _(
-                "Every number is the same at each seed, so that the seed does nothing here: {location}.",
-                location=location,
-            ),
-            False,
+        words = _(
+            "Every number is the same at each seed, so that the seed does nothing here: {location}.", location=location
         )
+        yield Guard("idle seeds", words)
 
 
 def collapsed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -287,25 +274,16 @@ def collapsed(section: RecordedSection, results: Results, cells: list[SectionCel
         of, _slash, split = name.removesuffix(".collapsed").rpartition("/")
         held = values_of(results, cells, name)
         if affected := [cell for cell in cells if held.get(cell.cell) == 1]:
-            location, extra = where(affected), f" ({of})" if of else ""
-            yield Guard(
-                "collapsed",
-                _(
-                    "{location}: the {split} embeddings{extra} lie in one direction",
-                    location=location,
-                    split=split,
-                    extra=extra,
-                ),
-                False,
-            )
+            parts = {"location": where(affected), "split": split, "extra": f" ({of})" if of else ""}
+            yield Guard("collapsed", _("{location}: the {split} embeddings{extra} lie in one direction", **parts))
     since = [cell for cell in cells if cell.provenance and cell.provenance.collapsed_since is not None]
     for step, affected in grouped(since, lambda cell: cell.provenance and cell.provenance.collapsed_since).items():
-        location = where(affected)
-        yield Guard(
-            "collapsed",
-            _("{location}: all sentence vectors lie in one direction, since step {step}", location=location, step=step),
-            False,
+        words = _(
+            "{location}: all sentence vectors lie in one direction, since step {step}",
+            location=where(affected),
+            step=step,
         )
+        yield Guard("collapsed", words)
 
 
 def redundant_scores(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -313,14 +291,11 @@ def redundant_scores(section: RecordedSection, results: Results, cells: list[Sec
     values = [value for value in section.show.table.values if value.endswith((".ari", ".nmi"))]
     units = [cell_units for cell in cells if (cell_units := results.units.get(cell.cell))]
     if len(values) > 1 and units and all(cell_units.get(value) for cell_units in units for value in values):
-        yield Guard(
-            "redundant",
-            _(
-                "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the "
-                "accuracy a of k-means. They are one number, not two."
-            ),
-            False,
+        words = _(
+            "The classes are two and balanced: ARI ≈ (2a − 1)² and NMI ≈ 1 − H(a) both follow from the "
+            "accuracy a of k-means. They are one number, not two."
         )
+        yield Guard("redundant", words)
 
 
 def chance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -335,16 +310,11 @@ def chance(section: RecordedSection, results: Results, cells: list[SectionCell])
             if values and largest and sum(values) / len(values) <= largest[0]:
                 low += row
         if low:
-            location = where(low, seeds=False)
-            yield Guard(
-                "chance",
-                _(
-                    "{score} is not above the share of the largest class, which needs no training: {location}.",
-                    score=heading(value),
-                    location=location,
-                ),
-                False,
-            )
+            words = _(
+                "{score} is not above the share of the largest class, which needs no training: {location}.",
+                score=heading(value), location=where(low, seeds=False),
+            )  # fmt: skip
+            yield Guard("chance", words)
 
 
 def largest_class(cell: SectionCell, split: str) -> float:
