@@ -11,14 +11,13 @@ from contrastive.planning.estimate import Fit
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared
-from reports.compare import Comparison
-from reports.data_counts import counted_data, rows_dropped
+from reports.compare import DECIDED, Comparison
 from reports.guards.report import changed_declarations
 from reports.load import Results, load
 from reports.looks import judge_section
 from reports.markdown import difference_text, most_of, unit, with_unit
+from reports.provenance import counted_data, rows_dropped
 from reports.statistics.cutoffs import LOOKS
-from reports.verdicts import DECIDED
 from tasks.address import tracking_uri
 
 

@@ -1,29 +1,39 @@
-"""The report of one experiment: MLflow in, Markdown, pages, figures and numbers out.
+"""The report of one experiment: MLflow in, Markdown, pages that need no network, figures and numbers out.
 
 Byte for byte the same from the same runs.
 """
 
+import base64
 import contextlib
+import hashlib
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar
+from urllib.parse import quote, urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
 
-from contrastive.errors import brief
+from contrastive.errors import brief, printable
 from contrastive.runs.recorded import RecordedSection
-from reports import export, page
+from reports import export
+from reports.figures import Figure, LeftOut
 from reports.load import Results, load
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, _, language, n_, other, using
+from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Said, _, language, n_, other, using
 from reports.report import Report, make_report
 
 Written = TypeVar("Written")
+TEMPLATES = Path(__file__).parent / "templates"
+TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+USUAL = "http://127.0.0.1:5000"  # where `ablate up` serves runs
 TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
 BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
 
@@ -58,7 +68,8 @@ def write_report(results: Results, folder: Path) -> Report:
     for name in LANGUAGES:
         with using(name):
             (folder / FILES[name]).write_text(render_markdown(report), encoding="utf-8")
-            page.write_page(report, results, folder)
+            page = render_page(report, results, folder)
+            (folder / PAGES[name]).write_text(page, encoding="utf-8", errors="replace")
     export.write_tables(export.tidy(results), folder)
     export.write_comparisons([section.compared for section in report.sections], folder)
     export.write_effects([(section.compared, section.effects) for section in report.sections], folder)
@@ -116,18 +127,21 @@ def put(fresh: Path, output: Path) -> None:
 
 def render_markdown(report: Report) -> str:
     """In the language in use."""
+    return template("report.md.j2", autoescape=False).render(other=other(FILES), page=PAGES[language()], report=report)
+
+
+def template(name: str, **settings: Any) -> Template:
+    """A template that speaks the language in use."""
     templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,
+        **settings,
     )
     templates.filters |= {"plain": plain, "code": code}
-    return templates.get_template("report.md.j2").render(
-        _=_, n_=n_, other=other(FILES), page=PAGES[language()], language=language(), report=report
-    )
+    return templates.get_template(name, globals={"_": _, "n_": n_, "language": language()})
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:
@@ -139,3 +153,70 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
             name += f"-{number}"
         names.append(name)
     return names
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as an address that holds it."""
+
+    address: str
+    alt: Said
+
+
+def render_page(report: Report, results: Results, folder: Path) -> str:
+    """In the language in use, with the figures that lie in a folder; the same bytes from the same results."""
+    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    return template("page.html.j2", autoescape=True, finalize=seen).render(
+        other=other(PAGES),
+        report=report,
+        running=results.progress is not None,
+        images=lambda figures: [Image(address(folder / each.path), each.alt) for each in figures if is_drawn(each)],
+        left_out=lambda figures: [each for each in figures if not is_drawn(each)],
+        link=Links(results).to,
+        style=Markup(style),
+        script=Markup(script),
+        digests={"style": digest(style), "script": digest(script)},
+    )
+
+
+def is_drawn(figure: Figure | LeftOut) -> TypeGuard[Figure]:
+    return isinstance(figure, Figure)
+
+
+def address(path: Path) -> str:
+    return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def digest(text: str) -> str:
+    """By which the page's policy knows its own script and style, and runs no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def seen(value: object) -> object:
+    """A text as the page shows it: of what is not our own markup, nothing that stays unseen or turns text around."""
+    said = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
+    return printable(str(value)) if said else value
+
+
+class Links:
+    def __init__(self, results: Results) -> None:
+        self.base, self.experiment = base(results.uri), results.experiment_id
+        self.runs = {cell: run.run_id for cell, run in results.cells.items()}
+
+    def to(self, cells: list[str]) -> str | None:
+        """One run's page, or several side by side; None where MLflow knows none of the cells."""
+        runs = list(dict.fromkeys(self.runs[cell] for cell in cells if cell in self.runs))
+        if not runs:
+            return None
+        if len(runs) == 1:
+            return f"{self.base}/#/experiments/{quote(self.experiment, safe='')}/runs/{quote(runs[0], safe='')}"
+        chosen = quote(json.dumps(runs, separators=(",", ":")), safe="")
+        return f"{self.base}/#/compare-runs?runs={chosen}&experiments={quote(json.dumps([self.experiment]), safe='')}"
+
+
+def base(uri: str) -> str:
+    """The server that was asked, without the password that it was asked with; else the one of `ablate up`."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return USUAL
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -16,10 +17,42 @@ from contrastive.config.experiment import margin_of
 from contrastive.runs.recorded import RecordedSection
 from reports.judge import Judged, RowPairs, every_pair, judge_family
 from reports.load import Results
-from reports.rows import Row, family_of, rows_of, shown_values
-from reports.seed_values import SeedValues, applies, direction, seed_scores, seed_values_of_row
+from reports.rows import (
+    Row,
+    SeedValues,
+    applies,
+    direction,
+    family_of,
+    rows_of,
+    seed_scores,
+    seed_values_of_row,
+    shown_values,
+)
 from reports.statistics import ALPHA, Needed, improvement, mcnemar, summarise
-from reports.verdicts import TESTED, Verdict, side, verdict
+
+Verdict = Literal[
+    "better", "worse", "equivalent", "undecided", "one seed", "no spread", "not comparable", "too early", "baseline", ""
+]
+DECIDED = ("better", "worse", "equivalent")
+TESTED = (*DECIDED, "undecided")
+
+
+def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:
+    """`seeds` are those that both rows have."""
+    if not math.isfinite(half_width):
+        return "one seed" if seeds < 2 else "no spread"
+    if margin is not None and abs(difference) + half_width < margin:
+        return "equivalent"
+    sign = side(difference, half_width, higher)
+    return "undecided" if sign == 0 else "better" if sign > 0 else "worse"
+
+
+def side(difference: float, half_width: float, higher: bool) -> int:
+    """1 where the interval says better, −1 where it says worse, whether or not that matters; 0 where it holds 0."""
+    if not math.isfinite(half_width) or abs(difference) <= half_width:
+        return 0
+    return 1 if (difference > 0) == higher else -1
+
 
 GENERATOR = 20250625  # of what is drawn at random; the same in every report
 

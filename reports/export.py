@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow
 from pyarrow import csv, parquet
 
-from reports.compare import Comparison, RowScore, Section
+from reports.compare import RowScore, Section
 from reports.load import SCORE, Results
 from reports.markdown import symbol
 from reports.section_effects import Effect
@@ -87,51 +87,26 @@ def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
 
 
 def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
-    row = {
-        "row": score.row.number,
-        "position": score.row.position,
-        "label": score.row.label,
-        "variant": score.row.variant,
-        "value": score.value,
-        "higher": score.higher,
-        "tested": score.tested,
-        "complete": score.complete,
-        "seeds": score.seeds,
-        "mean": score.mean,
-        "half_width": score.half_width,
-        "margin": score.margin,
-        "drawn": score.row.recorded.drawn,
-    }
-    last = {
-        "bold": score.bold,
-        "section": section.recorded.title,
-        "detectable": section.detectable.get(score.value),
-        "most_seeds": section.most_seeds,
-        "ended": section.ended,
-    }
-    return row | compared_columns(score.comparison, score.verdict) | last
-
-
-def compared_columns(compared: Comparison | None, verdict: str) -> dict[str, object]:
-    """Empty but for the verdict where a row is compared with nothing."""
-    names = (
-        "against", "common", "difference", "difference_half_width", "over_texts", "p", "verdict", "side", "unequal",
-        "needs_seeds", "needs_texts", "needs_both", "only_ours", "only_theirs", "mcnemar", "improvement",
-        "needs_seconds",
-    )  # fmt: skip
-    if compared is None:
-        return dict.fromkeys(names) | {"verdict": verdict}
-    judged = compared.tested or compared.verdict in ("one seed", "no spread")
-    needs = compared.needs
-    counts = [json.dumps(column) if column else None
-              for column in (compared.only_ours, compared.only_theirs, compared.mcnemar)]  # fmt: skip
-    values = (
-        compared.against.label, compared.seeds, compared.difference, compared.half_width, compared.by_text, compared.p,
-        verdict, compared.side if judged else None, compared.unequal if judged else None,
-        needs and needs.seeds, needs and needs.texts, needs and needs.together, *counts, compared.improvement,
-        compared.needs_seconds,
-    )  # fmt: skip
-    return dict(zip(names, values, strict=True))
+    """Columns of what it is compared with are empty but for the verdict where that is nothing."""
+    row, it = score.row, score.comparison
+    judged = it if it and (it.tested or it.verdict in ("one seed", "no spread")) else None
+    needs = it.needs if it else None
+    return {
+        "row": row.number, "position": row.position, "label": row.label, "variant": row.variant, "value": score.value,
+        "higher": score.higher, "tested": score.tested, "complete": score.complete, "seeds": score.seeds,
+        "mean": score.mean, "half_width": score.half_width, "margin": score.margin, "drawn": row.recorded.drawn,
+        "against": it and it.against.label, "common": it and it.seeds, "difference": it and it.difference,
+        "difference_half_width": it and it.half_width, "over_texts": it and it.by_text, "p": it and it.p,
+        "verdict": score.verdict, "side": judged and judged.side, "unequal": judged and judged.unequal,
+        "needs_seeds": needs and needs.seeds, "needs_texts": needs and needs.texts,
+        "needs_both": needs and needs.together,
+        "only_ours": json.dumps(it.only_ours) if it and it.only_ours else None,
+        "only_theirs": json.dumps(it.only_theirs) if it and it.only_theirs else None,
+        "mcnemar": json.dumps(it.mcnemar) if it and it.mcnemar else None,
+        "improvement": it and it.improvement, "needs_seconds": it and it.needs_seconds, "bold": score.bold,
+        "section": section.recorded.title, "detectable": section.detectable.get(score.value),
+        "most_seeds": section.most_seeds, "ended": section.ended,
+    }  # fmt: skip
 
 
 def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path) -> None:

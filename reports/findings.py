@@ -1,12 +1,19 @@
-"""What the tables of a section leave out: how its seeds were chosen, how it was tested, which rows stand apart."""
+"""What the tables leave out: how seeds were chosen and tested, what a finding leaves open, how to read the numbers."""
 
+import json
+import math
 from collections.abc import Iterator
+from typing import Any
 
-from reports.compare import Section
-from reports.guards.section_cells import listed
-from reports.markdown import heading, unit, with_unit
+from contrastive.config.experiment import SETTINGS
+from reports.compare import RowScore, Section
+from reports.guards.rows import Guard, listed
+from reports.guards.same import AS_RUN, DATA, path
+from reports.load import SCORE, Results
+from reports.markdown import heading, symbol, unit, with_unit
 from reports.messages import Said, _, joined, n_
-from reports.rows import ANY
+from reports.provenance import cells_by_data, counts_of
+from reports.rows import ANY, Row, references_of, shown_values
 from reports.statistics import POWER
 
 STOPPED = {
@@ -22,7 +29,7 @@ PARTLY = _("seed, and by text where each text is known")
 
 
 def sentences(section: Section) -> list[Said]:
-    return [*stopped(section), *tested(section)]
+    return [*stopped(section), *tested(section), *unequal_note(section), *same_note(section)]
 
 
 def stopped(section: Section) -> Iterator[Said]:
@@ -82,25 +89,192 @@ def possible(size: float, value: str) -> bool:
 
 def unequal_note(section: Section) -> list[Said]:
     """Rows that vary from seed to seed otherwise than the rest, so that nothing is pooled with them."""
-    if not section.unequal:
-        return []
-    names = listed(section.unequal)
-    return [
-        _(
-            "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
-            "spread counts beside that of all: {names}. They need more seeds.",
-            names=names,
-        )
-    ]
+    said = _(
+        "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
+        "spread counts beside that of all: {names}. They need more seeds.",
+        names=listed(section.unequal),
+    )
+    return [said] if section.unequal else []
 
 
 def same_note(section: Section) -> list[Said]:
     """Vectors that are the same whatever trained, so that all configurations are one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
-    if not kinds:
-        return []
-    names = listed(kinds)
+    text = _("Nothing that these configurations train reaches these vectors, which are one row: {names}.")
+    return [text.of(names=listed(kinds))] if kinds else []
+
+
+TRAINED_ON = {
+    frozenset({False}): _("All seeds train on the same texts: what is concluded holds for these training texts."),
+    frozenset({True}): _(
+        "Each seed draws its own training texts: what is concluded holds for training texts drawn from this data."
+    ),
+    frozenset({False, True}): _(
+        "With data.resample each seed draws its own training texts; without it all seeds train on the "
+        "same, and what is concluded holds for these."
+    ),
+}
+NAMED = 8  # scores that a sentence names
+
+
+def reading(results: Results) -> list[Said]:
+    """Definitions, as far as this report needs them."""
+    rows = [row for section in results.grid.sections for row in section.rows]
+    seeds = max((len(row.seeds) for row in rows), default=0)
+    if seeds == 1:
+        return [
+            _(
+                "One seed a configuration: nothing is known of the spread between seeds, and no difference here "
+                "can be called real. Nothing is ranked, and nothing is bold."
+            ),
+            *standard_errors(results),
+        ]
     return [
-        _("Nothing that these configurations train reaches these vectors, which are one row: {names}.", names=names)
+        _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
+        _(
+            "▲ better, ▼ worse: the interval of the difference to the baseline leaves out 0. = equivalent: it lies "
+            "within the margin that was declared too small to matter. ? undecided: neither. One interval holds for all "
+            "comparisons of a section together."
+        ),
+        _("Bold: tied with the best. Nothing is bold where no row is excluded, or where a note forbids to rank."),
+        _(
+            "p, the texts on which just one of two models is right, and the probability of improvement: "
+            "comparisons.csv."
+        ),
+        TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})],
+        *standard_errors(results),
     ]
+
+
+def standard_errors(results: Results) -> list[Said]:
+    """What chance alone makes of one accuracy on so many test texts."""
+    if "test.accuracy" not in results.scores:
+        return []
+    said = list[Said]()
+    for data, cells in cells_by_data(results).items():
+        counts = counts_of(results, cells).get("test")
+        mean = float(results.scores["test.accuracy"].reindex(cells).mean())
+        if counts and 0 <= mean <= 1:
+            count = sum(counts.values())
+            size = f"{100 * (mean * (1 - mean) / count) ** 0.5:.1f}"
+            name = _(" of {data}", data=data) if data else ""
+            said.append(
+                _(
+                    "On {count} test texts{name}, one accuracy has a standard error of {size} points by the choice of "
+                    "texts alone.",
+                    count=count, name=name, size=size,
+                )
+            )  # fmt: skip
+    return said
+
+
+def not_shown(results: Results) -> list[Said]:
+    """Scores that were measured and that no table shows."""
+    shown = {value for section in results.grid.sections for value in shown_values(section, results)}
+    measured = [name for name in results.scores.columns if SCORE.match(name) and "/" not in name]
+    names = [heading(name) for name in measured if name not in shown]
+    said = n_(
+        "Measured and not shown in a table: {names} (results.csv).",
+        "{count} scores were measured and are not shown in a table: {names} (results.csv).",
+        len(names),
+        names=listed(names, NAMED),
+    )
+    return [said] if names else []
+
+
+def several_names(results: Results) -> list[Said]:
+    """The recipes that sections show under several names."""
+    names: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in (row for section in results.grid.sections for row in section.rows):
+        names.setdefault(tuple(row.cells), {})[row.label] = None
+    several = [" = ".join(labels) for cells, labels in names.items() if cells and len(labels) > 1]
+    return [_("One recipe under several names: {names}.", names=listed(several))] if several else []
+
+
+FEWEST = 3  # values of an axis: of two, the best is always at an end
+LEAST = {"k": 1.0}  # the smallest value that can be; of other settings it is 0
+
+
+def tuning(section: Section, results: Results) -> list[Guard]:
+    value = next(iter(section.tested), "")
+    scores = [score for score in section.scores if score.value == value and not score.row.variant]
+    scores = [score for score in scores if math.isfinite(score.mean) and score.row.recorded.settings]
+    return [*at_the_edge(section, scores), *not_tuned(scores), *below_reference(scores, section, results)]
+
+
+def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
+    """Axes of which the best rows have the largest or the smallest value that was tried, and more could be."""
+    best = [score.row for score in scores if score.bold]
+    if not best or len(best) == len(scores):
+        return
+    for name in dict.fromkeys(name for row in best for name in row.recorded.axes):
+        numbers = {score.row.number: size(score.row, name) for score in scores}
+        tried = sorted({number for number in numbers.values() if number is not None})
+        ends = {numbers[row.number] for row in best}
+        if len(tried) < FEWEST or len(ends) > 1:
+            continue
+        (end,) = ends
+        if (end == tried[-1] and math.isfinite(tried[-1])) or (end == tried[0] and tried[0] > LEAST.get(name, 0)):
+            words = _(
+                "{best} is best at the edge of what was tried ({axis} {tried}).",
+                best=listed([row.label for row in best]),
+                axis=_("blocks") if name == "tune" else symbol(name),
+                tried=", ".join(f"{number:g}" for number in tried),
+            )
+            yield Guard("edge", words)
+
+
+def size(row: Row, name: str) -> float | None:
+    """A setting as a number; of what is tuned, the number of blocks."""
+    if name not in SETTINGS or name in AS_RUN or name in DATA:
+        return None
+    value: Any = json_or_text((row.recorded.settings or {}).get(path(name)))
+    if name == "tune":
+        tune = value if isinstance(value, dict) else {}
+        blocks = tune.get("last_blocks")
+        return None if tune.get("lora") else math.inf if blocks is None else float(blocks)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def json_or_text(text: str | None) -> Any:
+    try:
+        return json.loads(text or "null")
+    except ValueError:
+        return text
+
+
+def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
+    """Rows that differ in kind, adapters beside weights or another encoder, at one learning rate for all."""
+    kinds, rates = dict[tuple[object, bool], list[str]](), set[str]()
+    for row in (score.row for score in scores):
+        settings = row.recorded.settings or {}
+        tune = json_or_text(settings.get("encoder.tune"))
+        tune = tune if isinstance(tune, dict) else {}
+        if tune.get("last_blocks") != 0:  # where nothing but the head trains, the encoder has no learning rate
+            kinds.setdefault((settings.get("encoder.model"), bool(tune.get("lora"))), []).append(row.label)
+            rates.add(settings.get("training.encoder_lr", ""))
+    if len(kinds) > 1 and len(rates) == 1:
+        words = _(
+            "Not tuned: {rows} share one learning rate ({rate}).",
+            rows=listed([label for labels in kinds.values() for label in labels]),
+            rate=rates.pop(),
+        )
+        yield Guard("not tuned", words)
+
+
+def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
+    if not any(comparison.tested for _score, comparison in section.compared):
+        return
+    for name, reference in references_of(section.recorded, results).items():
+        below = [
+            score
+            for score in scores
+            if score.value in reference and score.higher is not None
+            if (reference[score.value] - score.mean) * (1 if score.higher else -1) > (score.margin or 0.0)
+        ]
+        if below:
+            rows = listed([score.row.label for score in below])
+            value = heading(below[0].value)
+            words = _("{reference} is better in {score} than {rows}.", reference=name, score=value, rows=rows)
+            yield Guard("reference", words)

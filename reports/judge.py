@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from reports.rows import Row
-from reports.seed_values import SeedValues, side_by_side
+from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
 

@@ -1,6 +1,7 @@
 """Everything a report needs, read from MLflow and from nowhere else."""
 
 import json
+import logging
 import re
 import zipfile
 from collections.abc import Iterable
@@ -18,7 +19,52 @@ from contrastive.evaluation.metrics.types import Score
 from contrastive.runs.recorded import Provenance, RecordedGrid, first, grid_of, provenance_of
 from reports import mlflow_runs
 from reports.mlflow_runs import Artifacts, Held
-from reports.pictures import Picture, pictures
+
+logger = logging.getLogger(__name__)
+
+ONE_POINT = 1e-3  # spread of coordinates in which nothing can be seen: t-SNE's own unit is 1, and it begins at 1e-4
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Where some texts of a cell lie; without any, `reason` says why."""
+
+    method: str
+    x: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    reason: str = ""
+
+
+def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Held]) -> dict[str, Picture]:
+    """Pictures of each row's first seed, for the sections that show them."""
+    firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
+    by_cell = {}
+    for cell in sorted(firsts & chosen.keys()):
+        if (path := artifacts.file(chosen[cell], "picture.npz")) is not None:
+            by_cell[cell] = picture(path)
+    return by_cell
+
+
+def picture(path: Path) -> Picture:
+    """A picture as its cell left it; without points, and with the reason, where they show nothing or cannot be read."""
+    try:
+        with np.load(path) as arrays:
+            reason = str(arrays["reason"]) if "reason" in arrays else ""
+            stored = Picture(str(arrays["method"]), arrays["x"], arrays["labels"], arrays["ids"], reason)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        logger.warning("%s cannot be read: %s", path, error)
+        return without_points("picture", f"{path.name} cannot be read")
+    if not np.isfinite(stored.x).all():
+        return without_points(stored.method, "its coordinates are not finite numbers")
+    if len(stored.x) and stored.x.std(0).max() <= ONE_POINT:
+        return without_points(stored.method, f"all {len(stored.x)} texts lie on one point")
+    return without_points(stored.method, stored.reason) if stored.reason else stored
+
+
+def without_points(method: str, reason: str) -> Picture:
+    return Picture(method, np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, np.uint64), reason)
+
 
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
 SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
@@ -83,12 +129,12 @@ class Results:
         return self.cells[cell].provenance if cell in self.cells else None
 
     def each(self, cell: str, score: str) -> np.ndarray | None:
-        """What each text adds to a score of a cell, read when it is asked for."""
-        return self._stored(cell, score)
-
-    def ids(self, cell: str, split: str) -> np.ndarray | None:
-        """The content ids of the texts of `each`, in its order."""
-        return self._stored(cell, f"{split}.ids")
+        """What each text adds to a score of a cell, or as SPLIT.ids the content ids of these, read when asked for."""
+        path = self._file(cell, "examples.npz")
+        if path is None:
+            return None
+        with np.load(path) as arrays:
+            return arrays.get(score)
 
     def marks(self, cell: str) -> dict[str, int]:
         """A checksum of each array of `each` and `ids`, read without the arrays: equal ones have equal marks."""
@@ -119,13 +165,6 @@ class Results:
         cells = self.scores.index.tolist()
         return {name: dict(zip(cells, self.scores[name].tolist(), strict=True)) for name in self.scores.columns}
 
-    def _stored(self, cell: str, name: str) -> np.ndarray | None:
-        path = self._file(cell, "examples.npz")
-        if path is None:
-            return None
-        with np.load(path) as arrays:
-            return arrays.get(name)
-
     def _file(self, cell: str, name: str) -> Path | None:
         """A file of a finished cell; of what another one holds, nothing is to be shown."""
         run = self.cells.get(cell)
@@ -150,15 +189,22 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
     chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
     files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
+    metrics = {cell: run.metrics for cell, run in chosen.items()}
+    scores = pd.DataFrame.from_dict(metrics, orient="index", dtype=float)
+    measured = [
+        (cell, score.name, score.value, score.higher_is_better, score.count, score.unit, score.standard_error)
+        for cell, saved in files.items()
+        for score in saved.scores
+    ]
     return Results(
         grid,
         {cell: with_counts(cell_run(artifacts, cell, run), files[cell], grid) for cell, run in chosen.items()},
-        wide({cell: run.metrics for cell, run in chosen.items()}),
+        scores.sort_index(axis=1),
         grid_curves(client, grid, chosen),
         pictures(artifacts, grid, chosen),
         {score.name: Kind(score.higher_is_better, score.count) for saved in files.values() for score in saved.scores},
         {cell: {score.name: score.unit for score in saved.scores} for cell, saved in files.items()},
-        measured_frame({cell: saved.scores for cell, saved in files.items()}),
+        pd.DataFrame(measured, columns=MEASURED),
         mlflow_experiment.experiment_id,
         uri,
         artifacts,
@@ -212,22 +258,6 @@ def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
     except ValidationError as error:
         raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first(error)}): `ablate audit "
                         "EXPERIMENT --mend` replaces it") from None  # fmt: skip
-
-
-def wide(metrics: dict[str, dict[str, float]]) -> pd.DataFrame:
-    """A row a cell and a column a metric, by name."""
-    return pd.DataFrame.from_dict(metrics, orient="index", dtype=float).sort_index(axis=1)
-
-
-def measured_frame(scores: dict[str, list[Score]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            (cell, score.name, score.value, score.higher_is_better, score.count, score.unit, score.standard_error)
-            for cell, cell_scores in scores.items()
-            for score in cell_scores
-        ],
-        columns=MEASURED,
-    )
 
 
 def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:

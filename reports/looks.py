@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contrastive.runs.recorded import RecordedSection, Stopping, StudyLook
-from reports.compare import Section, compare
+from reports.compare import DECIDED, Section, compare
 from reports.guards import Guard, guards
 from reports.load import Results
 from reports.statistics.cutoffs import looks_up_to
-from reports.verdicts import DECIDED
 
 # Guards that leave whole rows comparable, seed by seed; any other one says that no two rows are.
 COVERAGE = {"missing", "missing score", "seeds", "one seed"}

@@ -18,13 +18,13 @@ from mlflow.entities import Run
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from scipy import special
 
+from reports.compare import Verdict, verdict
 from reports.markdown import difference_text, heading, plain, score_text, signed, unit
 from reports.messages import FILES, Language, Message, Said, _, joined, using
 from reports.mlflow_runs import Artifacts, all_runs
 from reports.statistics import ALPHA, Measurements, decide
-from reports.statistics.paired import ROUNDING
+from reports.statistics.decide import ROUNDING
 from reports.tables import SIGNS, WORDS, Entry, Table
-from reports.verdicts import Verdict, verdict
 
 EXPERIMENT, DOCUMENT, VERSION = "nightly", "night.json", 3
 ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why others are compared with it from then on

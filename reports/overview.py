@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from contrastive.config.experiment import metric_of
-from reports.compare import Comparison, RowScore, Section
-from reports.data_counts import counts_of
-from reports.guards.section_cells import Guard
+from reports.compare import DECIDED, Comparison, RowScore, Section
+from reports.guards.rows import Guard
 from reports.load import Results
 from reports.markdown import difference_text, most_of, score_name, unit, with_unit
 from reports.messages import Message, Said, _, joined, n_
+from reports.provenance import counts_of
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
-from reports.verdicts import DECIDED
 
 MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
 SAME = " = "  # between the names of one recipe
@@ -112,6 +112,21 @@ class Overview:
         return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of the primary score, and where it stands."""
+
+    score: RowScore
+    comparison: Comparison
+    section: Section
+    anchor: str
+
+    @property
+    def level(self) -> float:
+        """The mean of the baseline."""
+        return self.section.of[self.comparison.against.number, self.score.value].mean
+
+
 def overview(
     results: Results,
     sections: Sequence[Section],
@@ -150,7 +165,7 @@ def overview(
     )
 
 
-def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> "list[Compared]":
+def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> list[Compared]:
     return [
         Compared(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
@@ -168,41 +183,16 @@ def in_counts(rows: Sequence[ForestRow]) -> Said:
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What would decide an open comparison."""
-
-    label: str
-    seeds: int | None
-    texts: int | None
-    said: Said
-
-
-def cheapest(compared: "Sequence[Compared]") -> Needs | None:
+def cheapest(compared: Sequence[Compared]) -> Compared | None:
     """The open comparison that the fewest seconds would decide, or else the fewest test texts."""
-    able = [each for each in compared if each.score.verdict == "undecided" and each.comparison.needs is not None]
-    found = [
-        Needs(each.score.row.label, needs.seeds, needs.texts, what_decides(each.comparison))
-        for each in sorted(able, key=lambda each: (not math.isfinite(each.comparison.needs_seconds),
-                                                   each.comparison.needs_seconds))
-        if (needs := each.comparison.needs) is not None and (needs.seeds is not None or needs.texts is not None)
-    ]  # fmt: skip
-    return next(iter(found), None)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A comparison of the primary score, and where it stands."""
-
-    score: RowScore
-    comparison: Comparison
-    section: Section
-    anchor: str
-
-    @property
-    def level(self) -> float:
-        """The mean of the baseline."""
-        return self.section.of[self.comparison.against.number, self.score.value].mean
+    able = [
+        each
+        for each in compared
+        if each.score.verdict == "undecided" and (needs := each.comparison.needs)
+        if needs.seeds is not None or needs.texts is not None
+    ]
+    costs = [each.comparison.needs_seconds for each in able]
+    return min(zip(costs, able, strict=True), key=lambda pair: np.nan_to_num(pair[0], nan=np.inf), default=(0, None))[1]
 
 
 def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
@@ -368,7 +358,7 @@ def running(results: Results) -> Said | None:
 
 
 def next_step(
-    rows: Sequence[ForestRow], results: Results, needs: "Needs | None" = None, no_baseline: str = ""
+    rows: Sequence[ForestRow], results: Results, cheapest: Compared | None, no_baseline: str
 ) -> tuple[Said, str]:
     """What a reader may want to do now, and the command for it."""
     if results.progress is not None:
@@ -380,12 +370,12 @@ def next_step(
         return _("Next, write one into the file, such as {baseline}:", baseline=no_baseline), "ablate run FILE"
     if any(row.verdict == "one seed" for row in rows):
         return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
-    if needs is not None and needs.seeds is not None:
-        more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
-        said = _("Next, more seeds; {label} needs {needs}:", label=needs.label, needs=needs.said)
-        return said, f"ablate run FILE --until-decided{more}"
-    if needs is not None and needs.texts is not None:
-        said = _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
-                 label=needs.label, needs=needs.said, texts=needs.texts)  # fmt: skip
-        return said, "ablate run FILE"
+    if cheapest is not None and (needs := cheapest.comparison.needs) is not None:
+        label, said = cheapest.score.row.label, what_decides(cheapest.comparison)
+        if needs.seeds is not None:
+            more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
+            command = f"ablate run FILE --until-decided{more}"
+            return _("Next, more seeds; {label} needs {needs}:", label=label, needs=said), command
+        return _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
+                 label=label, needs=said, texts=needs.texts), "ablate run FILE"  # fmt: skip
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

@@ -12,8 +12,7 @@ from reports.build import file_names, replace_folder
 from reports.figures import Figure, LeftOut
 from reports.figures.canvas import as_pdf
 from reports.load import Results
-from reports.report import Report, make_report
-from reports.section_report import SectionReport
+from reports.report import Report, SectionReport, make_report
 from reports.tables import BREAK, SIGNS, WORDS, Entry, Table
 
 MAIN = "paper.tex"

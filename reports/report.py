@@ -1,20 +1,71 @@
-"""Everything that a report says, before it is set as Markdown or as a page."""
+"""Everything that a report says, section by section, before it is set as Markdown or as a page."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive.config.experiment import Experiment
-from reports import figures
-from reports.data_counts import data_tables
+from contrastive.runs.recorded import RecordedSection
+from reports import figures, tables
+from reports.compare import Section
 from reports.figures import Figure, LeftOut
+from reports.findings import not_shown, reading, sentences, several_names, tuning
 from reports.guards import general
+from reports.guards.rows import Guard
 from reports.load import Results
+from reports.looks import judge_section
 from reports.messages import LANGUAGES, Said
 from reports.overview import Overview, overview
-from reports.provenance import footer, footer_lines
-from reports.reading import not_shown, reading, several_names
-from reports.section_report import SectionReport, describe
+from reports.provenance import data_tables, footer
+from reports.section_effects import Effect, explained, level_means
 from reports.tables import Table
+
+
+@dataclass(frozen=True)
+class SectionReport:
+    """What README.md and the page say of a section, in the order of reading."""
+
+    recorded: RecordedSection
+    anchor: str
+    notes: list[Said]
+    tables: list[Table]
+    sentences: list[Said]
+    figures: list[Figure | LeftOut]
+    compared: Section
+    forbidding: list[Said]  # the notes that forbid to rank
+    limits: list[Guard]
+    effects: list[Effect]
+
+
+def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
+    fired, compared = judge_section(section, results)
+    blocking = {guard.kind for guard in fired if guard.blocks_ranking}
+    running = results.progress is not None
+    effects = [] if running else explained(compared, results)
+    limits = [] if running else tuning(compared, results)
+    shown = [
+        *tables.section_tables(compared, results),
+        tables.comparison_table(compared),
+        *tables.across(compared, results),
+        *tables.effects_tables(effects),
+        *tables.levels_tables(level_means(effects, compared, results)),
+        tables.seeds_table(compared, results),
+    ]
+    return SectionReport(
+        section,
+        name,
+        [guard.words for guard in fired],
+        [table for table in shown if table is not None],
+        [
+            *(guard.words for guard in limits),
+            *sentences(compared),
+            *tables.cells_left_out(compared),
+        ],
+        [] if "range" in blocking else figures.draw(compared, results, folder, name),
+        compared,
+        [guard.words for guard in fired if guard.blocks_ranking],
+        limits,
+        effects,
+    )
 
 
 @dataclass(frozen=True)
@@ -47,5 +98,5 @@ def make_report(results: Results, names: list[str], folder: Path) -> Report:
         figures.overview(results, folder),
         [*reading(results), *several_names(results), *not_shown(results)],
         data_tables(results),
-        footer_lines(footer(results)),
+        footer(results),
     )

@@ -9,8 +9,7 @@ import pandas as pd
 from reports.compare import Section
 from reports.load import Results
 from reports.markdown import symbol
-from reports.rows import Row
-from reports.seed_values import applies, seed_scores
+from reports.rows import Row, applies, seed_scores
 from reports.statistics import effects, interaction_of_texts, levels
 
 VECTORS = "embedding"  # the axis of which vectors are measured, and of what was done to them

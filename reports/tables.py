@@ -29,9 +29,8 @@ from reports.markdown import (
     unit,
 )
 from reports.messages import Joined, Message, Said, _, joined
-from reports.rows import Row, references_of, transfer_values
+from reports.rows import Row, references_of, seed_scores, transfer_values
 from reports.section_effects import Effect, Level
-from reports.seed_values import seed_scores
 from reports.statistics import interquartile_mean
 
 Item = TypeVar("Item")
@@ -96,13 +95,8 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
-    body = [
-        [
-            label(row, not all(each.baseline for each in section.rows)),
-            *(entry(section.of[row.number, value]) for value in values),
-        ]
-        for row in section.rows
-    ]
+    others = not all(each.baseline for each in section.rows)
+    body = [[label(row, others), *(entry(section.of[row.number, value]) for value in values)] for row in section.rows]
     body += [
         [Entry(name, style="italic"), *(reference_entry(value, scores.get(value)) for value in values)]
         for name, scores in references_of(section.recorded, results).items()
@@ -124,9 +118,8 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
         for column in columns:
             here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
             rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
-            line.append(
-                in_one_field([(text, entry(section.of[r.number, value])) for text, r in zip(rest, here, strict=True)])
-            )
+            entries = [entry(section.of[r.number, value]) for r in here]
+            line.append(in_one_field(list(zip(rest, entries, strict=True))))
         body.append(line)
     body += [[label(row), *[entry(section.of[row.number, value])] * len(columns)] for row in outside]
     body += [
@@ -216,11 +209,8 @@ def chip(score: RowScore | None) -> Entry:
 def deciding(row: Row, section: Section) -> Said:
     """What would decide the open comparisons of a row, if the differences are those that are seen."""
     scores = [section.of[row.number, value] for value in section.tested if (row.number, value) in section.of]
-    ways = [
-        (score.value, what_decides(score.comparison))
-        for score in scores
-        if score.comparison and score.verdict == "undecided"
-    ]
+    open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
+    ways = [(value, what_decides(comparison)) for value, comparison in open_ones if comparison]
     if len(section.tested) == 1:
         return joined([way for _value, way in ways], BREAK)
     return joined([_("{score}: {way}", score=heading(value), way=way) for value, way in ways], BREAK)
@@ -270,15 +260,11 @@ def effects_tables(effects: Sequence[Effect]) -> list[Table]:
     tables = []
     for value in dict.fromkeys(effect.value for effect in effects):
         body = [
-            [
-                Entry(" × ".join(map(symbol, effect.factors))),
-                Entry(f"{100 * effect.share:.1f} %", effect.share),
-                Entry(f"{effect.f:.2f}", effect.f),
-                Entry(probability(effect.p), effect.p),
-            ]
+            [Entry(" × ".join(map(symbol, effect.factors))), Entry(f"{100 * effect.share:.1f} %", effect.share),
+             Entry(f"{effect.f:.2f}", effect.f), Entry(probability(effect.p), effect.p)]
             for effect in effects
             if effect.value == value
-        ]
+        ]  # fmt: skip
         heads = [_("Axis, of {value}", value=heading(value)), _("share of the variance"), _("F"), _("p")]
         tables.append(Table(_("Main effects and interactions"), heads, body))
     return tables
@@ -295,10 +281,7 @@ def levels_tables(levels: Sequence[Level]) -> list[Table]:
               name=head(value)),
         ]  # fmt: skip
         body = [
-            [
-                Entry(f"{level.axis}={level.name}"),
-                Entry(score_text(value, level.mean, level.half_width), level.mean),
-            ]
+            [Entry(f"{level.axis}={level.name}"), Entry(score_text(value, level.mean, level.half_width), level.mean)]
             for level in levels
             if level.value == value
         ]

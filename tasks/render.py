@@ -13,11 +13,10 @@ from prefect import task
 from contrastive.errors import UserError
 from contrastive.runs import store
 from contrastive.runs.recorded import RecordedGrid
-from reports.build import differences, publish
+from reports.build import TYPES, differences, publish
 from reports.load import load
 from reports.looks import check_looks
 from reports.mlflow_runs import NotFetched
-from reports.page import TYPES
 from reports.paper import publish_paper
 from tasks.address import file_of, is_sound, masked, tracking_uri
 from tasks.present import present

@@ -18,7 +18,6 @@ READERS = {
     "flows/": ("tests/flows", "tests/e2e"),
     "tasks/": ("tests/tasks", "tests/e2e"),
     "reports/templates/": ("tests/reports", "tests/tasks/test_render"),
-    "reports/page/": ("tests/reports",),
     "reports/locale/": ("tests/reports", "tests/flows/test_to_decide"),
     "reports/output/": ("tests/reports/test_golden",),
     "benchmarks/": ("tests/benchmarks",),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.compare import Section
-from reports.figures import costs, curves, forest, heat, pairs, tsne
+from reports.figures import comparisons, costs, curves, tsne
 from reports.figures.canvas import Figure, LeftOut, drawn_or_left_out
 from reports.load import Results
 from reports.messages import Language, Message, _
@@ -12,28 +12,18 @@ from reports.overview import Overview
 
 __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 
-FOREST = _("differences to the baseline")
-HEAT = _("heat map")
-PAIRS = _("matrix of all pairs")
-PLACES = _("picture of the embeddings")
-SPECTRA = _("singular values of the embeddings")
-CURVES = _("training curves")
-GRADIENTS = _("gradient norms of the terms")
-COSTS = _("score against cost")
-SEARCH = _("score against configurations tried")
-
 
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
     """The pictures that a section asks for, in the order of reading; one without data is not drawn."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
     asked: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
-        (True, HEAT, lambda: heat.draw_heat(section, results, path)),
-        (show.pairs, PAIRS, lambda: pairs.draw_pairs(section, path)),
-        (show.search, SEARCH, lambda: curves.draw_search(section, path)),
-        (show.tsne, PLACES, lambda: tsne.draw_tsne(recorded, results, path)),
-        (show.spectra, SPECTRA, lambda: curves.draw_spectra(recorded, results, path)),
-        (show.curves, CURVES, lambda: curves.draw_curves(recorded, results, path)),
-        (show.curves, GRADIENTS, lambda: curves.draw_terms(recorded, results, path)),
+        (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
+        (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
+        (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
+        (show.tsne, _("picture of the embeddings"), lambda: tsne.draw_tsne(recorded, results, path)),
+        (show.spectra, _("singular values of the embeddings"), lambda: curves.draw_spectra(recorded, results, path)),
+        (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
+        (show.curves, _("gradient norms of the terms"), lambda: curves.draw_terms(recorded, results, path)),
     ]
     drawn = [drawn_or_left_out(kind, make) for wanted, kind, make in asked if wanted]
     return [figure for figure in drawn if figure is not None]
@@ -42,11 +32,13 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
 def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
     """The forest of the first screen."""
     path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
-    return drawn_or_left_out(FOREST, lambda: forest.draw_forest(overview, path, language))
+    return drawn_or_left_out(
+        _("differences to the baseline"), lambda: comparisons.draw_forest(overview, path, language)
+    )
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
     """What the whole grid shows: score against cost."""
     path = folder / "figures" / "overview"
-    drawn = drawn_or_left_out(COSTS, lambda: costs.draw_costs(results, path))
+    drawn = drawn_or_left_out(_("score against cost"), lambda: costs.draw_costs(results, path))
     return [] if drawn is None else [drawn]

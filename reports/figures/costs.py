@@ -128,16 +128,9 @@ def numbered(axis: Any, best: list[Point]) -> None:
     for number, point in enumerate(best, start=1):
         position = max((point.seconds - best[0].seconds) / span, last + 0.035)
         last = position
-        axis.annotate(
-            str(number),
-            (point.seconds, point.score),
-            (best[0].seconds + position * span, point.score),
-            va="bottom",
-            ha="right",
-            color=BETTER,
-            fontsize=7,
-            fontweight="bold",
-        )
+        places = (point.seconds, point.score), (best[0].seconds + position * span, point.score)
+        look = {"va": "bottom", "ha": "right", "color": BETTER, "fontsize": 7, "fontweight": "bold"}
+        axis.annotate(str(number), *places, **look)
 
 
 def best_in_words(best: list[Point]) -> str:

@@ -1,18 +1,142 @@
 """Figures of lines: loss and gradient norms against the step, singular values, the best of so many rows tried."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import LogLocator
 
 from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.compare import Section
-from reports.figures import lines
-from reports.figures.canvas import Figure, labels_in_words, renamed, save, style
+from reports.figures.canvas import (
+    COLOURS,
+    WIDTH,
+    Figure,
+    canvas,
+    drawable,
+    labels_in_words,
+    renamed,
+    save,
+    style,
+    wrapped,
+)
 from reports.load import Results
 from reports.markdown import heading
 from reports.messages import Said, _, joined
 from reports.statistics import expected_best
+
+TOGETHER = 8  # lines in a panel; further ones stand in further panels, on the same scale
+ACROSS = 2
+LEGEND = 76  # letters in a line of it
+Scale = Literal["from zero", "free", "log"]
+
+
+@dataclass(frozen=True)
+class LinePanel:
+    """`tables`: number of the configuration → a frame with a column a seed."""
+
+    title: Said
+    tables: dict[int, pd.DataFrame]
+
+
+def draw_lines(
+    panels: Sequence[LinePanel],
+    labels: list[str],
+    across: str,
+    *,
+    kind: str = "row",
+    one_scale: bool = False,
+    scale: Scale = "from zero",
+) -> Any:
+    """Mean over seeds in a band from the lowest to the highest; each panel's scale is that of all its groups."""
+    shown = sorted({number for panel in panels for number in panel.tables})
+    groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
+    names = {number: wrapped(name, LEGEND - 10, 1) for number, name in enumerate(drawable(labels, kind))}
+    parts = [[panel for panel in panels if set(group) & set(panel.tables)] for group in groups]
+    heights = [
+        height(len(held), legend_lines([names[number] for number in group]))
+        for held, group in zip(parts, groups, strict=True)
+    ]
+    drawn = canvas(sum(heights))
+    subfigures = drawn.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
+    axes: dict[str, list[Any]] = {}
+    for subfigure, held, group in zip(subfigures, parts, groups, strict=True):
+        for panel, axis in zip(held, draw_group(subfigure, held, group, names, across), strict=True):
+            axes.setdefault("" if one_scale else str(panel.title), []).append(axis)
+    for same in axes.values():
+        rescale(same, scale)
+    return drawn
+
+
+def height(panels: int, legend: int) -> float:
+    return -(-panels // ACROSS) * (WIDTH * 0.4) + 0.13 * legend + 0.1
+
+
+def draw_group(
+    part: Any, panels: Sequence[LinePanel], group: list[int], names: dict[int, str], across: str
+) -> list[Any]:
+    columns = min(ACROSS, len(panels))
+    axes = list(part.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
+    handles = {}
+    for axis, panel in zip(axes, panels, strict=False):
+        axis.set_title(str(panel.title))
+        axis.set_xlabel(across)
+        for position, number in enumerate(group):
+            if number in panel.tables:
+                handles[number] = draw_line(axis, panel.tables[number], COLOURS[position])
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    shown = [names[number] for number in group]
+    part.legend(
+        [handles[number] for number in group],
+        shown,
+        loc="outside lower center",
+        ncols=legend_columns(shown),
+        columnspacing=1.2,
+        handlelength=1.4,
+    )
+    return axes[: len(panels)]
+
+
+def draw_line(axis: Any, table: pd.DataFrame, colour: str) -> Any:
+    (line,) = axis.plot(table.index, table.mean(axis=1), color=colour)
+    if table.shape[1] > 1:
+        axis.fill_between(table.index, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.18, linewidth=0)
+    return line
+
+
+def rescale(axes: list[Any], scale: Scale) -> None:
+    """One scale for all of them; a logarithmic one only where nothing is zero."""
+    drawn = [line.get_ydata() for axis in axes for line in axis.get_lines()]
+    drawn += [path.vertices[:, 1] for axis in axes for band in axis.collections for path in band.get_paths()]
+    values = np.concatenate([np.asarray(y, float) for y in drawn]) if drawn else np.zeros(0)
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return
+    low, high = float(values.min()), float(values.max())
+    for axis in axes:
+        if scale == "log" and low > 0:
+            axis.set_yscale("log")
+            axis.set_ylim(low / 1.2, high * 1.2)
+            axis.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
+            axis.yaxis.set_major_formatter("{x:g}")  # its own formatter needs an interpreter of formulas
+            axis.yaxis.set_minor_formatter("")
+        else:
+            bottom = low if scale == "free" else min(low, 0.0)
+            rest = 0.05 * (high - bottom or 1.0)
+            axis.set_ylim(bottom - (0 if bottom == 0 else rest), high + rest)
+
+
+def legend_columns(names: list[str]) -> int:
+    return max(1, min(4, LEGEND // (max(map(len, names), default=1) + 5)))
+
+
+def legend_lines(names: list[str]) -> int:
+    return -(-len(names) // legend_columns(names))
+
 
 SMOOTHING = 10  # steps in the running mean of a curve
 FEWEST = 3  # points of a line
@@ -25,13 +149,8 @@ def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figur
     curves = section_curves(section, results)
     wanted = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
     panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, curves)).tables]
-    if not panels:
-        return None
-    names = [panel.title for panel in panels]
-    said = curves_caption(section, joined(names, _(" and ")), SMOOTHING)
-    with style():
-        drawn = lines.draw_lines(panels, labels(section), "optimizer step")
-        return save(drawn, path.with_name(f"{path.name}-curves.png"), said)
+    what = joined([panel.title for panel in panels], _(" and "))
+    return saved_curves(section, panels, path.with_name(f"{path.name}-curves.png"), what, SMOOTHING)
 
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
@@ -40,13 +159,25 @@ def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
     panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
+    what = _("gradient norm of the terms {names}", names=joined([panel.title for panel in panels], _(", ")))
+    path = path.with_name(f"{path.name}-gradients.png")
+    return saved_curves(section, panels, path, what, 1, one_scale=True, scale="log")
+
+
+def saved_curves(
+    section: RecordedSection, panels: list[LinePanel], path: Path, what: Said, smoothing: int, **how: Any
+) -> Figure | None:
     if not panels:
         return None
-    names = [panel.title for panel in panels]
-    what = _("gradient norm of the terms {names}", names=joined(names, _(", ")))
+    labels = [row.label for row in section.rows]
+    mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
+    said = _(
+        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
+        " {names}{numbers}",
+        what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
+    )  # fmt: skip
     with style():
-        drawn = lines.draw_lines(panels, labels(section), "optimizer step", one_scale=True, scale="log")
-        return save(drawn, path.with_name(f"{path.name}-gradients.png"), curves_caption(section, what, 1))
+        return save(draw_lines(panels, labels, "optimizer step", **how), path, said)
 
 
 def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Said, list[int]]]:
@@ -69,11 +200,11 @@ def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
     return bool(((curves["key"] == key) & curves["cell"].isin(row.cells)).any())
 
 
-def panel_of(key: str, title: Said, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> lines.LinePanel:
+def panel_of(key: str, title: Said, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
     points = curves[curves["key"] == key]
     width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
-    return lines.LinePanel(title, {number: table for number, table in tables.items() if len(table) >= FEWEST})
+    return LinePanel(title, {number: table for number, table in tables.items() if len(table) >= FEWEST})
 
 
 def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:
@@ -83,22 +214,6 @@ def smoothed_table(points: pd.DataFrame, width: int) -> pd.DataFrame:
 
 def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
     return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
-
-
-def labels(section: RecordedSection) -> list[str]:
-    return [row.label for row in section.rows]
-
-
-def curves_caption(section: RecordedSection, what: Said, smoothing: int) -> Said:
-    names = labels_in_words(labels(section))
-    others = renamed(labels(section), "row")
-    mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
-    return _(
-
-        "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
-        " {names}{numbers}",
-        what=what, mean=mean, names=names, numbers=others,
-    )  # fmt: skip
 
 
 FEWEST_ROWS = 4  # rows: of fewer there is nothing to search
@@ -113,8 +228,8 @@ def draw_search(section: Section, path: Path) -> Figure | None:
     name = heading(value)
     table = reached(np.array([score.mean for score in scores]), scores[0].higher is not False)
     with style():
-        panel = lines.LinePanel(f"expected best {name}", {0: table})
-        drawn = lines.draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
+        panel = LinePanel(f"expected best {name}", {0: table})
+        drawn = draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
         said = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
         return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
 
@@ -133,17 +248,14 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     if not tables:
         return None
     labels = [row.label for row in section.rows]
-    names, others = labels_in_words([labels[number] for number in tables]), renamed(labels, "row")
     said = _(
         "Singular values of the centred, normalised test embeddings, largest first, as shares of their "
         "sum (mean over seeds, band from the lowest to the highest): {names}{others}",
-        names=names,
-        others=others,
-    )
+        names=labels_in_words([labels[number] for number in tables]), others=renamed(labels, "row"),
+    )  # fmt: skip
+    panel = LinePanel("singular values, as shares of their sum", tables)
     with style():
-        drawn = lines.draw_lines(
-            [lines.LinePanel("singular values, as shares of their sum", tables)], labels, "place by size", scale="log"
-        )
+        drawn = draw_lines([panel], labels, "place by size", scale="log")
         return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
 
 

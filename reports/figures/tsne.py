@@ -19,9 +19,8 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
-from reports.load import Results
+from reports.load import Picture, Results
 from reports.messages import Said, _, joined
-from reports.pictures import Picture
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
 ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more
@@ -152,12 +151,8 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], r
     said = _(
         "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
         " the class{others}{classes}",
-        method=method,
-        seed=seed,
-        shown=shown,
-        others=others,
-        classes=classes,
-    )
+        method=method, seed=seed, shown=shown, others=others, classes=classes,
+    )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
     reasons = [_("no picture of {label}: {reason}", label=label, reason=picture.reason) for label, picture in empty]
     return joined([said, *reasons], _("; "))

@@ -1,17 +1,17 @@
 """Warnings above a table: what in the results would mislead a reader.
 
-`same.SAME` lists what must be equal in all cells of a section, `rows.ROWS` what must hold of each row, and
-`tuning.TUNING` what a finding leaves open. A check that needs more than a line in a table is a function beside it.
+`same.SAME` lists what must be equal in all cells of a section, and `rows.ROWS` what must hold of each row. A check that
+needs more than a line in a table is a function beside it.
 """
 
 from contrastive.runs.recorded import RecordedSection
-from reports.guards import report, rows, same, scores
-from reports.guards.section_cells import Guard, section_cells
+from reports.guards import report, rows, same
+from reports.guards.rows import Guard, section_cells
 from reports.load import Results
 
 __all__ = ["Guard", "general", "guards"]
 
-CHECKS = (*rows.CHECKS, *same.CHECKS, *scores.CHECKS)
+CHECKS = (*rows.CHECKS, *same.CHECKS, *same.SCORE_CHECKS)
 
 
 def guards(section: RecordedSection, results: Results) -> list[Guard]:

@@ -1,13 +1,13 @@
 """What concerns the report as a whole."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
-from contrastive.runs.recorded import Declaration, Provenance
-from reports.data_counts import counted_data, dropped_sentence, named, parts, rows_dropped
-from reports.guards.section_cells import Guard, listed
+from contrastive.runs.recorded import Declaration
+from reports.guards.rows import Guard, listed
 from reports.load import Results
 from reports.messages import Said, _, joined, n_
+from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
 
 MUCH = 0.05  # of the rows
 
@@ -20,7 +20,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
             "{count} cells had results before it was declared how they are judged.",
             count,
         )
-        yield Guard("declared", words, False)
+        yield Guard("declared", words)
     for before, after in pairwise(results.grid.declared):
         if changes := list(changed_declarations(before, after)):
             words = n_(
@@ -29,7 +29,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
                 after.finished,
                 changes=joined(changes, _("; ")),
             )
-            yield Guard("declared", words, False)
+            yield Guard("declared", words)
 
 
 def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Said]:
@@ -64,11 +64,9 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
         for d in (before, after)
     )
     if added := [label for key, label in new.items() if key not in old]:
-        names = listed(added)
-        yield _("rows added to {title}: {names}", title=title, names=names)
+        yield _("rows added to {title}: {names}", title=title, names=listed(added))
     if removed := [label for key, label in old.items() if key not in new]:
-        names = listed(removed)
-        yield _("rows removed from {title}: {names}", title=title, names=names)
+        yield _("rows removed from {title}: {names}", title=title, names=listed(removed))
     if not by_settings:
         return
     was, now = (listed([d.configurations[title][key] for key in d.baselines[title]]) for d in (before, after))
@@ -78,81 +76,48 @@ def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterato
 
 def design(declaration: Declaration) -> Said:
     if declaration.most_seeds is not None:
-        most = declaration.most_seeds
-        return _("as many as decide, at most {most}", most=most)
-    seeds = ", ".join(map(str, declaration.seeds))
-    return _("{seeds}, fixed beforehand", seeds=seeds)
+        return _("as many as decide, at most {most}", most=declaration.most_seeds)
+    return _("{seeds}, fixed beforehand", seeds=", ".join(map(str, declaration.seeds)))
 
 
 def stale(results: Results) -> Iterator[Guard]:
     if kept := len(results.grid.stale_kept):
-        yield Guard(
-            "stale",
-            _(
-                "{kept} cells were kept although the code that computed them has changed since (--keep-stale).",
-                kept=kept,
-            ),
-            False,
+        words = _(
+            "{kept} cells were kept although the code that computed them has changed since (--keep-stale).", kept=kept
         )
+        yield Guard("stale", words)
 
 
-def commits(results: Results) -> Iterator[Guard]:
-    values = distinct(results, lambda p: p.commit or "unknown")
-    if len(values) > 1:
-        names = listed(values)
-        yield Guard(
-            "commits",
-            _("The cells were computed at {count} commits: {names}.", count=len(values), names=names),
-            False,
-        )
-
-
-def devices(results: Results) -> Iterator[Guard]:
-    values = distinct(results, lambda p: p.hardware.device)
-    if len(values) > 1:
-        names = listed(values)
-        yield Guard(
-            "devices",
-            _("The cells ran on different devices: {names}.", names=names),
-            False,
-        )
+def mixed(results: Results) -> Iterator[Guard]:
+    """Commits and devices of the cells, where these are several."""
+    noted = [cell.provenance for cell in results.cells.values() if cell.provenance]
+    commits, devices = sorted({p.commit or "unknown" for p in noted}), sorted({p.hardware.device for p in noted})
+    if len(commits) > 1:
+        words = _("The cells were computed at {count} commits: {names}.", count=len(commits), names=listed(commits))
+        yield Guard("commits", words)
+    if len(devices) > 1:
+        yield Guard("devices", _("The cells ran on different devices: {names}.", names=listed(devices)))
 
 
 def much_dropped(results: Results) -> Iterator[Guard]:
     """Data sets of which so much was dropped that a reader would take them for something else."""
     for part, of, counts in parts(results):
         if rows_dropped(counts) > MUCH * counts["rows"]:
-            yield Guard("dropped", dropped_sentence(part, of, counts), False)
+            yield Guard("dropped", dropped_sentence(part, of, counts))
 
 
-def wordless(results: Results) -> Iterator[Guard]:
-    """Texts of which the tokenizer leaves nothing: all of them have one embedding."""
+def odd_texts(results: Results) -> Iterator[Guard]:
+    """Texts of which the tokenizer leaves nothing, so that they have one embedding; and labels that differ in how they
+    are written alone."""
     for data in counted_data(results):
-        of = named(data)
-        if counts := {part: count for part, count in data.wordless.items() if count}:
-            said = listed([f"{part} {count}" for part, count in counts.items()])
-            yield Guard(
-                "wordless",
-                _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=of, parts=said),
-                False,
-            )
-
-
-def merged(results: Results) -> Iterator[Guard]:
-    """Labels that differ in how they are written alone."""
+        if counts := [f"{part} {count}" for part, count in data.wordless.items() if count]:
+            words = _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=named(data), parts=listed(counts))
+            yield Guard("wordless", words)
     for data in counted_data(results):
-        of, ways = named(data), data.merged.values()
-        if ways:
-            labels = joined((joined(some, _(" and ")) for some in ways), _("; "))
-            yield Guard(
-                "merged",
-                _("Labels{of} that were taken for one class: {labels}.", of=of, labels=labels),
-                False,
-            )
+        if data.merged:
+            labels = joined((joined(some, _(" and ")) for some in data.merged.values()), _("; "))
+            words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)
+            yield Guard("merged", words)
 
 
-def distinct(results: Results, read: Callable[[Provenance], str]) -> list[str]:
-    return sorted({read(cell.provenance) for cell in results.cells.values() if cell.provenance})
-
-
-CHECKS = (redeclared, stale, much_dropped, wordless, merged, commits, devices)
+CHECKS = (redeclared, stale, much_dropped, odd_texts, mixed)

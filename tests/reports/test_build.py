@@ -161,21 +161,6 @@ def test_class_names_that_no_font_has_are_numbered_and_told_below(home: Path, re
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
 
-def test_a_collapse_an_alarm_and_one_number_that_stands_there_twice_are_said_above_the_numbers(home: Path):
-    names = cells()
-    change("c1s1", "provenance.json", collapsed_since=40)
-    twice = [{"name": f"test.{name}", "value": 0.5, "unit": "= f(k-means accuracy)"} for name in ("ari", "nmi")]
-    for name in names:
-        rescore(name, {"name": "test.collapsed", "value": 0.0}, *twice)
-    rescore("c1s0", {"name": "train.collapsed", "value": 1.0}, {"name": "mean/test.collapsed", "value": 1.0})
-    document = few_pictures(grid(), values=["test.ari", "test.nmi"])
-    text = build("small", record(home, document, names), home / "out").read_text()
-    assert "> **Note** ce+supcon, seed 1: all sentence vectors lie in one direction, since step 40" in text
-    assert "> **Note** ce+supcon, seed 0: the train embeddings lie in one direction" in text
-    assert "> **Note** ce+supcon, seed 0: the test embeddings (mean) lie in one direction" in text
-    assert text.count("in one direction") == 3 and "They are one number, not two." in text
-
-
 def test_a_picture_that_shows_nothing_or_is_damaged_is_said_to_be_none(home: Path, empty_store: Path):
     names = cells()
     change("c0s0", "picture.npz", x=np.zeros((40, 2)))

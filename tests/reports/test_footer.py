@@ -14,7 +14,7 @@ from contrastive.grid import plan as plans
 from contrastive.runs.recorded import DataCounts, Hardware, Predicted, Provenance, RecordedGrid
 from reports.build import build, write_report
 from reports.load import Results
-from reports.provenance import footer
+from reports.provenance import footer, predicted, ways
 from tasks import sync, tracking
 from tests.recorded import SETTINGS
 from tests.reports.made import cell_run, in_chinese, made, put, row, section
@@ -35,19 +35,20 @@ def results(*known: Provenance | None, **report: Any) -> Results:
     return Results(grid, cells, pd.DataFrame(), pd.DataFrame(), {}, {}, {})
 
 
+def said(*known: Provenance | None, **report: Any) -> str:
+    return "\n".join(map(str, footer(results(*known, **report))))
+
+
 def test_hours_of_a_machine_cost_where_there_is_no_gpu_and_of_all_gpus_where_there_are():
-    held = results(noted(), noted(gpu_seconds=1800.0, processes=2), price_per_hour=2.5, currency="EUR")
-    found = footer(held)
-    assert (found.cells, found.wall_seconds, found.gpu_seconds) == (2, 7200, 3600)
-    assert (found.cost, found.currency, found.price_per_hour) == (5.0, "EUR", 2.5)
+    found = said(noted(), noted(gpu_seconds=1800.0, processes=2), price_per_hour=2.5, currency="EUR")
+    assert "2 cells; 2.0 h of computing; 60 min of it on a GPU; about 5.00 EUR at 2.5 EUR an hour" in found
 
 
 def test_without_a_price_there_is_no_cost_and_without_all_meters_no_energy():
-    held = results(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
-    assert footer(held).cost is None and footer(held).energy_watt_hours == {"cpu": 3.0}
-    assert footer(results(noted(energy_joules={"cpu": 1.0}), noted())).energy_watt_hours == {}
-    found = footer(results(None, None))  # of nothing known there is a footer too
-    assert found.cells == 2 and found.hardware == [] and found.cost is None
+    found = said(noted(energy_joules={"cpu": 7200.0, "gpu": 3600.0}), noted(energy_joules={"cpu": 3600.0}))
+    assert "3.0 Wh (cpu);" in found and "(gpu)" not in found and "about" not in found
+    assert "Wh" not in said(noted(energy_joules={"cpu": 1.0}), noted())
+    assert said(None, None).startswith("2 cells; 0 s of computing; largest")  # of nothing known there is a footer too
 
 
 def test_what_was_predicted_stands_beside_what_was_measured():
@@ -55,21 +56,20 @@ def test_what_was_predicted_stands_beside_what_was_measured():
         noted(predicted=Predicted(seconds, 2**30), wall_seconds=wall, peak_memory_bytes=memory)
         for seconds, wall, memory in ((60.0, 90.0, 2**30), (120.0, 120.0, 2**31), (60.0, 54.0, 2**29))
     ]
-    found = footer(results(*ran, noted()))
-    assert str(found.predicted) == (
+    found = predicted([*ran, noted()])
+    assert str(found) == (
         "Predicted: 4.0 min for 3 cells; measured: 4.4 min; a cell took 0.90 to 1.50 times as long as predicted "
         "(median 1.00); largest memory of a cell: predicted 1.00 GiB, measured 2.00 GiB"
     )
-    assert "0.90 至 1.50 倍（中位数 1.00）" in in_chinese(found.predicted)
-    assert footer(results(noted(), noted(predicted=None))).predicted is None
-    alone = footer(results(noted(predicted=Predicted(3600.0, 1)))).predicted
-    assert "memory" not in str(alone)
+    assert "0.90 至 1.50 倍（中位数 1.00）" in in_chinese(found)
+    assert predicted([noted(), noted(predicted=None)]) is None
+    assert "memory" not in str(predicted([noted(predicted=Predicted(3600.0, 1))]))
 
 
 def test_how_the_cells_were_computed_is_named_where_it_changes_the_last_digits():
     plain, half, full = ({"reuse": kind, "together": 4} for kind in ("none", "half", "full"))
-    assert footer(results(noted(), noted(speed=plain))).ways is None
-    mixed = footer(results(noted(speed=half), noted(speed=plain), noted(speed=full))).ways
+    assert ways([noted(), noted(speed=plain)]) is None
+    mixed = ways([noted(speed=half), noted(speed=plain), noted(speed=full)])
     assert str(mixed) == "Computed with frozen blocks kept in full precision and frozen blocks kept in half precision"
 
 

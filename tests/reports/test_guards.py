@@ -16,12 +16,11 @@ import pytest
 from benchmarks import synthetic
 from contrastive.config.experiment import Experiment
 from contrastive.runs.recorded import Declaration, Reference
+from reports.findings import several_names, tuning
 from reports.guards import Guard, general, guards
 from reports.guards.report import changed_declarations
-from reports.guards.tuning import tuning
 from reports.load import Results, load
 from reports.looks import judge_section
-from reports.reading import several_names
 from tests.reports.made import in_chinese, made, put
 
 Spoil = Callable[[Results], None]
@@ -144,6 +143,10 @@ def other_row(results: Results) -> None:
         results.cells[cell].params["training.epochs"] = "9"
 
 
+def alarm_of_mean(results: Results) -> None:
+    results.scores.loc[at(results), "mean/test.collapsed"] = 1.0
+
+
 def idle(results: Results) -> None:
     one, *others = results.grid.sections[1].rows[2].cells
     for cell in others:
@@ -198,6 +201,7 @@ SPOILED: dict[str, tuple[Spoil, str, bool, str]] = {
     "chance": (at_chance, "chance", False, "needs no training: k=2 · α=0.5."),
     "collapse": (provenance("collapsed_since", 40), "collapsed", False, "vectors lie in one direction, since step 40"),
     "alarm": (measured("test.collapsed", value=1.0), "collapsed", False, "the test embeddings lie in one direction"),
+    "alarm of others": (alarm_of_mean, "collapsed", False, "embeddings (mean) lie"),
     "one seed": (cut(1), "one seed", True, "One seed a row"),
     "unequal seeds": (cut(2, 2), "seeds", True, "k=2 · α=0.5, seeds 0 and 1"),
     "no baseline": (lambda held: without(held, held.grid.sections[1].rows[0].cells),
@@ -391,11 +395,3 @@ def test_rows_that_the_reference_beats_are_named_by_the_direction_of_the_score()
         put(results.grid, references=[Reference("TF-IDF", "", {"test.accuracy": 0.6})])
         (guard,) = tuning(judge_section(part, results)[1], results)
         assert str(guard.words) == f"TF-IDF is better in accuracy (test) than {named}." and not guard.blocks_ranking
-
-
-def test_a_recipe_that_sections_name_differently_is_told_once_with_its_names():
-    part, results = made({"ce": {"test.accuracy": [0.5, 0.6]}, "two": {"test.accuracy": [0.5, 0.7]}})
-    other = copy.deepcopy(part)
-    put(other.rows[0], label="last 2 blocks")
-    put(results.grid, sections=[part, other])
-    assert [str(words) for words in several_names(results)] == ["One recipe under several names: ce = last 2 blocks."]

@@ -61,7 +61,7 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     assert broken is not None
     client.log_artifact(broken.info.run_id, str(home / "runs" / "c0s0" / "examples.npz"))  # as of an earlier evaluation
     results = load("small", uri)
-    each, ids = results.each("c0s1", "test.accuracy"), results.ids("c0s1", "test")
+    each, ids = results.each("c0s1", "test.accuracy"), results.each("c0s1", "test.ids")
     assert each is not None and ids is not None
     assert each.dtype == bool and each.sum() == 13 and list(ids) == list(range(40))
     assert results.each("c0s1", "test.ari") is None and results.each("c9s9", "test.accuracy") is None

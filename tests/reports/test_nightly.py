@@ -58,14 +58,6 @@ def test_the_second_night_is_judged_in_the_words_of_all_reports(tonight, verdict
     assert change.fails == (verdict == "worse" or "cells" in why)
 
 
-def test_the_interval_is_students_at_the_level_that_is_left():
-    tonight = SEEDS - 0.004 * np.array([1, 2, 0, 3, 1, 2])
-    change, oracle = last(night(), night(tonight)), stats.ttest_rel(tonight, SEEDS)
-    low, high = oracle.confidence_interval(1 - SETTINGS.false_alarms)
-    assert change.half_width == pytest.approx((high - low) / 2, rel=0.03)  # by Monte Carlo
-    assert change.difference == pytest.approx((low + high) / 2)
-
-
 def test_half_of_the_level_is_for_the_whole_panel_and_only_what_moved_shares_it():
     draw = np.random.default_rng(0)
     then = dict.fromkeys("abc", SEEDS)

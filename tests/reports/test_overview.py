@@ -9,7 +9,7 @@ import pytest
 from contrastive.runs.recorded import Reference
 from reports import figures, messages
 from reports import overview as overviews
-from reports.guards.section_cells import Guard
+from reports.guards.rows import Guard
 from reports.looks import judge_section
 from reports.markdown import difference_text, score_text
 from reports.overview import Overview, overview

@@ -7,8 +7,7 @@ import pandas as pd
 
 from contrastive.config.experiment import Experiment, Show
 from contrastive.runs.recorded import Hardware, Provenance, RecordedGrid, RecordedRow, RecordedSection
-from reports.load import CellRun, Kind, Results
-from reports.pictures import Picture
+from reports.load import CellRun, Kind, Picture, Results
 from tests.recorded import SETTINGS
 
 SEEDS = (0, 1, 2)

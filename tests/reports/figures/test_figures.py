@@ -17,10 +17,10 @@ from matplotlib.text import Text
 from contrastive.runs.recorded import RecordedSection
 from reports import figures
 from reports.compare import compare
-from reports.figures import costs, curves, heat
+from reports.figures import comparisons, costs, curves
 from reports.figures.tsne import aligned
+from reports.load import Picture
 from reports.markdown import score_text
-from reports.pictures import Picture
 from reports.statistics import expected_best
 from tests.reports.figures import sample
 from tests.reports.made import content, in_chinese, put
@@ -148,7 +148,7 @@ def test_a_value_has_one_scale_of_colours_in_the_whole_report():
     small, large = sample.pivot(ks=("30",)), sample.pivot()
     results = sample.results(small, large)
     means = [results.scores["test.accuracy"].reindex(row.cells).mean() for row in large.rows]
-    scale = heat.scale("test.accuracy", results)
+    scale = comparisons.scale("test.accuracy", results)
     assert (scale.vmin, scale.vmax) == pytest.approx((min(means), max(means)))
 
 
@@ -156,7 +156,7 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     section = sample.pivot()
     results = sample.results(section)
     compared = compare(section, results)
-    heat.draw_heat(compared, results, tmp_path / "it")
+    comparisons.draw_heat(compared, results, tmp_path / "it")
     said = {text.get_text() for text in canvases[0].axes[0].texts}
     shown = {score_text(score.value, score.mean, score.half_width) for score in compared.scores}
     assert said == {text.replace(" ±", "\n±") for text in shown} and all(
@@ -168,7 +168,7 @@ def test_a_heat_map_says_means_and_half_widths_of_all_vectors(canvases: list[Any
     put(experiment, evaluation=experiment.evaluation.model_copy(update={"post": ("whiten",)}))
     scores = results.scores.assign(**{"whiten/test.accuracy": results.scores["test.accuracy"] / 2})
     results = replace(results, scores=scores)
-    heat.draw_heat(compare(section, results), results, tmp_path / "it")
+    comparisons.draw_heat(compare(section, results), results, tmp_path / "it")
     titles = [axis.get_title() for axis in canvases[1].axes if axis.get_title()]
     assert titles == [f"accuracy (test), %, embedding={kind}" for kind in ("as trained", "whiten")]
 

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from reports import page as html
-from reports.messages import using
-from reports.page import base
+from reports import build as html
+from reports.build import base
+from reports.messages import PAGES, using
 from reports.report import make_report
 from reports.tables import Entry, Table
 from tests import browser as browsers
@@ -36,9 +36,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     first, second = report.sections
     sections = [replace(first, tables=[ties(), *first.tables], notes=["A guard."]), replace(second, notes=["Another."])]
     report = replace(report, sections=sections)
-    with using("zh"):
-        html.write_page(report, results, folder)
-    return SimpleNamespace(results=results, report=report, path=html.write_page(report, results, folder))
+    for language, name in PAGES.items():
+        with using(language):
+            text = html.render_page(report, results, folder)
+            (folder / name).write_text(text, encoding="utf-8", errors="replace")
+    return SimpleNamespace(results=results, report=report, path=folder / PAGES["en"])
 
 
 def ties() -> Table:

@@ -10,8 +10,7 @@ from scipy import optimize, stats
 
 from reports.statistics import ALPHA, Decided, Measurements, decide
 from reports.statistics.cutoffs import Cutoffs, Design, all_pairs_of, cutoffs, looks_up_to
-from reports.statistics.decide import at_level, cutoffs_for, pooled
-from reports.statistics.unequal import LEAVE_OUT, SUSPECT, unequal_rows
+from reports.statistics.decide import LEAVE_OUT, SUSPECT, at_level, cutoffs_for, pooled, unequal_rows
 from tests.reports.statistics.by_hand import star, text_variance, variance_of_pair, variances
 from tests.tiers import rest_is_full
 

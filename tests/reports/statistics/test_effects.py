@@ -23,7 +23,7 @@ from reports.statistics import (
     mcnemar,
     summarise,
 )
-from reports.statistics.paired import text_parts
+from reports.statistics.decide import text_parts
 from tests.reports.statistics import by_hand
 from tests.tiers import rest_is_full
 

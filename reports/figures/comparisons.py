@@ -1,5 +1,6 @@
-"""A pivot as a heat map: each cell its mean ± half-width; a value has one colour scale in the whole report."""
+"""Tables as pictures: a pivot as a heat map, the matrix of all pairs, and the forest of the first screen."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ from matplotlib.colors import Normalize
 
 from reports.compare import RowScore, Section
 from reports.figures.canvas import (
+    BETTER,
+    GREY,
     WIDTH,
+    WORSE,
     Figure,
     canvas,
     drawable,
@@ -20,15 +24,18 @@ from reports.figures.canvas import (
     style,
     wrapped,
 )
+from reports.judge import RowPairs
 from reports.load import Results
 from reports.markdown import heading, score_text, symbol
-from reports.messages import Said, _, joined
+from reports.messages import Language, Said, _, joined, using
+from reports.overview import ForestRow, Overview
+from reports.statistics import ALPHA
 from reports.tables import head
 
-COLOURS = "cividis"  # the same with any colour vision
-MOST = 7  # columns whose numbers can be read 420 pixels wide
+PALETTE = "cividis"  # the same with any colour vision
+MOST_COLUMNS = 7  # columns whose numbers can be read 420 pixels wide
 CELLS = 60  # of all panels: of more, the table says it
-LINE = 0.36  # inches of a line of cells
+LINE_OF_CELLS = 0.36  # inches of a line of cells
 Key = tuple[tuple[str, str], ...]
 Axes = tuple[str, str]  # down, across
 Panel = tuple[str, Key, list[RowScore]]
@@ -63,7 +70,7 @@ def directions(section: Section, scores: list[RowScore]) -> Axes | None:
     if down is None or not inside:
         return None
     lines, columns = ({axes[name] for axes in inside} for name in (down, across))
-    turned = len(columns) > max(MOST, len(lines))
+    turned = len(columns) > max(MOST_COLUMNS, len(lines))
     return (across, down) if turned else (down, across)
 
 
@@ -77,16 +84,13 @@ def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowS
     keys = [tuple((n, str(v)) for n, v in score.row.axes.items() if n not in axes) for score in scores]
     chosen = dict.fromkeys(key for key, score in zip(keys, scores, strict=True) if within(score, axes))
     return [
-        (
-            key,
-            [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)],
-        )
+        (key, [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)])
         for key in chosen
     ]
 
 
 def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
-    heights = [LINE * heat_lines(part, axes) + 0.62 for _, _, part in panels]
+    heights = [LINE_OF_CELLS * heat_lines(part, axes) + 0.62 for _, _, part in panels]
     scales = {value: scale(value, results) for value, _, _ in panels}
     columns = max(len(axis_settings(part, axes[1], axes)) for _, _, part in panels)
     drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # so wide that numbers fit their cells
@@ -135,6 +139,10 @@ def heat_panel(axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) 
     axis.set_xticks(np.arange(len(across)) + 0.5, heads)
     axis.set_yticks(np.arange(len(names)) + 0.5, [wrapped(name, 16) for name in names])
     axis.set(xlim=(0, len(across)), ylim=(len(names), 0), xlabel=symbol(axes[1]), ylabel=symbol(axes[0]))
+    without_frame(axis)
+
+
+def without_frame(axis: Any) -> None:
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
@@ -151,7 +159,7 @@ def heat_cell(axis: Any, top: int, left: int, width: int, score: RowScore, colou
 
 
 def shades(colours: Normalize) -> ScalarMappable:
-    return ScalarMappable(colours, COLOURS)
+    return ScalarMappable(colours, PALETTE)
 
 
 def heat_caption(panels: list[Panel], axes: Axes) -> Said:
@@ -169,3 +177,121 @@ def heat_caption(panels: list[Panel], axes: Axes) -> Said:
         "Heat map of {values}, mean over seeds ± half-width, by {axes}{below}{numbers}",
         values=values, axes=joined(by, _(" and ")), below=below, numbers=numbers,
     )  # fmt: skip
+
+
+FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
+
+
+def draw_pairs(section: Section, path: Path) -> Figure | None:
+    """Of the first score that is compared in pairs."""
+    if section.recorded.show.table.columns is not None:
+        return None
+    for value, pairs in section.pairs.items():
+        if FEWEST <= len(pairs.labels) <= MOST and np.isfinite(pairs.p).any():
+            higher = next(score.higher for score in section.scores if score.value == value)
+            with style():
+                drawn = matrix(pairs, value, higher)
+                return save(drawn, path.with_name(f"{path.name}-pairs.svg"), pairs_caption(list(pairs.labels), value))
+    return None
+
+
+def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
+    labels, count = drawable(list(pairs.labels), "row"), len(pairs.labels)
+    drawn = canvas(0.75 + 0.29 * count)
+    axis = drawn.subplots()
+    for i in range(count):
+        for j in range(count):
+            if i != j:
+                square(axis, i, j, float(pairs.means[i, j]), float(pairs.p[i, j]), higher)
+    axis.set_xticks(np.arange(count) + 0.5, [str(number + 1) for number in range(count)])
+    axis.set_yticks(
+        np.arange(count) + 0.5, [f"{wrapped(name, 26, 1)}  {number}" for number, name in enumerate(labels, start=1)]
+    )
+    axis.set(xlim=(0, count), ylim=(count, 0))
+    axis.xaxis.tick_top()
+    without_frame(axis)
+    axis.set_title(f"{heading(value)}: row − column, p of all pairs together", loc="right")
+    drawn.supxlabel(legend(higher), fontsize=7)
+    return drawn
+
+
+def square(axis: Any, i: int, j: int, difference: float, p: float, higher: bool | None) -> None:
+    """Filled where the difference is shown, by which of the two is better."""
+    sure = np.isfinite(p) and p <= ALPHA
+    better = higher is not None and (difference > 0) == higher
+    colour = "#EEEEEE" if not sure else "#BBBBBB" if higher is None else BETTER if better else WORSE
+    axis.fill_between([j, j + 1], i, i + 1, facecolor=colour, edgecolor="white", linewidth=0.8)
+    sign = "+" if difference > 0 else "−" if difference < 0 else "="
+    text = f"{sign}\n{p_value_text(p)}" if np.isfinite(difference) else "–"
+    white = sure and higher is not None
+    axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6, color="white" if white else "black")
+
+
+def p_value_text(p: float) -> str:
+    if not np.isfinite(p):
+        return "no test"
+    return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")
+
+
+def legend(higher: bool | None) -> str:
+    if higher is None:
+        return f"dark: p ≤ {ALPHA}"
+    return f"blue: the row is better than the column, orange: worse,\nboth at p ≤ {ALPHA}; grey: no difference shown"
+
+
+def pairs_caption(labels: list[str], value: str) -> Said:
+    return _(
+        "Matrix of all pairs by {value}: the sign of row minus column, and its p-value, for all pairs "
+        "together: {names}{numbers}",
+        value=heading(value), names=labels_in_words(labels), numbers=renamed(labels, "row"),
+    )  # fmt: skip
+
+
+LETTERS = 30  # of a label, in a line
+LINE = 0.24  # inches of a row
+MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # all others: a hollow circle
+
+
+def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | None:
+    """In a language. Labels are texts, which a browser draws in whatever script they are."""
+    if not overview.rows:
+        return None
+    with style({"svg.fonttype": "none"}), using(language):
+        drawn = forest_figure(overview, [str(row.name) for row in overview.rows])
+        rows = joined([in_words(row) for row in overview.rows], _("; "))
+        said = _(
+            "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
+            score=overview.score, rows=rows,
+        )  # fmt: skip
+        return save(drawn, path, said)
+
+
+def in_words(row: ForestRow) -> object:
+    return _("{label} {size} {verdict}", label=row.name, size=row.size, verdict=row.word)
+
+
+def forest_figure(overview: Overview, names: list[str]) -> Any:
+    """On white, so that it is legible wherever it is shown."""
+    drawn = canvas(LINE * len(names) + 0.75, width=6.2)
+    axis = drawn.subplots()
+    if overview.margin is not None:
+        axis.axvspan(-overview.margin, overview.margin, color="#E4E7EB", linewidth=0, zorder=0)
+    axis.axvline(0, color="black", linewidth=0.6, zorder=1)
+    for place, row in enumerate(overview.rows):
+        marker, colour = MARKS.get(row.verdict, ("o", GREY))
+        face = colour if row.verdict in MARKS else "white"
+        axis.plot(row.seeds, [place + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
+        width = row.half_width if math.isfinite(row.half_width) else 0
+        axis.errorbar(row.difference, place, xerr=width, fmt=marker, color=colour, markersize=5, markerfacecolor=face)
+    if overview.left_out:
+        axis.axhline(len(names) / 2 - 0.5, color=GREY, linewidth=0.6, linestyle="--")
+    axis.set(xlim=overview.ends, ylim=(len(names) - 0.4, -0.6))
+    axis.set_yticks(range(len(names)), [wrapped(name, LETTERS, 1) for name in names])
+    axis.tick_params("y", length=0)
+    axis.spines["left"].set_visible(False)
+    numbers = axis.secondary_yaxis("right")
+    numbers.set_yticks(range(len(names)), [f"{row.size}  {row.word}" for row in overview.rows])
+    numbers.tick_params("y", length=0)
+    numbers.spines["right"].set_visible(False)
+    axis.set_xlabel(str(overview.caption))
+    return drawn
