@@ -59,16 +59,3 @@ def test_no_other_file_names_a_loss_or_a_view():
     texts = {path.relative_to(CHECKOUT).as_posix(): path.read_text(encoding="utf-8") for path in product_files()}
     there = Counter((path, name) for path, text in texts.items() for _, name in naming(text))
     assert there == MEANT, "put what is more beside the loss or view, as FACTS"
-
-
-def test_a_name_is_seen_wherever_it_stands():
-    for source in (
-        "if view == 'two_stage': pass",
-        "PASSES = {'momentum': 2}",
-        "def f(loss='ce+supcon'): pass",
-        "raise ValueError(f'rdrop already contains {x}')",
-        "x = 'the view pair compares a text with its positive'",
-        "case = view in ('cluster',)",
-    ):
-        assert naming(source), source
-    assert not naming('"""Such as `ce+supcon`."""\nx = "the Ray cluster of a pair"')

@@ -250,14 +250,3 @@ def test_frozen_blocks_without_dropout_are_in_evaluation_mode_while_the_others_t
             assert modes(model.backbone) == modes(getattr(model, other)) == expected
             assert modes(model.eval().backbone) == [False] * 5
             model.train()
-
-
-def test_frozen_blocks_without_dropout_give_always_the_same_and_with_it_never(source: str, home: Path):
-    for frozen_dropout, last_blocks in ((True, 1), (False, 1), (False, 0)):
-        tune = {"last_blocks": last_blocks, "frozen_dropout": frozen_dropout}
-        model, batch = built(cell_of(source, "scratch:bert", tune, loss="ce"))
-        first, second = (frozen.outputs_below(model.backbone, batch, model.cut) for _ in range(2))
-        assert torch.equal(first, second) != frozen_dropout and not first.requires_grad
-        if last_blocks:
-            both = [model.encode(batch).pooled() for _ in range(2)]
-            assert not torch.equal(*both)  # by the dropout of the block that trains

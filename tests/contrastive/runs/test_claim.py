@@ -147,16 +147,6 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
 
 
-def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
-    assert not claim.is_held(run) and not run.exists()
-    holder = Worker(run, "holder", 600)
-    assert (holder.says(), holder.says()) == ("ready", "holds 1")
-    assert claim.is_held(run)
-    holder.process.kill()
-    holder.process.wait()
-    assert not claim.is_held(run)
-
-
 def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
     with stopping.granted(tmp_path) as leave, claim.held(run):

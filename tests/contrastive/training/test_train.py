@@ -167,14 +167,6 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
     assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
 
-def test_accumulation_counts_batches_a_step(source: str, home: Path):
-    cell = make(source, training={"accumulate": 3})
-    tokens = token_store.open(prepare_cell_tokens(cell))
-    steps = list(train.steps(cell, tokens))
-    assert [len(step) for _, step in steps] == [3, 3, 2] and train.count_steps(cell, tokens) == 3
-    assert sorted(np.concatenate([np.concatenate(step) for _, step in steps])) == list(range(64))
-
-
 NO_DROPOUT = {"tune": {"last_blocks": 0, "frozen_dropout": False}, "dropout": 0.0}
 
 

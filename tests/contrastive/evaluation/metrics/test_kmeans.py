@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, clusters, kmeans, redundant
+from contrastive.evaluation.metrics.kmeans import ONE_NUMBER, clusters, kmeans
 from contrastive.evaluation.metrics.types import Inputs
 
 
@@ -72,13 +72,6 @@ def test_what_the_unit_says_holds(accuracy, share):
     assert found["ari"].value == pytest.approx((2 * a - 1) ** 2, abs=0.02)
     assert found["nmi"].value == pytest.approx(1 - entropy, abs=0.02)
     assert [score.unit for score in found.values()] == [ONE_NUMBER, ONE_NUMBER, ""]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "said"), [([50, 50], True), ([45, 55], True), ([44, 56], False), ([34, 33, 33], False), ([9], False)]
-)
-def test_where_it_is_said(sizes, said):
-    assert redundant(np.array(sizes), 1.0, 1.0, 1.0) is said
 
 
 def test_it_is_not_said_of_clusters_that_are_not_balanced():

@@ -6,7 +6,6 @@ import pytest
 from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
-from contrastive.evaluation import parallel
 from contrastive.evaluation.post import POSTS, fit_post
 
 every_post = pytest.mark.parametrize("name", [*POSTS, "whiten:5"])
@@ -30,17 +29,6 @@ def test_any_vectors_become_finite_ones_of_one_width_and_are_left_as_they_were(n
         assert made.shape == (len(other), 5 if name == "whiten:5" else 12)
         assert made.dtype == np.float32 and np.isfinite(made).all()
         assert (other == clouds(count, seed=seed)).all() and (train == clouds()).all()
-
-
-@pytest.mark.full
-@every_post
-def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
-    train, other = clouds(600, 48), clouds(50, 48, seed=1)
-    found = []
-    for count in (1, 1, 2):
-        with parallel.threads(count):
-            found.append(fit_post(name, train)(other).tobytes())
-    assert found[0] == found[1] == found[2]
 
 
 @every_post
