@@ -173,12 +173,6 @@ def of_report(home: Path) -> str:
     return (home / "reports" / "output" / "texts" / "README.md").read_text()
 
 
-def scores(home: Path) -> dict[str, int]:
-    """Cell → the number of texts of its accuracy."""
-    held = {path.parent.name: json.loads(path.read_text())["scores"] for path in home.glob("runs/*/scores.json")}
-    return {cell: next(one["count"] for one in told if one["name"] == "test.accuracy") for cell, told in held.items()}
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, ablate_in: Ablate) -> Path:
     home = tmp_path_factory.mktemp("texts") / "home"
@@ -201,19 +195,3 @@ def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: P
     assert "| not comparable" not in report and "comparison" in report
     assert "All seeds train on the same texts" in of_report(measured)
     assert ablate_in(home, "audit", file).returncode == 0
-
-
-def test_finished_cells_are_measured_on_more_texts_and_never_train_again(measured: Path, ablate_in: Ablate):
-    weights = {path: path.read_bytes() for path in (measured / "runs").glob("*/checkpoint/*.safetensors")}
-    before = scores(measured)
-    file = experiment(measured.parent, measured="test: 900")
-    planned = ablate_in(measured, "plan", file).stdout
-    assert planned.count("evaluate ") == 4 and "to run" not in planned
-    assert "4 cells: 4 to evaluate" in planned
-    done = ablate_in(measured, "run", file)
-    assert done.returncode == 0, done.stderr
-    assert set(before.values()) == {200} and scores(measured) == dict.fromkeys(before, 900)
-    assert len(weights) == 4 and {path: path.read_bytes() for path in weights} == weights
-    assert "On 900 test texts" in of_report(measured)
-    assert "Changed when 4 cells had results: the test texts from 200 to 900." in of_report(measured)
-    assert ablate_in(measured, "audit", file).returncode == 0

@@ -76,7 +76,7 @@ def environment(checkout: Path) -> dict[str, str]:
         "TESTS_AT_ONCE": "0",
         "PREFECT_WORKER_QUERY_SECONDS": "1",
     }
-    own |= {"PYTEST_ARGS": "tests/test_house.py"}
+    own |= {"PYTEST_ARGS": "tests/test_project.py -k short"}
     return {name: value for name, value in os.environ.items() if name not in outer} | own
 
 
