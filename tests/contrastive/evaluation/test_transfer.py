@@ -57,19 +57,6 @@ def searched(vectors):
     return search.fit(vectors["train"].astype(np.float64), vectors["train.labels"])
 
 
-def test_two_points_a_side_by_hand():
-    """Texts at −1 and 1 are told apart; one of four test texts lies on the wrong side."""
-    sides = {"train": [-1, -1, 1, 1] * 5, "test": [-1, 1, 1, 1]}
-    labels = {"train": [0, 0, 1, 1] * 5, "test": [0, 1, 1, 0]}
-    vectors = {side: np.array(x, np.float32)[:, None] for side, x in sides.items()}
-    vectors |= {f"{side}.labels": np.array(x) for side, x in labels.items()} | {"test.classes": np.array(["no", "yes"])}
-    (accuracy,) = transfer.score(labelled(), vectors)
-    assert accuracy == Score("transfer.reviews.accuracy", 0.75, True, 4, "", (0.75 * 0.25 / 4) ** 0.5)
-    assert accuracy.each.tolist() == [True, True, True, False]
-    assert values(labelled("f1"), vectors) == {"f1": pytest.approx(0.8), "accuracy": 0.75}  # 2 hits; 2 there, 3 guessed
-    assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(2 / 12**0.5)  # (2·1 − 1·0) / √(3·2·2·1)
-
-
 def test_a_pair_is_told_by_differences_and_products():
     """Pairs of equal texts against pairs of opposite ones: neither text alone tells anything."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (60, 4)).astype(np.float32)
@@ -92,8 +79,10 @@ def test_the_grid_is_that_of_scikit_learn(classes, seed):
     guesses = search.predict(vectors["test"].astype(np.float64))
     (score,) = transfer.score(labelled(), vectors)
     assert score.each.tolist() == (guesses == vectors["test.labels"]).tolist()
+    right = score.each.mean()
+    assert score == Score("transfer.reviews.accuracy", right, True, 80, "", (right * (1 - right) / 80) ** 0.5)
     matthews = matthews_corrcoef(vectors["test.labels"], guesses)
-    assert values(labelled("matthews"), vectors)["matthews"] == pytest.approx(matthews)
+    assert values(labelled("matthews"), vectors) == {"matthews": pytest.approx(matthews), "accuracy": right}
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -81,14 +80,6 @@ OBJECTIVES = [
 OF_DEBERTA = [*OBJECTIVES[:3], *OBJECTIVES[-6:]]  # losses of logits, and the views that look into the encoder
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A home in which texts are tokenised once for many cells."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ABLATE_HOME", str(tmp_path_factory.mktemp("prepared")))
-        yield
-
-
 PAIRED = [("bert", objective) for objective in combinations()]
 USUAL = [("bert", objective) for objective in one_of_each_class(combinations())]
 SUMS = [*product(["bert"], OBJECTIVES), *product(["deberta-v2"], OF_DEBERTA)]
@@ -100,7 +91,7 @@ SUMS = [*product(["bert"], OBJECTIVES), *product(["deberta-v2"], OF_DEBERTA)]
     ids=lambda o: o if isinstance(o, str) else "-".join(str(v) for v in o.values()),
 )
 def test_every_objective_trains_what_it_says(
-    architecture: str, objective: dict, source: str, prepared: None, tmp_path: Path
+    architecture: str, objective: dict, source: str, shared_home: Path, tmp_path: Path
 ):
     """Two steps: each term alone gives the encoder a gradient, all that is said to train moves, and nothing else.
 
