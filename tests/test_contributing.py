@@ -59,52 +59,6 @@ assert refusal(loss="simcse", view="first_last") is None
 """
 
 
-# Another view reads one of its settings only where another one has a certain value.
-CUTOFFS = """
-from contrastive.config.facts import FactsVariant, ViewFacts
-
-FACTS = ViewFacts(
-    vectors=2, unread=("rate",), variants=(FactsVariant("change", "token_cutoff", ViewFacts(vectors=2)),)
-)
-
-
-def cutoffs(encode, batch, *, change="feature_cutoff", rate=0.2):
-    return encode(batch)
-"""
-USES_CUTOFFS = """
-from contrastive.grid.load import ExperimentError, parse_experiment
-
-FILE = '''
-name: cutoffs
-data: {source: "package:play-lines", test: 10}
-encoder: {model: "scratch:bert"}
-seeds: [0]
-sections: [{title: T, base: {loss: simcse, view: cutoffs, change: %s}, axes: {rate: [0.1, 0.3]}}]
-'''
-rates = {cell.objective.rate for cell in parse_experiment(FILE % "token_cutoff").cells}
-assert rates >= {0.1, 0.3}, rates
-try:
-    parse_experiment(FILE % "feature_cutoff")
-except ExperimentError as error:
-    assert "no cell here reads this setting: it is for " in str(error), error
-    assert "cutoffs with change token_cutoff" in str(error), error
-else:
-    raise AssertionError("rate is not read")
-"""
-MISSPELT = """
-from contrastive.config import registry
-from contrastive.errors import UserError
-
-try:
-    registry.views()
-except UserError as error:
-    assert "cutoffs.py, line 4: FACTS: " in str(error) and "'unraed'" in str(error), error
-    assert "a ViewFacts says in literals: vectors, predictions, " in str(error), error
-else:
-    raise AssertionError("nobody saw it")
-"""
-
-
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with the extensions of the guide."""
@@ -142,17 +96,6 @@ def test_the_extensions_pass_their_tests_and_the_contracts(copied: Path):
 
 def test_a_view_with_two_passes_is_priced_shared_split_and_refused(copied: Path):
     run(copied, "-c", USES_THE_VIEW)
-
-
-@pytest.mark.full
-def test_a_view_that_reads_a_setting_where_another_one_has_a_value_says_so_in_its_file(copied: Path, tmp_path: Path):
-    copy = shutil.copytree(copied, tmp_path / "project")
-    file = copy / "contrastive" / "views" / "cutoffs.py"
-    file.write_text(CUTOFFS, encoding="utf-8")
-    add_line(file.with_name("__init__.py"), '\n    "cutoffs": cutoffs,', "contrastive.views")
-    run(copy, "-c", USES_CUTOFFS)
-    file.write_text(CUTOFFS.replace("unread", "unraed"), encoding="utf-8")
-    run(copy, "-c", MISSPELT)
 
 
 def test_an_extension_touches_its_file_and_one_line(copied: Path):

@@ -1,9 +1,13 @@
-"""What pyproject.toml and the checks say about each other; nothing that is read runs: no pickle, no foreign code."""
+"""What pyproject.toml, the checks and the documents say about each other, and how long files and functions are.
+
+Nothing that is read runs: no pickle, no foreign code.
+"""
 
 import ast
 import io
 import os
 import pickle
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -24,7 +28,12 @@ from tests import changed
 from tests.conftest import WITHOUT_SHAPES
 
 CHECKOUT = Path(__file__).parents[1]
+PRODUCT = ("contrastive", "flows", "reports", "tasks")
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def product_files() -> Iterator[Path]:
+    return (path for package in PRODUCT for path in sorted((CHECKOUT / package).rglob("*.py")))
 
 
 def test_a_wrong_shape_or_type_is_an_error():
@@ -104,12 +113,11 @@ def test_arrays_that_run_something_are_refused(tmp_path: Path):
 
 def calls() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Where, the call as it is written, and its keywords that are constants."""
-    for package in ("contrastive", "flows", "reports", "tasks"):
-        for path in (CHECKOUT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    given = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
-                    yield f"{path.relative_to(CHECKOUT)}:{node.lineno}", ast.unparse(node.func), given
+    for path in product_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                given = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
+                yield f"{path.relative_to(CHECKOUT)}:{node.lineno}", ast.unparse(node.func), given
 
 
 def test_every_loader_of_the_project_is_told_so():
@@ -130,9 +138,53 @@ def test_a_change_is_answered_by_the_tests_that_reach_it_and_by_no_others():
     """By imports, by reading or running it as `READERS` says, or by the folder of a program that nothing imports."""
     reached = changed.reached_tests(["contrastive/losses/supcon.py"])
     assert "tests/contrastive/losses/test_oracles.py" in reached and "tests/flows/test_work_pools.py" not in reached
-    assert "tests/test_documents.py" in changed.reached_tests(["docs/log.md"])
+    assert "tests/test_project.py" in changed.reached_tests(["docs/log.md"])
     assert "tests/contrastive/planning/test_estimate.py" in changed.reached_tests(["contrastive/planning/probe.py"])
     tests = [str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "tests").rglob("test_*.py")]
     readers = {reader for readers in changed.READERS.values() for reader in readers}
     assert not [reader for reader in readers if not any(test.startswith(reader) for test in tests)]
     assert not [path for path in changed.READERS if not (CHECKOUT / path).exists()]
+
+
+LONGEST_FILE, LONGEST_FUNCTION = 600, 40
+
+
+def test_files_and_functions_are_short():
+    too_long = []
+    for path in product_files():
+        text = path.read_text(encoding="utf-8")
+        functions = [
+            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions}
+        too_long += [f"{path}: {name}" for name, lines in lengths.items() if lines > LONGEST_FUNCTION]
+        too_long += [str(path)] if len(text.splitlines()) > LONGEST_FILE else []
+    assert not too_long
+
+
+PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]
+
+
+def links(page: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target and not target.startswith("#"):
+            yield target.partition("#")[0]
+
+
+def test_every_link_leads_to_a_file():
+    assert not [(page, to) for page in PAGES for to in links(page) if not (page.parent / to).exists()]
+
+
+def test_the_index_names_every_page():
+    index = CHECKOUT / "docs" / "README.md"
+    named = {(index.parent / target).resolve() for target in links(index)}
+    assert {page.resolve() for page in (CHECKOUT / "docs").rglob("*.md") if page != index} <= named
+
+
+def test_code_names_only_pages_that_exist():
+    assert not [
+        (path.name, page)
+        for path in product_files()
+        for page in re.findall(r"docs/[a-z/]+\.md", path.read_text(encoding="utf-8"))
+        if not (CHECKOUT / page).exists()
+    ]

@@ -1,6 +1,6 @@
 """A home, texts of two classes, and translators that know each other's language, made once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
         lines.append(f"{' '.join(words)} {i},{'ab'[i % 2]},{same} {i},{other}")
     path.write_text("\n".join(lines) + "\n")
     return f"file:{path}"
+
+
+@pytest.fixture(scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of all tests of a file that ask for no `home`, an empty one: what is prepared there is prepared once."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ABLATE_HOME", str(folder := tmp_path_factory.mktemp("home")))
+        yield folder
 
 
 @pytest.fixture

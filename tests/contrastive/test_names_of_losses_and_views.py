@@ -1,4 +1,7 @@
-"""No file outside losses/ and views/ names a single loss or view: what the others must know of one, it says itself."""
+"""No file outside losses/ and views/ names a single loss or view: what the others must know of one, it says itself.
+
+What it says is read from its literals.
+"""
 
 import ast
 import re
@@ -6,7 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from contrastive.config import registry
+from contrastive.errors import UserError
 
 CHECKOUT = Path(__file__).parents[2]
 OWN = (CHECKOUT / "contrastive" / "losses", CHECKOUT / "contrastive" / "views")
@@ -61,14 +67,15 @@ def test_no_other_file_names_a_loss_or_a_view():
     assert there == MEANT, "put what is more beside the loss or view, as FACTS"
 
 
-def test_a_name_is_seen_wherever_it_stands():
-    for source in (
-        "if view == 'two_stage': pass",
-        "PASSES = {'momentum': 2}",
-        "def f(loss='ce+supcon'): pass",
-        "raise ValueError(f'rdrop already contains {x}')",
-        "x = 'the view pair compares a text with its positive'",
-        "case = view in ('cluster',)",
-    ):
-        assert naming(source), source
-    assert not naming('"""Such as `ce+supcon`."""\nx = "the Ray cluster of a pair"')
+def test_a_setting_that_a_view_reads_beside_a_value_alone_is_said_with_it():
+    """As k of the view layers, which is for tokens."""
+    assert "layers with level token" in registry.readers("k") and "layers" not in registry.readers("k")
+
+
+def test_facts_that_are_misspelt_are_named_with_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "PACKAGE_ROOT", tmp_path)
+    (tmp_path / "little.py").write_text("from own import view\nVIEWS = {'view': view}\n")
+    (tmp_path / "own.py").write_text("\nFACTS = ViewFacts(vectors=2, unraed=('k',))\ndef view(encode, *, k=1): pass\n")
+    said = r"own.py, line 2: FACTS: .*'unraed'.*; a ViewFacts says in literals: vectors, predictions, "
+    with pytest.raises(UserError, match=said):
+        registry.entries("little", "VIEWS")

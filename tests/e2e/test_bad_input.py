@@ -53,20 +53,6 @@ def test_a_full_disk_is_named_in_one_line_and_the_same_command_goes_on(
     assert ablate_in(home, "audit", path).returncode == 0
 
 
-def test_a_failing_cell_stops_no_other_and_the_report_says_why(ablate_in: Ablate, tmp_path: Path):
-    """Adapters on a module that does not exist: found only when the cell builds its model."""
-    home = tmp_path / "home"
-    axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {tune: [full, {lora: {targets: [nothing]}}]}")
-    path = written(tmp_path / "failing.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))
-    done = ablate_in(home, "run", path, "--engine", "local")
-    assert done.returncode == 1 and "1 of 4 cells failed" in done.stderr and "linear modules" in done.stderr
-    text = (home / "reports" / "output" / "smoke" / "README.md").read_text(encoding="utf-8")
-    assert "> **Note** " in text and "linear modules" in text
-    assert len(list(home.glob("runs/*/DONE"))) == 3
-    mended = written(tmp_path / "mended.yaml", ("seeds: [0, 1]", "seeds: [0]"))
-    assert ablate_in(home, "run", mended).returncode == 0
-
-
 def test_a_cell_that_diverges_is_a_result_the_first_time_and_the_second(ablate_in: Ablate, tmp_path: Path):
     axes = ("axes: {loss: [ce, ce+supcon]}", "axes: {encoder_lr: [1e-3, 1e30], clip: [0]}")
     path = written(tmp_path / "diverging.yaml", axes, ("seeds: [0, 1]", "seeds: [0]"))

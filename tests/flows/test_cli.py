@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from contrastive.errors import UserError
-from contrastive.runs import store
 from flows import cli
 from flows.terminal import LONGEST_LINE, complain, say
 from tests.flows.conftest import CHECKOUT
@@ -105,16 +104,6 @@ def test_a_plan_of_hostile_names_commands_no_terminal(tmp_path: Path, arguments:
         said = f"{done.output}{done.exception or ''}"
         assert all(line.isprintable() for line in said.split("\n")), said
     assert "\\u009b2J" in said
-
-
-def test_a_file_in_the_place_of_a_folder_is_named(home: Path):
-    home.mkdir()
-    for place in ("runs", "cache"):
-        (home / place).write_text("of somebody")
-        with pytest.raises(OSError) as raised:
-            store.write_json(home / place / "new" / "file.json", {})
-        said = f"{home}/{place} is a file, which cannot be used here: move it away"
-        assert said in store.explain(raised.value)
 
 
 def test_show_prints_a_cell_and_what_is_damaged_and_names_an_unknown_one():

@@ -67,13 +67,6 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     assert first["standard_error"] == pytest.approx((55 / 60 * 5 / 60 / 60) ** 0.5)
 
 
-def test_two_evaluations_are_equal_to_the_byte(tmp_path):
-    for name in ("one", "other"):
-        in_place(filled(tmp_path / name), Evaluation())
-    for file in ("scores.json", "picture.npz"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
-
-
 def test_a_split_without_texts(tmp_path):
     with pytest.raises(UserError, match="no validation texts to evaluate on: set data.validation"):
         in_place(filled(tmp_path, splits=("test",)), Evaluation(splits=("validation",)))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
@@ -18,14 +17,12 @@ from contrastive.evaluation import embed
 from contrastive.evaluation.needs import lacking
 from contrastive.grid.identity import cell_id, evaluation_key, identity
 from contrastive.grid.status import statuses
-from contrastive.models.model import vectors_of
 from contrastive.runs import store
 from contrastive.stages.evaluate_cell import evaluate_cell
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.views import batches
-from contrastive.views.types import Encoded, Hidden
 from tasks import worker_calls
 from tests.contrastive.training.trained import make
 
@@ -78,18 +75,6 @@ def of_training(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {name: ((folder / name).stat().st_ino, (folder / name).read_bytes()) for name in files}
 
 
-def test_vectors_of_a_text_by_hand():
-    """Two blocks, one text of two tokens and one of padding."""
-    mask = torch.tensor([[True, True, False]])
-    batch = batches.Batch(torch.zeros(1, 3, dtype=torch.int64), mask, ~mask, torch.zeros(1, dtype=torch.int64))
-    first, last = torch.tensor([[[1.0], [3], [100]]]), torch.tensor([[[10.0], [20], [100]]])
-    encoded = Encoded(
-        Hidden((first, first, last), 0), batch, lambda states, _: states[:, 0], lambda it: it, lambda *_: mask
-    )
-    expected = {"cls": 10, "mean": 15, "first_last": (2 + 15) / 2, "layer:0:cls": 1, "layer:1:mean": 15}
-    assert {name: float(vectors_of(name, encoded)) for name in expected} == expected
-
-
 def test_only_held_out_texts_are_embedded_where_nothing_else_is_read(source, home):
     found = arrays(trained(make(source)))
     assert set(found) == {f"{split}{kind}" for split in ("validation", "test") for kind in ("", ".labels", ".ids")}
@@ -110,6 +95,10 @@ def test_what_an_evaluation_reads_is_there(source, home):
     model = embed.restore(cell, folder, tokens)
     states = model.eval().encode(batch)
     np.testing.assert_allclose(found["test/layer:0:cls"], states.hidden[0][:, 0].detach(), atol=1e-5)
+    words = batch.attention_mask[..., None] / batch.attention_mask.sum(1)[:, None, None]
+    means = [(states.hidden[block] * words).sum(1).detach() for block in (0, -1)]
+    np.testing.assert_allclose(found["test/first_last"], (means[0] + means[1]) / 2, atol=1e-5)
+    np.testing.assert_allclose(found["test/mean"], means[1], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Pictures show the same texts of every cell, keep what is apart apart, and are the same with any number of threads."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +9,7 @@ from sklearn.manifold import TSNE, trustworthiness
 
 from contrastive.config.evaluation import Evaluation
 from contrastive.evaluation import parallel
-from contrastive.evaluation.picture import make_picture, nearest_points, scaled, tsne, umap
-from tests.tiers import rest_is_full
+from contrastive.evaluation.picture import make_picture, scaled, tsne, umap
 
 
 def clouds(texts: int = 90, size: int = 5, apart: float = 9.0):
@@ -40,11 +37,6 @@ def test_it_shows_the_texts_with_the_smallest_ids():
     label_of = dict(zip(given["test.ids"].tolist(), given["test.labels"].tolist(), strict=True))
     assert [label_of[number] for number in found["ids"].tolist()] == found["labels"].tolist()
     assert (str(found["reason"]), str(found["method"])) == ("", "t-SNE")
-
-
-def test_tsne_keeps_clouds_apart():
-    vectors, labels = clouds()
-    assert apart(tsne(scaled(vectors)), labels)
 
 
 def test_it_begins_from_the_principal_components():
@@ -78,13 +70,6 @@ def test_two_threads_draw_what_one_does(many, monkeypatch):
     assert (drawn[0] == drawn[1]).all()
 
 
-def test_the_nearest_others_by_hand():
-    points = np.array([[0.0], [1], [3], [7]], np.float32)
-    indices, away = nearest_points(points, 2)
-    assert indices.tolist() == [[1, 2], [0, 2], [1, 0], [2, 1]]
-    assert away == pytest.approx(np.array([[1, 3], [1, 2], [2, 3], [4, 6]]))
-
-
 def test_few_texts_have_a_picture():
     assert [len(make_picture(stored(texts), Evaluation())["x"]) for texts in (4, 7, 31)] == [4, 7, 31]
 
@@ -114,28 +99,6 @@ def test_tsne_of_few_texts_is_a_picture(kind: str, texts: int, seed: int):
     assert len(np.unique(points, axis=0)) == texts
     if kind == "clouds":
         assert apart(points, labels)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "texts"), rest_is_full(product(KINDS, (5, 10, 14, 25, 60)), [(kind, 10) for kind in KINDS])
-)
-def test_neighbours_of_few_texts_are_better_than_chance(kind: str, texts: int):
-    """0.5 is what points at random have; one set of 5 texts may have less in two dimensions, not five together."""
-    assert np.mean([faithful(tsne, few(kind, texts, seed)[0]) for seed in range(5)]) > 0.6
-
-
-@pytest.mark.full
-def test_umap_of_few_texts_is_a_picture():
-    for kind, texts in (("clouds", 4), ("noise", 5), ("wide", 10), ("line", 30)):
-        vectors = scaled(few(kind, texts, 0)[0])
-        points = umap(vectors)
-        assert np.isfinite(points).all() and len(np.unique(points, axis=0)) == texts and points.std(0).max() > 0.1
-
-
-def faithful(draw, vectors) -> float:
-    near = max(1, min(5, len(vectors) // 3))
-    return trustworthiness(vectors, draw(scaled(vectors)), n_neighbors=near)
 
 
 NOISE = np.random.default_rng(0).normal(size=(60, 5))

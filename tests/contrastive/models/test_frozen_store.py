@@ -5,7 +5,6 @@ Stores are made once, again where damaged, and only where the disk has room.
 
 import shutil
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -38,14 +37,6 @@ STILL = {"last_blocks": 1, "frozen_dropout": False}
 SMALL = {"train": 24, "validation": 0, "test": 16, "positive": "same", "negative": "other"}
 RATES = {"encoder_lr": 1e-4, "head_lr": 1e-3}
 NONE, FULL, HALF = Speed(reuse="none"), Speed(reuse="full"), Speed(reuse="half")
-
-
-@pytest.fixture(scope="module")
-def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """With the store that all cells read which ask for no `home`, an empty one."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("ABLATE_HOME", str(folder := tmp_path_factory.mktemp("home")))
-        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -76,29 +76,21 @@ def test_of_many_at_once_one_works_and_the_others_find_it_done(run: Path):
     assert trained(run) == str(["published" in text for text in said].index(True)) and outcomes(run) == ["done"]
 
 
-def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(run: Path):
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(is_stopped: bool, run: Path):
+    """One that is stopped keeps its cell until its engine kills it, after `hung_after`; nothing of it is taken over."""
+    assert not claim.is_held(run) and not run.exists()
     first = Worker(run, "first", 600)
     assert (first.says(), first.says()) == ("ready", "holds 1")
+    if is_stopped:
+        os.kill(first.process.pid, signal.SIGSTOP)
     second = Worker(run, "second", 0.2)
-    assert second.says() == "ready"
+    assert second.says() == "ready" and claim.is_held(run)
     first.process.kill()
     first.process.wait()
     assert second.says() == "holds 2"
     assert "published" in second.rest()
     assert trained(run) == "second" and outcomes(run) == ["lost", "done"]
-
-
-def test_a_holder_that_is_stopped_keeps_its_cell_until_it_is_killed(run: Path):
-    """By its engine, after `hung_after`; nothing of it is taken over then."""
-    late = Worker(run, "late", 1.0)
-    assert (late.says(), late.says()) == ("ready", "holds 1")
-    os.kill(late.process.pid, signal.SIGSTOP)
-    other = Worker(run, "other", 0.2)
-    assert other.says() == "ready" and claim.is_held(run)
-    late.process.kill()
-    late.process.wait()
-    assert other.says() == "holds 2" and "published" in other.rest()
-    assert trained(run) == "other" and outcomes(run) == ["lost", "done"]
 
 
 def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
@@ -145,16 +137,6 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
     publish(run, "checkpoint/weights", "new")
     assert not (run / "checkpoint").is_symlink() and (run / "checkpoint" / "weights").read_text() == "new"
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
-
-
-def test_who_works_on_a_cell_is_seen_and_who_died_is_not(run: Path):
-    assert not claim.is_held(run) and not run.exists()
-    holder = Worker(run, "holder", 600)
-    assert (holder.says(), holder.says()) == ("ready", "holds 1")
-    assert claim.is_held(run)
-    holder.process.kill()
-    holder.process.wait()
-    assert not claim.is_held(run)
 
 
 def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -22,7 +22,6 @@ from contrastive.stages import launch
 from contrastive.stages.launch import Machines
 from tests.contrastive.stages.launched import make, run, write_sources
 from tests.contrastive.training.trained import curve, folder_of
-from tests.tiers import rest_is_full
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +60,9 @@ def has_ended(jobs: list[int]) -> bool:
     return not any(psutil.pid_exists(pid) for pid in jobs)
 
 
-OTHERS = (
-    {"loss": "ce+supcon"},
-    {"loss": "sccl", "projection": 16, "clusters": 3},
-    {"loss": "moco", "view": "momentum", "queue": 16},
-)
-
-
-@pytest.mark.parametrize("objective", rest_is_full([{}, *OTHERS], [{}]), ids=lambda o: o.get("loss", "ce+simcse"))
-def test_two_processes_train_as_one(objective: dict, sources: tuple[str, str]):
+def test_two_processes_train_as_one(sources: tuple[str, str]):
     slowly = {"head_lr": 1e-4, "encoder_lr": 1e-5}  # else Adam makes much of the last bits
-    (alone, failed), (together, also) = (run(make(sources, n, training=slowly, **objective)) for n in (1, 2))
+    (alone, failed), (together, also) = (run(make(sources, n, training=slowly)) for n in (1, 2))
     assert failed is None and also is None
     names = ("loss", "gradient_norm")
     np.testing.assert_allclose(curve(together, *names), curve(alone, *names), rtol=1e-4, atol=1e-6)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pytest import approx
 
 from contrastive.config.cell import Cell
 from contrastive.data import tokens as token_store
@@ -22,7 +21,7 @@ from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from contrastive.stages.train_cell import train_cell
 from contrastive.training import sharding, train
-from contrastive.training.collapse import collapsed_since, geometry
+from contrastive.training.collapse import collapsed_since
 from contrastive.training.gradient_audit import Audit, GradientPathError
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
@@ -120,23 +119,6 @@ def detached_supcon(views, *, labels, mask=None, temperature=0.1):
 def detached_cluster(encode, batch, *, k, clusters):
     view = cluster(encode, batch, k=k, clusters=clusters)
     return View([VectorGroup(group.vectors.detach(), group.mask) for group in view.groups], view.sentences)
-
-
-def test_the_shape_of_a_batch():
-    random = torch.Generator().manual_seed(0)
-    spread = torch.randn(2000, 32, generator=random) * (torch.rand(2000, 1, generator=random) * 9)
-    one_direction = torch.arange(1.0, 5)[:, None] * torch.ones(4, 8)
-    opposite = torch.tensor([[3.0, 0], [-1, 0], [2, 0], [-5, 0]])
-    for vectors, cosine, spread_of, rank in (
-        (spread, approx(0, abs=0.01), approx(1, abs=0.02), approx(32, rel=0.01)),
-        (one_direction, approx(1), approx(0, abs=1e-6), approx(1)),
-        (opposite, approx(-1 / 3), geometry(opposite)["spread"], approx(1)),  # two points
-    ):
-        assert geometry(vectors) == {"mean_cosine": cosine, "spread": spread_of, "effective_rank": rank}
-    few = torch.randn(5, 3, generator=random)
-    pairs = [torch.cosine_similarity(a, b, dim=0) for i, a in enumerate(few) for b in few[:i]]
-    assert geometry(few)["mean_cosine"] == approx(float(sum(pairs)) / 10, abs=1e-6)
-    assert geometry(torch.randn(1, 3)) == {}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import Masked
 from contrastive.views.types import Encoded, Output
-from tests.contrastive.views.conftest import batch_of
+from tests.contrastive.views.conftest import batch_of, set_dropout
 
 LENGTHS = (6, 2, 5, 1, 4, 3, 6)
 
@@ -27,11 +27,7 @@ class Tiny(nn.Module):
         torch.manual_seed(0)
         sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
         self.backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, 0).double()
-        for module in self.backbone.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = dropout
-            elif hasattr(module, "dropout_prob"):
-                module.dropout_prob = dropout
+        set_dropout(self.backbone, dropout)
         self.dropout, self.head, self.view = nn.Dropout(dropout), nn.Linear(16, 2).double(), view
         guesser = encoders.guesser(Encoder(model="scratch:bert", scratch=sizes), self.backbone)
         self.masked = Masked(guesser.double(), 4, range(5), 64)

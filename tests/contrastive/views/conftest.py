@@ -1,7 +1,6 @@
 """A small real encoder, and a pass of numbers that are known."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -38,17 +37,22 @@ def batch_of(*lengths: int) -> Batch:
     return Batch(ids, mask, ~mask | (ids == CLS) | (ids == SEP), torch.arange(len(lengths)) % 2)
 
 
-def lexicon_of(folder: Path, longest: int = 512) -> Lexicon:
-    """A real one over PIECES, for texts of at most so many tokens."""
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
-    return Lexicon(folder, longest)
+def set_dropout(model: nn.Module, share: float) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        elif hasattr(module, "dropout_prob"):
+            module.dropout_prob = share
 
 
 @pytest.fixture(scope="session")
 def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Lexicon:
-    return lexicon_of(tmp_path_factory.mktemp("tokenizer"))
+    """A real one over PIECES."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    return Lexicon(folder, 512)
 
 
 @pytest.fixture(scope="session")

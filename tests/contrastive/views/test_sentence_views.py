@@ -17,7 +17,7 @@ from contrastive.views.multiview import multiview
 from contrastive.views.one_stage import one_stage
 from contrastive.views.pair import pair
 from contrastive.views.two_stage import two_stage
-from tests.contrastive.views.conftest import PAD, batch_of
+from tests.contrastive.views.conftest import PAD, batch_of, set_dropout
 
 BATCH = batch_of(3, 2)
 HIDDEN = [torch.full((2, 5, 4), float(block + 1)) for block in range(4)]
@@ -73,11 +73,7 @@ def dropping(share: float) -> nn.Module:
     torch.manual_seed(0)
     sizes = Scratch(layers=2, hidden=16, heads=2, vocabulary=64)
     backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, PAD).train()
-    for module in backbone.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = share
-        elif hasattr(module, "dropout_prob"):
-            module.dropout_prob = share
+    set_dropout(backbone, share)
     return backbone
 
 

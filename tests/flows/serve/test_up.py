@@ -189,6 +189,11 @@ def test_a_second_up_says_who_runs(up, api, settings):
     assert done.returncode == 2 and f"runs already for {settings['ABLATE_HOME']} (process {up.pid}" in done.stderr
 
 
+def set_up_again(api: str, auth: str) -> None:
+    asked = {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth}
+    subprocess.run(services.SETUP, cwd=CHECKOUT, env=os.environ | asked, check=True)
+
+
 def test_a_cut_off_run_is_given_up(up, api, auth):
     """A run whose process is gone holds the only slot of its deployment."""
 
@@ -200,24 +205,14 @@ def test_a_cut_off_run_is_given_up(up, api, auth):
     run = ask(f"{api}/deployments/{deployment}/create_flow_run", {"state": later}, auth)["id"]
     ask(f"{api}/flow_runs/{run}/set_state", {"state": {"type": "PENDING"}}, auth)
     assert slots() == 1
-    subprocess.run(
-        services.SETUP,
-        cwd=CHECKOUT,
-        env=os.environ | {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth},
-        check=True,
-    )
+    set_up_again(api, auth)
     (found,) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}}, auth)
     assert found["state_type"] == "CRASHED" and slots() == 0
 
 
 def test_the_automation_for_zombies_is_there_once(up, api, auth):
     assert len(ask(f"{api}/automations/filter", {}, auth)) == 1
-    subprocess.run(
-        services.SETUP,
-        cwd=CHECKOUT,
-        env=os.environ | {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth},
-        check=True,
-    )
+    set_up_again(api, auth)
     (found,) = ask(f"{api}/automations/filter", {}, auth)
     assert found["enabled"] and found["trigger"]["within"] == 90 and found["trigger"]["posture"] == "Proactive"
 

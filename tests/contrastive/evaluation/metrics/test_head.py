@@ -35,25 +35,11 @@ def test_accuracy_is_counted_by_hand():
     assert (perfect.value, perfect.standard_error) == (1.0, 0.0)
 
 
-def test_macro_f1_by_hand():
-    """Class 0: precision 2/3, recall 1, F1 4/5; class 1: precision 1, recall 1/2, F1 2/3; class 2: 1."""
-    score = guessed("macro_f1", [0, 0, 1, 1, 2], [0, 0, 0, 1, 2])
-    assert score.value == pytest.approx((4 / 5 + 2 / 3 + 1) / 3)
-    never_predicted = guessed("macro_f1", [0, 0, 0, 1], [0, 0, 0, 0])
-    assert never_predicted.value == pytest.approx((6 / 7 + 0) / 2)
-
-
 def test_macro_f1_is_the_mean_over_classes_of_scikit_learn():
     labels, guesses = np.random.default_rng(0).integers(0, 5, (2, 200))
-    expected = precision_recall_fscore_support(labels, guesses)[2].mean()
+    guesses[guesses == 3] = 2  # a class that is never guessed
+    expected = precision_recall_fscore_support(labels, guesses, zero_division=0)[2].mean()
     assert guessed("macro_f1", labels, guesses).value == pytest.approx(expected)
-
-
-def test_calibration_by_hand():
-    """Bins of 1/15: .9 and .92 share one, half right; .7 and .55 have their own, right and wrong."""
-    confident = [[0.9, 0.1], [0.92, 0.08], [0.3, 0.7], [0.55, 0.45]]
-    assert ece(confident, [0, 1, 1, 1]) == pytest.approx((abs(1 - 0.9 - 0.92) + 0.3 + 0.55) / 4, rel=1e-5)
-    assert ece([[0.75, 0.25]] * 4, [0, 0, 0, 1]) == pytest.approx(0, abs=1e-6)  # it knows how often it is right
 
 
 def test_calibration_is_the_loop_over_bins():

@@ -74,31 +74,6 @@ def test_the_nearest_neighbour_is_that_of_scikit_learn(name, shift):
     agrees(name, overlapping(300, 8, shift=shift), cosine if "cosine" in name else differences, 1e-12)
 
 
-@pytest.mark.parametrize("name", ["svm", "logistic"])
-def test_a_line_by_hand(name):
-    """It tells two sides apart; collapsed vectors are worth the most frequent class; no line is exclusive or."""
-
-    def value(vectors, labels, folds=5):
-        (score,) = measure([name], Inputs(np.asarray(vectors, np.float32), np.asarray(labels), None, folds))
-        return score.value
-
-    sides = np.array([[x, y] for x in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0) for y in (0.0, 5.0)])
-    assert value(sides, (sides[:, 0] > 0).astype(np.int64), folds=2) == 1.0
-    assert value(np.ones((50, 4)), np.repeat([0, 1], [30, 20])) == 0.6
-    assert value([[0, 0], [0, 1], [1, 0], [1, 1]] * 10, [0, 1, 1, 0] * 10) <= 0.75
-
-
-def test_the_scaler_is_fitted_on_the_training_folds_only():
-    """Were it fitted on all texts, the few huge ones of a fold would shrink the others of that fold too."""
-    vectors, labels = overlapping(texts=300).embeddings.copy(), overlapping(texts=300).labels
-    vectors[::60] *= 100
-    model = LinearSVC(dual=False, tol=1e-8, max_iter=100_000)
-    inside = cross_val_score(make_pipeline(StandardScaler(), model), vectors, labels, cv=SPLITTER)
-    outside = cross_val_score(model, StandardScaler().fit_transform(vectors), labels, cv=SPLITTER)
-    assert measure(["svm"], Inputs(vectors, labels, None, 5))[0].value == pytest.approx(inside.mean(), abs=1e-3)
-    assert abs(inside.mean() - outside.mean()) > 3e-3
-
-
 def neighbours(given: Inputs) -> tuple[np.ndarray, np.ndarray]:
     fold = np.empty(len(given.labels), np.int64)
     for number, (_, test) in enumerate(folds(given)):

@@ -1,12 +1,12 @@
-"""What every entry of POSTS keeps, whatever it does to vectors."""
+"""What every entry of POSTS keeps, whatever it does to vectors; whitening and standardising by other code."""
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from contrastive.config import registry
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
-from contrastive.evaluation import parallel
 from contrastive.evaluation.post import POSTS, fit_post
 
 every_post = pytest.mark.parametrize("name", [*POSTS, "whiten:5"])
@@ -32,17 +32,6 @@ def test_any_vectors_become_finite_ones_of_one_width_and_are_left_as_they_were(n
         assert (other == clouds(count, seed=seed)).all() and (train == clouds()).all()
 
 
-@pytest.mark.full
-@every_post
-def test_fitted_again_and_with_two_threads_it_is_the_same_to_the_bit(name):
-    train, other = clouds(600, 48), clouds(50, 48, seed=1)
-    found = []
-    for count in (1, 1, 2):
-        with parallel.threads(count):
-            found.append(fit_post(name, train)(other).tobytes())
-    assert found[0] == found[1] == found[2]
-
-
 @every_post
 def test_collapsed_embeddings_become_zeros_or_at_least_numbers(name):
     collapsed = np.full((30, 12), 3.3, np.float32)
@@ -62,3 +51,61 @@ def test_what_cannot_be_fitted(name):
     broken[3, 2], broken[5] = np.nan, np.inf
     with pytest.raises(UserError, match=f"{name}: 2 of 120 training embeddings hold NaN or infinity"):
         fit_post(name, broken)
+
+
+def test_standardised_vectors_are_those_of_scikit_learn():
+    apply, other = fit_post("standardise", clouds()), clouds(9, seed=1)
+    assert apply(other) == pytest.approx(StandardScaler().fit(clouds()).transform(other), abs=1e-4)
+
+
+def test_whitened_training_vectors_have_the_identity_as_covariance():
+    train = clouds(120, 20)
+    made = fit_post("whiten", train)(train).astype(np.float64)
+    assert np.cov(made.T) == pytest.approx(np.eye(20), abs=1e-5)
+    assert made.mean(0) == pytest.approx(np.zeros(20), abs=1e-5)
+    assert fit_post("whiten:6", train)(train) == pytest.approx(made[:, :6])
+    distances = ((made[:, None] - made[None]) ** 2).sum(-1)  # Mahalanobis's, whatever the signs and the order
+    inverse = np.linalg.inv(np.cov(train.astype(np.float64).T))
+    apart = (train[:, None] - train[None]).astype(np.float64)
+    assert distances == pytest.approx(np.einsum("ijk,kl,ijl->ij", apart, inverse, apart), rel=1e-3, abs=1e-3)
+
+
+def test_the_first_columns_are_those_of_the_largest_variance():
+    train = clouds(300, 8)
+    variances = np.linalg.eigvalsh(np.cov(train.astype(np.float64).T))[::-1]
+    made = fit_post("whiten:3", train)(train).astype(np.float64)
+    centred = train - train.mean(0, dtype=np.float64)
+    weights = np.linalg.lstsq(made, centred, rcond=None)[0]
+    assert (weights**2).sum(1) == pytest.approx(variances[:3], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["whiten", "whiten:10"])
+def test_fewer_texts_than_dimensions(name):
+    """Five texts span four directions; the other columns are zeros, also for vectors that lie outside of these."""
+    train = clouds(5, 12)
+    apply = fit_post(name, train)
+    made, held_out = apply(train).astype(np.float64), apply(clouds(40, 12, seed=1))
+    assert np.cov(made.T)[:4, :4] == pytest.approx(np.eye(4), abs=1e-4)
+    assert (made[:, 4:] == 0).all() and (held_out[:, 4:] == 0).all()
+    assert np.abs(held_out).max() < 1e3
+
+
+@pytest.mark.parametrize("name", ["whiten", "standardise"])
+def test_a_dimension_that_never_varies_in_training_counts_nothing(name):
+    train, other = clouds(), clouds(10, seed=1)
+    train[:, 4] = 1e4 + np.arange(120) % 2 * 1e-3  # as far apart as float32 can tell
+    other[:, 4] = 1e4 + 1
+    made = fit_post(name, train)(other)
+    assert np.abs(made).max() < 10
+    assert (made == 0).all(0).sum() == 1
+
+
+def test_two_equal_dimensions_are_one_direction():
+    train = clouds()
+    train[:, 3] = train[:, 2]
+    assert (fit_post("whiten", train)(train) == 0).all(0).tolist() == [False] * 11 + [True]
+
+
+def test_more_columns_than_dimensions():
+    with pytest.raises(UserError, match="whiten:13 keeps 13 columns, and the embeddings have 12 dimensions.*whiten:12"):
+        fit_post("whiten:13", clouds())

@@ -79,11 +79,6 @@ def test_a_batch_in_which_nothing_is_hidden_gives_zero(whole: BertForMaskedLM, e
     value.backward()
 
 
-def test_the_mean_is_over_tokens_not_texts_and_their_order_does_not_matter():
-    surprise, hidden = torch.tensor([6.0, 1.0, 0.0], dtype=torch.float64), torch.tensor([3, 1, 0])
-    assert float(mlm(surprise, hidden=hidden)) == 7 / 4 == float(mlm(surprise.flip(0), hidden=hidden.flip(0)))
-
-
 def test_guesses_are_drawn_as_likely_as_the_head_says(whole: BertForMaskedLM, encode_with: Encode):
     batch = batch_of(*[5] * 4000)
     asked = torch.zeros_like(batch.special)

@@ -48,23 +48,7 @@ def written(lexicon: Lexicon, fast: PreTrainedTokenizerFast, *pieces: str) -> li
     return [fast.convert_ids_to_tokens(word.tolist()) for word in found]
 
 
-FACTS = {
-    "car": ["automobile", "motorcar", "cable car"],
-    "crookneck": ["crookneck squash", "summer crookneck"],  # the last line of the first half of the nouns
-    "zucchini": ["courgette"],  # the first line of the second half
-    "courgette": ["zucchini"],
-    "abounding": ["galore"],  # galore(ip)
-    "galore": ["abounding"],
-    "flooded": ["afloat", "awash"],  # afloat(p)
-    "quickly": ["speedily"],
-    "buy": ["purchase", "bribe"],  # of several senses
-}
-
-
-def test_facts_read_in_the_files_by_hand():
-    for word, some in FACTS.items():
-        found = synonyms(word)
-        assert set(some) <= set(found) and word not in found and len(set(found)) == len(found)
+def test_words_without_synonyms_and_the_order_of_the_files():
     without = ("the", "no", "was", "won", "don", "isn", "ain", "s", "zzz", "", "motor car", ",")
     assert [synonyms(word) for word in without] == [[]] * len(without)
     assert synonyms("happy") == ["well-chosen", "felicitous", "glad"]  # a word comes first that a file names first
