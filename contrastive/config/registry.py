@@ -158,10 +158,21 @@ def _facts(module: str, usual: type) -> Any:
         return usual()
     at = f"{module_file(module)}, line {written.lineno}: FACTS"
     try:
-        facts = eval(ast.unparse(written), vars(declarations) | {"__builtins__": {}})
-    except (NameError, TypeError, ValueError) as error:
+        facts = _written_value(written)
+    except (AttributeError, TypeError, ValueError) as error:
         there = ", ".join(field.name for field in fields(usual))
         raise UserError(f"{at}: {error}; a {usual.__name__} says in literals: {there}") from error
     if not isinstance(facts, usual):
         raise UserError(f"{at}: expected a {usual.__name__}, got {ast.unparse(written)}")
     return facts
+
+
+def _written_value(node: ast.expr) -> Any:
+    """The value of literals, and of calls of what contrastive/config/facts.py defines."""
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_written_value, node.elts))
+    if isinstance(node, ast.Call):
+        made = getattr(declarations, ast.unparse(node.func))
+        named = {str(word.arg): _written_value(word.value) for word in node.keywords}
+        return made(*map(_written_value, node.args), **named)
+    return ast.literal_eval(node)

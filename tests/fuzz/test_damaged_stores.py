@@ -34,7 +34,7 @@ from contrastive.runs import store
 from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.stages.request import Asked
 from flows.cli import app
-from flows.forecast import note
+from flows.forecast import note_overhead
 from tasks import worker_calls
 from tasks.record import record_cell
 from tasks.sync import sync
@@ -104,7 +104,7 @@ def run(path: Path) -> None:
         if report is not None:
             raise UserError(report["error"])
     sync(plan, plans.document(plan, known_references(plan)))
-    note(0.0)
+    note_overhead(0.0)
 
 
 def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:

@@ -101,7 +101,9 @@ def test_cells_that_share_frozen_blocks_pay_for_them_once():
     common = 2 * (alone - two)  # two halves are computed once
     assert four == pytest.approx(alone - 0.75 * common) and common > 0
     stored, computed = fit.seconds(kept), Fit(speed=Speed(reuse="none")).seconds(kept)
-    assert stored is not None and computed == pytest.approx(alone) and stored < alone - common  # which embeds from it, too
+    assert (
+        stored is not None and computed == pytest.approx(alone) and stored < alone - common
+    )  # which embeds from it, too
     assert 0 < fit.prefix_seconds(kept, "test") < fit.prefix_seconds(kept, "train") < 1.2 * common
     finish("one", one, 2 * four, speed={"reuse": "none", "together": 4})
     assert Fit().seconds(one) == pytest.approx(2 * alone)

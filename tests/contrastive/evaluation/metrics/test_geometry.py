@@ -76,7 +76,6 @@ def test_anisotropy_is_the_svd_and_what_training_logs(name, texts):
         assert logged["mean_cosine"] == pytest.approx(found["anisotropy"].value, abs=1e-9)
 
 
-
 @hostile
 def test_the_silhouette_is_that_of_scikit_learn(name):
     vectors = inputs(name).embeddings.astype(np.float64)
