@@ -20,7 +20,7 @@ from contrastive.sources import deepspeed_file, locate
 from contrastive.sources.locate import cut
 
 VERSION = 1
-EVALUATION_VERSION = 2  # of scores.json; scores of another version are measured again, never mixed
+EVALUATION_VERSION = 3  # of scores.json; scores of another version are measured again, never mixed
 
 STAGES = (
     "contrastive.data.tokens",

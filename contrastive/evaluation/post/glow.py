@@ -33,9 +33,6 @@ class ActNorm(nn.Module):
     def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         return (vectors + self.shift) * self.log_scale.exp()
 
-    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return vectors * (-self.log_scale).exp() - self.shift
-
     def log_det(self) -> Float[Tensor, ""]:
         return self.log_scale.sum()
 
@@ -65,12 +62,6 @@ class Mixing(nn.Module):
         lower, upper = self.triangles()
         return (vectors @ upper.T @ lower.T)[:, self.order]
 
-    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        lower, upper = self.triangles()
-        columns = vectors[:, self.order.argsort()].T
-        columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)
-        return torch.linalg.solve_triangular(upper, columns, upper=True).T
-
     def log_det(self) -> Float[Tensor, ""]:
         return self.log_diagonal.sum()
 
@@ -95,9 +86,6 @@ class Coupling(nn.Module):
 
     def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         return torch.cat([vectors[:, : self.kept], vectors[:, self.kept :] + self.added(vectors)], 1)
-
-    def inverse(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return torch.cat([vectors[:, : self.kept], vectors[:, self.kept :] - self.added(vectors)], 1)
 
     def log_det(self) -> Float[Tensor, ""]:
         return torch.zeros(())
@@ -139,15 +127,6 @@ class Glow(nn.Module):
             done.append(vectors[:, :finished])
             vectors = vectors[:, finished:]
         return torch.cat(done, 1)
-
-    def inverse(self, latents: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        vectors = latents[:, latents.shape[1] :]
-        for level, size in zip(reversed(self.levels), reversed(self.sizes), strict=True):
-            begin = latents.shape[1] - size
-            vectors = torch.cat([latents[:, begin : begin + size - vectors.shape[1]], vectors], 1)
-            for layer in reversed(level):
-                vectors = layer.inverse(vectors)
-        return vectors
 
     def log_det(self) -> Float[Tensor, ""]:
         return torch.stack([layer.log_det() for level in self.levels for layer in level]).sum()
