@@ -29,7 +29,7 @@ def experiment(folder: Path, cells: int) -> Path:
 
 
 def train(*arguments: Any, **others: Any) -> dict[str, Any] | None:
-    from contrastive.stages import train_cell
+    from contrastive.training import train_cell
     from tasks import worker_calls
 
     train_cell.TrainingHere = _NothingHere

@@ -10,11 +10,11 @@ from pathlib import Path
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Experiment
 from contrastive.data.splits import SPLITS
+from contrastive.grid import frozen_readers
 from contrastive.grid import load as experiments
 from contrastive.grid.identity import cell_id, identities, identity
-from contrastive.models import frozen_readers
 from contrastive.runs import store
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
@@ -23,7 +23,7 @@ def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
 
 
 def prepare(file: str) -> None:
-    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
+    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
 
     experiment, cells = read(file)
     prepare_evaluation(cells[0], experiment.evaluation, prepare_cell_tokens(cells[0]))
@@ -31,8 +31,8 @@ def prepare(file: str) -> None:
 
 def run(file: str, number: int) -> float:
     """All of it, into a run folder below ABLATE_HOME; gives the first score, for those that want one."""
-    from contrastive.stages.evaluate_cell import evaluate_cell
-    from contrastive.stages.train_cell import train_cell
+    from contrastive.evaluation.evaluate_cell import evaluate_cell
+    from contrastive.training.train_cell import train_cell
 
     experiment, cells = read(file)
     asked = asked_for(experiment, cells[number], str(number))
@@ -45,8 +45,8 @@ def run(file: str, number: int) -> float:
 def share(file: str, split: str) -> None:
     """What frozen blocks give for a split, where the file says that it is kept; before the cells begin."""
     from contrastive.data import tokens
+    from contrastive.evaluation.prepare import prepare_cell_tokens
     from contrastive.models import frozen_store
-    from contrastive.stages.prepare import prepare_cell_tokens
 
     experiment, cells = read(file)
     prepared = tokens.open(prepare_cell_tokens(cells[0]))

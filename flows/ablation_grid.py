@@ -24,12 +24,12 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Resources
 from contrastive.grid import load
 from contrastive.grid import plan as plans
+from contrastive.grid.estimate import Fit
 from contrastive.grid.expand import Resolved
+from contrastive.grid.groups import groups
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
-from contrastive.planning.estimate import Fit
-from contrastive.planning.groups import groups
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 from flows.forecast import (
     MOST_SEEDS,
     at,

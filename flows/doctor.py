@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.config.cell import Data
-from contrastive.data import data_digest
+from contrastive.data import data_digest, locate
 from contrastive.errors import UserError
 from contrastive.runs.store import home
-from contrastive.sources import locate
 from flows.serve.servers import PORTS, answers, port, port_in_use
 from tasks.address import masked
 

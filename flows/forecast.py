@@ -15,19 +15,18 @@ from contrastive.config.experiment import Experiment, Resources, Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
-from contrastive.evaluation.needs import embedded
+from contrastive.grid import estimate, frozen_readers
 from contrastive.grid import plan as plans
+from contrastive.grid.estimate import Fit
 from contrastive.grid.foreseen import Foreseen, foresee
+from contrastive.grid.groups import Part, groups, makespan
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan
 from contrastive.grid.status import mark
-from contrastive.models import frozen_readers
-from contrastive.planning import estimate, probe
-from contrastive.planning.estimate import Fit
-from contrastive.planning.groups import Part, groups, makespan
 from contrastive.runs import store
 from contrastive.runs.store import home, report_folder, run_folder
+from contrastive.training import probe
 from flows.terminal import say
 from tasks.address import file_of
 from tasks.engines import EngineName
@@ -166,7 +165,7 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
     """What frozen blocks give for a split, of all that the cells to train will read, each once. Of more test texts
     than their own the first of them makes it."""
     larger = plan.experiment.evaluation.test is not None
-    splits = tuple(split for split in embedded(plan.experiment.evaluation) if not (larger and split == "test"))
+    splits = tuple(split for split in plan.experiment.evaluation.embedded() if not (larger and split == "test"))
     read = (
         store
         for cell in cells_to_train(plan)

@@ -9,8 +9,8 @@ from typing import Any
 
 from contrastive.config.cell import Cell
 from contrastive.errors import UserError
+from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, store
-from contrastive.sources import deepspeed_file
 from flows.terminal import say
 
 
@@ -39,7 +39,7 @@ def by_hand(beginning: str, into: Path) -> str:
     there = f"cd {shlex.quote(str(places[-1]))} && " if places else ""  # where relative paths are looked for
     return (
         f"{there}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
-        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.stages.job "
+        f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.training.job "
         f"{shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
     )
 

@@ -8,10 +8,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from contrastive.grid.estimate import total_seconds
 from contrastive.grid.expand import Resolved, first_seeds, with_seeds
 from contrastive.grid.plan import Plan, declarations, document, make_plan, recorded
 from contrastive.grid.status import Status
-from contrastive.planning.estimate import total_seconds
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
 from flows.forecast import at as places_of

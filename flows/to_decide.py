@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
+from contrastive.grid.estimate import Fit
 from contrastive.grid.plan import Plan, declaration, declarations, recorded
-from contrastive.planning.estimate import Fit
 from contrastive.runs.store import home
 from flows.forecast import at, fitted_estimate, human_span
 from flows.study import as_declared

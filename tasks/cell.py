@@ -21,7 +21,7 @@ from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.runs import claim, store
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 from tasks import worker_calls
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, Watch, WorkerLost

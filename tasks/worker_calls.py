@@ -7,13 +7,13 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.runs import store
-from contrastive.stages.launch import Machines
-from contrastive.stages.request import Asked
+from contrastive.training.launch import Machines
+from contrastive.training.request import Asked
 
 
 def prepare(cell: Cell, test_texts: int | None = None) -> Path:
     from contrastive.data.tokens import prepare_larger_test
-    from contrastive.stages.prepare import prepare_cell_tokens
+    from contrastive.evaluation.prepare import prepare_cell_tokens
 
     prepared = prepare_cell_tokens(cell)
     if test_texts is not None:
@@ -28,8 +28,8 @@ def reference(tokens: Path, test: Path | None = None) -> None:
 
 
 def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:
-    from contrastive.stages.failures import try_stage
-    from contrastive.stages.train_cell import train_cell
+    from contrastive.training.failures import try_stage
+    from contrastive.training.train_cell import train_cell
 
     folder = store.run_folder(cell_id)
     return try_stage(train_cell, folder, asked, devices, machines)
@@ -37,7 +37,7 @@ def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | No
 
 def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
     """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
-    from contrastive.stages import turns
+    from contrastive.training import turns
 
     return turns.train_in_turns({store.run_folder(name): cell for name, cell in asked.items()})
 
@@ -52,13 +52,13 @@ def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
 
 def assist(cell_id: str, earlier: str, index: int) -> str:
     """Train this machine's share of a cell larger than one, in the attempt after `earlier`; gives what was lost."""
-    from contrastive.stages.launch import assist
+    from contrastive.training.launch import assist
 
     return assist(store.run_folder(cell_id), earlier, index)
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:
-    from contrastive.stages.evaluate_cell import evaluate_cell
-    from contrastive.stages.failures import try_stage
+    from contrastive.evaluation.evaluate_cell import evaluate_cell
+    from contrastive.training.failures import try_stage
 
     return try_stage(evaluate_cell, store.run_folder(cell_id), evaluation)

@@ -19,7 +19,7 @@ from tests.postgres import server as postgres_server
 
 # Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere, also in
 # modules of these rooms that it names. A search for shapes in them all had an experiment file take five times as long.
-WITHOUT_SHAPES = ("config", "data", "grid", "planning", "runs", "sources", "stages")
+WITHOUT_SHAPES = ("config", "data", "grid", "runs")
 beartype_packages(
     [f"contrastive.{room}" for room in WITHOUT_SHAPES],
     conf=BeartypeConf(claw_is_pep526=False, is_pep484_tower=True, violation_type=TypeError),  # an int is a float, too

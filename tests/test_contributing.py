@@ -32,8 +32,8 @@ from pydantic import ValidationError
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.objective import Objective
 from contrastive.models import model
-from contrastive.planning import estimate
-from contrastive.sources import deepspeed_file, locate
+from contrastive.grid import deepspeed_file, estimate
+from contrastive.data import locate
 
 def cell(**objective):
     encoder = Encoder(model="scratch:bert", tune={"last_blocks": 1})

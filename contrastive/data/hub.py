@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-from contrastive.data import files
+from contrastive.data import files, locate
 from contrastive.data.files import Columns, Rows
 from contrastive.errors import UserError, brief
-from contrastive.sources import locate
 
 
 def read_split(source: str, split: str, columns: Columns) -> Rows:

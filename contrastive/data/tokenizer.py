@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.cell import Encoder
+from contrastive.data import locate
 from contrastive.data.splits import Splits
 from contrastive.errors import UserError
-from contrastive.sources import locate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -43,16 +43,11 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
     `own` is the digest of the cell's own tokens.
     """
     transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
-    splits = embedded(evaluation)
+    splits = evaluation.embedded()
     if evaluation.test is not None:
         larger = larger_split(evaluation.test, larger_test_key(own, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
     return Wanted(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
-
-
-def embedded(evaluation: Evaluation) -> tuple[str, ...]:
-    train = ("train",) if "train" in evaluation.splits or evaluation.post else ()
-    return (*train, "validation", "test")
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:

@@ -14,8 +14,9 @@ from contrastive.config.cell import Encoder, Scratch, Training, misfit, undrawn
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, metric_of, score_width
 from contrastive.config.objective import Objective
+from contrastive.data.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
 from contrastive.errors import UserError, brief_name
-from contrastive.grid import messages
+from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
 from contrastive.grid.expand import Builder, Resolved, Variant
 from contrastive.grid.messages import (
@@ -28,8 +29,6 @@ from contrastive.grid.messages import (
 )
 from contrastive.grid.names import row_label
 from contrastive.grid.yaml_lines import SettingPath
-from contrastive.sources import deepspeed_file
-from contrastive.sources.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
 
 PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 

@@ -13,17 +13,19 @@ from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
-from contrastive.data import transfer_data
+from contrastive.data import locate, transfer_data
+from contrastive.data.locate import cut
+from contrastive.grid import deepspeed_file
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
-from contrastive.sources import deepspeed_file, locate
-from contrastive.sources.locate import cut
 
 VERSION = 1
 EVALUATION_VERSION = 3  # of scores.json; scores of another version are measured again, never mixed
 
 STAGES = (
     "contrastive.data.tokens",
+    "contrastive.grid.deepspeed_file",
+    "contrastive.grid.frozen_readers",
     "contrastive.models.frozen_store",
     "contrastive.training.train",
     "contrastive.evaluation.embed",

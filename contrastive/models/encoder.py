@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from contrastive.config.cell import Encoder, Tune
+from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, frozen, tuning
-from contrastive.sources import locate
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encoded, Hidden
 

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.experiment import Speed
+from contrastive.data import locate
+from contrastive.data.locate import cut
 from contrastive.data.tokens import Tokens, TokenSplit
-from contrastive.grid import identity
+from contrastive.grid import frozen_readers, identity
 from contrastive.grid.identity import frozen_output, untrained_output
 from contrastive.models import encoder as encoders
-from contrastive.models import frozen, frozen_readers
+from contrastive.models import frozen
 from contrastive.runs import fingerprint, store
-from contrastive.sources import locate
-from contrastive.sources.locate import cut
 from contrastive.views.batches import by_length, collate
 
 SPARE = 0.5  # of the free disk: a store that wants more is not made

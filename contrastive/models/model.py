@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
+from contrastive.data.locate import cut
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen
 from contrastive.models.encoder import POOLINGS, mean_token
-from contrastive.sources.locate import cut
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch
 from contrastive.views.tools.hidden_words import Masked

@@ -3,8 +3,8 @@
 import torch
 
 from contrastive.config.facts import ViewFacts
+from contrastive.data.locate import middle as half_way
 from contrastive.errors import UserError
-from contrastive.sources.locate import middle as half_way
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, unmasked
 

@@ -27,7 +27,7 @@ from contrastive.config.registry import PACKAGE_ROOT
 from contrastive.errors import UserError
 from contrastive.runs import stopping, store
 from contrastive.runs.provenance import commit
-from contrastive.stages.launch import Machines
+from contrastive.training.launch import Machines
 from tasks.engines.slot import Slot
 from tasks.engines.types import LOOK_EVERY, Engine, Watch, WorkerLost
 

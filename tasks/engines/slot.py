@@ -14,7 +14,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 from contrastive.runs.stopping import Stopped
-from contrastive.stages import processes
+from contrastive.training import processes
 from tasks.engines.types import LOOK_EVERY, Watch, WorkerLost
 
 

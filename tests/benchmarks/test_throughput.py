@@ -23,7 +23,7 @@ from benchmarks import __main__ as front
 from benchmarks import makespan, one_cell, peers, results, synthetic, texts, throughput, token_views
 from benchmarks.pictures import affinities, judge
 from benchmarks.results import Section
-from contrastive.sources import locate
+from contrastive.data import locate
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 

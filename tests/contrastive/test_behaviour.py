@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from contrastive.data import tokens as token_store
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses.align_uniform import align_uniform
 from contrastive.losses.mlm import mlm
 from contrastive.losses.simcse import simcse
 from contrastive.models import model
-from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.train import start_accelerator
 from contrastive.views.batches import Batch, collate
 from tests.contrastive.training.trained import make, trained_into

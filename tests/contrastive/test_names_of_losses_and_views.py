@@ -29,8 +29,8 @@ MEANT = {
     ("contrastive/grid/check.py", "layers"): 1,  # a setting
     ("contrastive/models/encoder.py", "cls"): 2,  # a pooling
     ("contrastive/models/encoder.py", "layers"): 1,  # how many blocks
-    ("contrastive/planning/estimate.py", "layers"): 1,  # how many blocks
-    ("contrastive/sources/locate.py", "layers"): 1,  # how many blocks
+    ("contrastive/grid/estimate.py", "layers"): 1,  # how many blocks
+    ("contrastive/data/locate.py", "layers"): 1,  # how many blocks
 }
 
 

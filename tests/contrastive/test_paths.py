@@ -8,10 +8,10 @@ import pytest
 from contrastive import data, paths
 from contrastive.config.cell import Data, Encoder
 from contrastive.config.evaluation import Transfer
-from contrastive.data import transfer_data
+from contrastive.data import locate, transfer_data
 from contrastive.errors import UserError
+from contrastive.grid import deepspeed_file
 from contrastive.grid.load import anchored, load_experiment
-from contrastive.sources import deepspeed_file, locate
 
 NOBODY = "~nosuchuser/there/x.csv"
 NAMED = {

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from contrastive.grid.load import parse_experiment
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 from flows.progress import Progress, minutes
 from tasks.cell import Group
 from tasks.curves import CurveWriter

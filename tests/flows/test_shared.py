@@ -192,7 +192,7 @@ def test_names_stay_names_in_reports_artifacts_shells_and_paths(finished, settin
         assert "<script" not in data and "[d](" not in data
     printed = ablate(settings, "cell", cell(settings), "--folder", f"{home}/'; touch pwned; `id`").stdout
     words = shlex.split(printed)
-    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.stages.job"
+    assert words[-1] == f"{home}/'; touch pwned; `id`" and words[-3] == "contrastive.training.job"
     assert not [*home.parent.rglob("pwned"), *home.parent.rglob("x"), *CHECKOUT.glob("pwned")]
 
 

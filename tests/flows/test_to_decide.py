@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.grid.estimate import Fit
 from contrastive.grid.load import parse_experiment
 from contrastive.grid.plan import make_plan
-from contrastive.planning.estimate import Fit
 from contrastive.runs.recorded import DataCounts
 from flows.to_decide import more_texts
 from reports.compare import Comparison

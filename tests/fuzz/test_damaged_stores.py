@@ -25,14 +25,14 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import data_folders, known_references
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid import load
 from contrastive.grid import plan as plans
+from contrastive.grid.estimate import calibration_file
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
-from contrastive.planning.estimate import calibration_file
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 from flows.cli import app
 from flows.forecast import note_overhead
 from tasks import worker_calls

@@ -17,12 +17,12 @@ from ray.cluster_utils import Cluster
 from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
-from contrastive.stages.launch import Machines
-from contrastive.stages.request import Asked
+from contrastive.training.launch import Machines
+from contrastive.training.request import Asked
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, shares_of_nodes
-from tests.contrastive.stages.launched import MORE, make, run, write_sources
+from tests.contrastive.training.launched import MORE, make, run, write_sources
 from tests.tasks.test_engines import die, slow
 from tests.waiting import soon
 

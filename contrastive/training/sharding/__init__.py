@@ -11,8 +11,8 @@ from accelerate import Accelerator
 
 from contrastive.config.cell import Cell, Training
 from contrastive.errors import UserError
+from contrastive.grid import deepspeed_file
 from contrastive.models.model import Model
-from contrastive.sources import deepspeed_file
 from contrastive.training import gather
 from contrastive.training.sharding.fsdp import Fsdp
 from contrastive.training.sharding.whole import Whole

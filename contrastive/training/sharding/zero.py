@@ -10,8 +10,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from contrastive.config.cell import Cell, Training
+from contrastive.grid import deepspeed_file
 from contrastive.models.model import Model
-from contrastive.sources import deepspeed_file
 from contrastive.training import gather, gradcache
 from contrastive.training.sharding.step import Around, Gradients, Look, Work, adamw, by_vectors, looking, trained_by
 from contrastive.views.types import Output

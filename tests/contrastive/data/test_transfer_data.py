@@ -9,10 +9,9 @@ from transformers import AutoTokenizer
 from contrastive import data as datasets
 from contrastive.config.cell import Data, Encoder, Scratch
 from contrastive.config.evaluation import Transfer
-from contrastive.data import tokens, transfer_data
+from contrastive.data import locate, tokens, transfer_data
 from contrastive.errors import UserError
 from contrastive.runs import fingerprint
-from contrastive.sources import locate
 from tests.contrastive.data.written import table
 
 SCRATCH = Encoder(model="scratch:bert", scratch=Scratch(vocabulary=200))

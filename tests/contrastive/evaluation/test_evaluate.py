@@ -11,7 +11,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation.evaluate import evaluate_folder
 from contrastive.evaluation.metrics import METRICS
-from contrastive.grid.identity import evaluation_key
+from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 
 TEXTS = 60
 
@@ -55,7 +55,10 @@ def test_every_score_of_every_split_is_kept_with_the_key(folder):
     evaluation = Evaluation(splits=("validation", "test"), metrics=measures)
     in_place(folder, evaluation)
     document = json.loads((folder / "scores.json").read_text())
-    assert (document["version"], document["key"]) == (2, evaluation_key(evaluation)) and "notes" not in document
+    assert (document["version"], document["key"]) == (
+        EVALUATION_VERSION,
+        evaluation_key(evaluation),
+    ) and "notes" not in document
     knn = ("knn_accuracy", "knn_cosine_accuracy")
     metrics = ("accuracy", "macro_f1", "svm_accuracy", *knn, "ari", "nmi", "kmeans_accuracy")
     assert list(scores(folder)) == [f"{split}.{metric}" for split in evaluation.splits for metric in metrics]

@@ -14,14 +14,14 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
+from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.evaluation.needs import lacking
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid.identity import cell_id, evaluation_key, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import store
-from contrastive.stages.evaluate_cell import evaluate_cell
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
+from contrastive.training.request import Asked
+from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tasks import worker_calls
 from tests.contrastive.training.trained import make

@@ -12,11 +12,11 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Experiment
 from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
+from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.grid import identity as identities
 from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import fingerprint
-from contrastive.sources import locate
 from tests.contrastive.grid.mutations import MUTATIONS, make, mutated
 
 

@@ -8,9 +8,8 @@ import pytest
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens
-from contrastive.grid import identity
-from contrastive.models import frozen_readers, frozen_store
-from contrastive.planning import estimate
+from contrastive.grid import estimate, frozen_readers, identity
+from contrastive.models import frozen_store
 from tests.contrastive.grid.mutations import MUTATIONS, make, mutated
 
 SIZES = {"encoder.scratch", *(f"encoder.scratch.{name}" for name in ("layers", "hidden", "heads", "vocabulary"))}

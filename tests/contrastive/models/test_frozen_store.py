@@ -20,14 +20,15 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
-from contrastive.models import frozen, frozen_readers, frozen_store
+from contrastive.evaluation.evaluate_cell import embed_cell
+from contrastive.evaluation.prepare import prepare_cell_tokens
+from contrastive.grid import frozen_readers
+from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
-from contrastive.stages.evaluate_cell import embed_cell
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint
+from contrastive.training.request import Asked
+from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
 from contrastive.views.tokens import rebuilt, words_of
 from tests.contrastive.training import trained

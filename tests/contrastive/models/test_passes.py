@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from contrastive.config.cell import Cell, Encoder, Scratch
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses.sccl import Sccl
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
 from contrastive.models.frozen import Passes
 from contrastive.runs import store
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
 from contrastive.training import gradcache, train
+from contrastive.training.request import Asked
 from contrastive.training.train import CellTraining
+from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
 from contrastive.views.cls import cls
 from contrastive.views.two_stage import two_stage

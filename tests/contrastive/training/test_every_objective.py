@@ -14,10 +14,10 @@ from contrastive.config.objective import Objective
 from contrastive.config.registry import entries
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
 from contrastive.models import model
 from contrastive.models.tuning import HEADS
-from contrastive.stages.prepare import prepare_cell_tokens
 from contrastive.training import train
 from contrastive.views import VIEWS
 from tests.contrastive.training.trained import LAST_BLOCK, make, run, trained_into

@@ -12,17 +12,17 @@ import torch
 from contrastive.config.cell import Cell
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.losses import LOSSES
 from contrastive.losses.supcon import supcon
 from contrastive.models import model
 from contrastive.runs import claim, store
-from contrastive.stages.failures import try_stage
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
 from contrastive.training import sharding, train
 from contrastive.training.collapse import collapsed_since
+from contrastive.training.failures import try_stage
 from contrastive.training.gradient_audit import Audit, GradientPathError
+from contrastive.training.request import Asked
+from contrastive.training.train_cell import train_cell
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
 from contrastive.views.types import VectorGroup, View

@@ -13,9 +13,9 @@ from contrastive import losses
 from contrastive.config.cell import Training
 from contrastive.config.objective import Objective
 from contrastive.errors import UserError
+from contrastive.grid import deepspeed_file
 from contrastive.losses import LOSSES
-from contrastive.sources import deepspeed_file
-from tests.contrastive.stages.launched import Case, make, run, train_in_two, write_sources
+from tests.contrastive.training.launched import Case, make, run, train_in_two, write_sources
 from tests.contrastive.training.trained import curve
 from tests.tiers import rest_is_full
 

@@ -12,13 +12,13 @@ from contrastive.config.cell import Training
 from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
+from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import model
 from contrastive.runs import claim, stopping, store
-from contrastive.stages.failures import try_stage
-from contrastive.stages.prepare import prepare_cell_tokens
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
 from contrastive.training import checkpoint, gradcache, sharding, train
+from contrastive.training.failures import try_stage
+from contrastive.training.request import Asked
+from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tests.contrastive.training.trained import folder_of, make, numbers, run, trained_into
 from tests.tiers import rest_is_full

@@ -13,10 +13,10 @@ from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
 from contrastive.models.frozen import Passes
 from contrastive.runs import store
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell
+from contrastive.training.request import Asked
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
+from contrastive.training.train_cell import train_cell
 
 Given = dict | None
 LAST_BLOCK = {"tune": {"last_blocks": 1}}

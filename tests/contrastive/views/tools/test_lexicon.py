@@ -14,9 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from contrastive.config.cell import Data, Encoder, Scratch
-from contrastive.data import tokens
+from contrastive.data import locate, tokens
 from contrastive.errors import UserError
-from contrastive.sources import locate
 from contrastive.views.tools import lexicon as lexicons
 from contrastive.views.tools.lexicon import Lexicon, synonyms, wordnet
 

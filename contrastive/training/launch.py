@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contrastive.config.cell import Cell, Training
+from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
-from contrastive.sources import deepspeed_file
-from contrastive.stages import job
-from contrastive.stages.job import MEET
-from contrastive.stages.processes import LOST, NewProcess, forked
-from contrastive.stages.request import JobFailed
+from contrastive.training import job
+from contrastive.training.job import MEET
+from contrastive.training.processes import LOST, NewProcess, forked
+from contrastive.training.request import JobFailed
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
 # The second is what its engine asks for an optimizer's name, and takes three seconds.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.stages import meters
+from contrastive.training import meters
 
 LIBRARY = """
 static unsigned long long asked = 0;
@@ -28,7 +28,7 @@ def test_the_gpus_that_a_cell_sees_are_counted(tmp_path: Path):
     library = tmp_path / "libnvidia-ml.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "nvml.c")], check=True)
     visible = [None, "1", "0,2", "GPU-1,GPU-0", "", "7"]
-    asked = f"from contrastive.stages.meters import gpu_joules\nprint([gpu_joules(each) for each in {visible}])"
+    asked = f"from contrastive.training.meters import gpu_joules\nprint([gpu_joules(each) for each in {visible}])"
     environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
     devices = [[1, 2, 3], [2], [1, 3], [2, 1], [], []]

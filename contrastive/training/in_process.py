@@ -7,12 +7,12 @@ from contrastive.config.cell import Training
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.embed import Embedder, embed
 from contrastive.evaluation.needs import Wanted
+from contrastive.evaluation.prepare import with_larger_test
 from contrastive.models import frozen_store
 from contrastive.models.frozen import Passes
 from contrastive.runs import store
-from contrastive.stages.prepare import with_larger_test
-from contrastive.stages.request import Asked
 from contrastive.training import gather
+from contrastive.training.request import Asked
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 

@@ -11,11 +11,11 @@ from contrastive.data import tokens as token_store
 from contrastive.evaluation import evaluate
 from contrastive.evaluation.embed import Embedder, embed, restore
 from contrastive.evaluation.needs import cell_of, lacking
+from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import up_to_date
 from contrastive.models import frozen_store
 from contrastive.runs import claim, store
-from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:

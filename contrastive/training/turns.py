@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.models.frozen import Passes
-from contrastive.stages.failures import failure_kind, keep_failure, try_stage
-from contrastive.stages.request import Asked
-from contrastive.stages.train_cell import train_cell, training_steps
+from contrastive.training.failures import failure_kind, keep_failure, try_stage
+from contrastive.training.request import Asked
+from contrastive.training.train_cell import train_cell, training_steps
 
 
 def train_in_turns(requests: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:

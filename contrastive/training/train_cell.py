@@ -17,18 +17,18 @@ from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.evaluation.needs import Wanted
+from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
 from contrastive.grid.identity import STAGES, cell_id, chosen_entries, identity
 from contrastive.models import frozen_store
 from contrastive.models.frozen import Passes
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_files
-from contrastive.stages import meters
-from contrastive.stages.failures import failure_kind
-from contrastive.stages.in_process import steps_here
-from contrastive.stages.launch import Machines, launch
-from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
-from contrastive.stages.request import Asked
+from contrastive.training import meters
 from contrastive.training.collapse import collapsed_since
+from contrastive.training.failures import failure_kind
+from contrastive.training.in_process import steps_here
+from contrastive.training.launch import Machines, launch
+from contrastive.training.request import Asked
 
 
 def train_cell(folder: Path, request: Asked, devices: str = "", machines: Machines | None = None) -> None:

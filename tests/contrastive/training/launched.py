@@ -16,7 +16,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
 from contrastive.models.frozen import Passes
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 from tests.contrastive.conftest import WORDS
 from tests.contrastive.training import trained
 
@@ -53,8 +53,8 @@ def make(
 
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
-    from contrastive.stages.failures import try_stage
-    from contrastive.stages.train_cell import train_cell
+    from contrastive.training.failures import try_stage
+    from contrastive.training.train_cell import train_cell
 
     folder = trained.folder_of(cell)
     return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
@@ -92,9 +92,9 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     from contrastive import losses
-    from contrastive.stages.in_process import steps_here
-    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
+    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.training import gather
+    from contrastive.training.in_process import steps_here
 
     gather.meet(str(into / "meeting"), rank, 2)
     usual = dict(losses.LOSSES)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
+from contrastive.data import locate, transfer_data
 from contrastive.data import tokens as token_store
-from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, larger_test_key, prepare_larger_test
 from contrastive.evaluation.held import larger_split
 from contrastive.evaluation.needs import Wanted, wanted_by
 from contrastive.runs import store
-from contrastive.sources import locate
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.experiment import Speed
 from contrastive.config.objective import Objective
-from contrastive.planning.estimate import Fit
-from contrastive.planning.groups import AT_MOST, Part, groups, makespan
-from contrastive.sources.locate import cut
+from contrastive.data.locate import cut
+from contrastive.grid.estimate import Fit
+from contrastive.grid.groups import AT_MOST, Part, groups, makespan
 
 TUNES = (
     {},

@@ -18,9 +18,9 @@ import torch
 
 from contrastive.config.cell import Cell
 from contrastive.runs import stopping, store
-from contrastive.stages import launch
-from contrastive.stages.launch import Machines
-from tests.contrastive.stages.launched import make, run, write_sources
+from contrastive.training import launch
+from contrastive.training.launch import Machines
+from tests.contrastive.training.launched import make, run, write_sources
 from tests.contrastive.training.trained import curve, folder_of
 
 
@@ -115,7 +115,7 @@ def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sour
 @pytest.mark.full
 def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs():
     threads = (
-        "import os, sys, contrastive.stages.preloaded\n"
+        "import os, sys, contrastive.training.preloaded\n"
         "print(len(os.listdir('/proc/self/task')), *({'sklearn', 'pandas', 'deepspeed', 'mlflow'} & {*sys.modules}))\n"
         "print(*({'transformers.models.bert.modeling_bert', 'contrastive.training.train', 'peft'} - {*sys.modules}))\n"
     )
@@ -123,7 +123,7 @@ def test_what_forks_has_neither_threads_nor_a_device_nor_what_no_training_needs(
         "import torch\n"
         "def never(*_): raise AssertionError('a device is asked for')\n"
         "torch.cuda.is_available = torch.cuda.device_count = torch.cuda._lazy_init = never\n"
-        "import contrastive.stages.preloaded\n"
+        "import contrastive.training.preloaded\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     asked = {"capture_output": True, "text": True, "timeout": 120, "env": environment}
@@ -145,7 +145,7 @@ def test_nothing_outlives_the_process_that_began_it(sources: tuple[str, str], tm
     (tmp_path / "cell.json").write_text(cell.model_dump_json())
     script = (
         "import sys; from pathlib import Path; from contrastive.config.cell import Cell\n"
-        "from tests.contrastive.stages.launched import run\n"
+        "from tests.contrastive.training.launched import run\n"
         "run(Cell.model_validate_json(Path(sys.argv[1]).read_text()))\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cell.json")])

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Iterator
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
+from contrastive.data.locate import cut
 from contrastive.grid.identity import frozen_output
-from contrastive.sources.locate import cut
 
 
 def trains_from_store(cell: Cell, speed: Speed) -> bool:

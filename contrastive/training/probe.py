@@ -18,7 +18,7 @@ from statistics import median
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
-from contrastive.planning import estimate
+from contrastive.grid import estimate
 from contrastive.runs import store
 
 STEPS = 8  # at most, of which the first two are not counted
@@ -33,7 +33,7 @@ def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], spe
     for path, those in alike.items():
         chosen = min(those, key=estimate.trained_blocks)
         request = json.dumps([chosen.model_dump(mode="json"), speed.model_dump(mode="json")])
-        command = [sys.executable, "-m", "contrastive.planning.probe", request]
+        command = [sys.executable, "-m", "contrastive.training.probe", request]
         quiet = {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
         started = [
             subprocess.Popen(
@@ -57,8 +57,8 @@ def main() -> None:
 def seconds_of_work(cell: Cell, speed: Speed) -> float:
     """Seconds a unit of work, by the first steps of a cell."""
     from contrastive.data import tokens as token_store
+    from contrastive.evaluation.prepare import prepare_cell_tokens
     from contrastive.models.frozen import Passes
-    from contrastive.stages.prepare import prepare_cell_tokens
     from contrastive.training.train import CellTraining
     from contrastive.views import batches as batching
 

@@ -19,8 +19,9 @@ from contrastive.config import registry
 from contrastive.config.cell import Cell, Encoder
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
-from contrastive.data import tokens
-from contrastive.evaluation.needs import embedded
+from contrastive.data import locate, tokens
+from contrastive.data.locate import cut
+from contrastive.grid import frozen_readers
 from contrastive.grid.identity import (
     batch_settings,
     calibration_settings,
@@ -29,10 +30,7 @@ from contrastive.grid.identity import (
     token_settings,
     work_amounts,
 )
-from contrastive.models import frozen_readers
 from contrastive.runs import claim, fingerprint, provenance, store
-from contrastive.sources import locate
-from contrastive.sources.locate import cut
 
 Value = TypeVar("Value")
 
@@ -211,7 +209,7 @@ class Fit:
             training = training_work(cell, self.batches(cell), stored=stored, together=together)
             embeds = frozen_readers.embeds_from_store(cell, self.speed)
             blocks = sizes(cell.encoder).blocks - (cut(cell) if embeds else 0)
-            splits = [self.texts(cell).measured(self.evaluation, name) for name in embedded(self.evaluation)]
+            splits = [self.texts(cell).measured(self.evaluation, name) for name in self.evaluation.embedded()]
             if self.evaluation.drops_twice():
                 splits += [lengths[:DROPPED] for lengths in splits for _ in range(2)]
             embedding = blocks * sum(int(lengths.sum()) for lengths in splits)

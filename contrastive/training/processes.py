@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-PRELOADED = "contrastive.stages.preloaded"
+PRELOADED = "contrastive.training.preloaded"
 LOST = 255  # the exit code of which the process that forks tells, when it was killed itself
 
 

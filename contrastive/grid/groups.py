@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from contrastive.config.cell import Cell
+from contrastive.data.locate import cut
+from contrastive.grid import frozen_readers
+from contrastive.grid.estimate import Fit
 from contrastive.grid.identity import shared_passes
-from contrastive.models import frozen_readers
-from contrastive.planning.estimate import Fit
-from contrastive.sources.locate import cut
 
 UNKNOWN = 1e12  # seconds
 AT_MOST = 8  # from there on, a further cell of a group saves nearly nothing, and devices wait longer for the last one

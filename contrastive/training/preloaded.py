@@ -18,8 +18,8 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TRANS
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 for module in (
-    "contrastive.stages.evaluate_cell",
-    "contrastive.stages.turns",
+    "contrastive.evaluation.evaluate_cell",
+    "contrastive.training.turns",
     "peft",
     "transformers.models.auto.modeling_auto",
     "transformers.models.auto.tokenization_auto",

@@ -13,11 +13,11 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError
+from contrastive.grid import estimate
+from contrastive.grid.estimate import Batches, Fit
+from contrastive.grid.groups import Part
 from contrastive.grid.identity import evaluation_key
 from contrastive.models import encoder
-from contrastive.planning import estimate
-from contrastive.planning.estimate import Batches, Fit
-from contrastive.planning.groups import Part
 from contrastive.runs import store
 from contrastive.views.batches import order
 from flows import forecast as plans

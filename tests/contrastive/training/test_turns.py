@@ -12,9 +12,8 @@ from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
 from contrastive.models.frozen import Passes
 from contrastive.runs import claim, stopping, store
-from contrastive.stages import train_cell, turns
-from contrastive.stages.request import Asked
-from contrastive.training import train
+from contrastive.training import train, train_cell, turns
+from contrastive.training.request import Asked
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers, run
 from tests.tiers import rest_is_full
 

@@ -1,4 +1,4 @@
-"""One cell in a folder: `python -m contrastive.stages.job CONFIG FOLDER`, alone or as one of several.
+"""One cell in a folder: `python -m contrastive.training.job CONFIG FOLDER`, alone or as one of several.
 
 Several run under `accelerate launch`, by hand, or under `stages.launch`, which forks them instead and names a file
 or an address to meet at in ABLATE_MEET. The first one leaves the files of a trained cell.
@@ -11,14 +11,14 @@ from pathlib import Path
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
-from contrastive.stages.request import Asked
+from contrastive.training.request import Asked
 
 MEET = "ABLATE_MEET"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m contrastive.stages.job", description="Train one cell into a folder."
+        prog="python -m contrastive.training.job", description="Train one cell into a folder."
     )
     parser.add_argument("config", type=Path, help="config.json of a run folder: which cell it is")
     parser.add_argument("folder", type=Path, help="where its files are left; one that is interrupted there goes on")
@@ -32,8 +32,8 @@ def train_share(config: Path, folder: Path, checkpoint_every: int, micro_batch: 
     """The part of the cell that this process has, or all of it; writes down how many parameters were trained, or why
     it failed."""
     from contrastive.runs import store
-    from contrastive.stages.failures import failure_report
     from contrastive.training import gather
+    from contrastive.training.failures import failure_report
 
     if MEET in os.environ:
         gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
@@ -63,10 +63,10 @@ def read_request(config: Path, checkpoint_every: int) -> Asked:
 
 def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int:
     from contrastive.data import tokens as token_store
+    from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.models import frozen_store
     from contrastive.models.frozen import Passes
-    from contrastive.stages.in_process import steps_here
-    from contrastive.stages.prepare import prepare_cell_tokens, prepare_evaluation
+    from contrastive.training.in_process import steps_here
 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})

@@ -1,1 +1,0 @@
-"""Where models lie, what their files say (shape, positions), and DeepSpeed's configuration files."""
