@@ -52,7 +52,7 @@ def ours(name: str, vectors: Any, labels: Any) -> Callable[[], dict[str, Any]]:
     inputs = Inputs(vectors, labels, logits, FOLDS, twice)
 
     def run() -> dict[str, Any]:
-        with parallel.threads(THREADS):
+        with parallel.thread_limit(THREADS):
             found: dict[str, Any] = {score.name: score.value for score in metrics.measure(names, inputs)}
             if name in (ALL, "picture"):
                 found["points"] = picture.tsne(picture.scaled(vectors))

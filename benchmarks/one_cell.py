@@ -14,7 +14,7 @@ from contrastive.grid import frozen_readers
 from contrastive.grid import load as experiments
 from contrastive.grid.identity import cell_id, identities, identity
 from contrastive.runs import store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 
 
 def read(file: str) -> tuple[Experiment, tuple[Cell, ...]]:
@@ -55,8 +55,8 @@ def share(file: str, split: str) -> None:
             frozen_store.make_store(prepared, name, reader, speed)
 
 
-def asked_for(experiment: Experiment, cell: Cell, name: str) -> Asked:
-    return Asked(cell, name, experiment.resources.checkpoint_every, experiment.evaluation, experiment.speed)
+def asked_for(experiment: Experiment, cell: Cell, name: str) -> TrainRequest:
+    return TrainRequest(cell, name, experiment.resources.checkpoint_every, experiment.evaluation, experiment.speed)
 
 
 def folders(file: str) -> list[Path]:

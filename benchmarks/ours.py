@@ -17,10 +17,10 @@ class Clocked(NamedTuple):
 
 
 def train(cell: Cell, folder: Path, tokens: Tokens, speed: Speed) -> Clocked:
-    from contrastive.models.frozen import Passes
+    from contrastive.models.frozen import PassCache
     from contrastive.training.train import CellTraining
 
-    passes = Passes()
+    passes = PassCache()
     training = CellTraining(cell, folder, tokens, checkpoint_every=10**9, speed=speed, passes=passes)
     steps = training.steps()
     next(steps)

@@ -46,12 +46,12 @@ def main(path: Path) -> None:
     from contrastive.runs import claim, store
     from flows import forecast as plans
 
-    planned = plans.make_forecast(path)
+    planned = plans.load_plan(path)
     began = time.perf_counter()
     plans.time_encoders(planned)
     took, found = time.perf_counter() - began, plans.predict(planned)
     cells = {status.id: status.cell for status in planned.to_do}
-    fit = plans.fitted_estimate(planned.experiment, plans.at(planned))
+    fit = plans.cost_estimator(planned.experiment, plans.slots_for(planned))
     expected = {name: fit.predicted(cell) for name, cell in cells.items()}
     print(f"calibrated in {took:.0f} s\n" + "\n".join(plans.prediction_lines(found)))
     subprocess.run([sys.executable, "-c", "from flows.cli import main; main()", "run", str(path)], check=True)

@@ -36,10 +36,10 @@ class Simulated(Engine):
         with self.free:
             self.check()
 
-    def room_for(self, processes: int) -> None:
+    def check_capacity(self, processes: int) -> None:
         pass
 
-    def width(self) -> int:
+    def max_in_flight(self) -> int:
         return 2 * self.devices
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ def flow(folder: Path, cells: int = 50_000, devices: int = 512) -> None:
 
     @prefect_flow(name="scale", task_runner=ablation_grid.supervisors)
     def scale() -> None:
-        with stopping.granted(folder) as leave:
+        with stopping.stop_permit(folder) as leave:
             began = time.perf_counter()
             assert len(ablation_grid.run_cells(made, Simulated(leave, devices), Preliminary([]))) == cells
             assert temporary_server.send_last_events()
@@ -98,7 +98,7 @@ def ray(folder: Path, cells: int = 2_000, count: int = 8, gpus: int = 8) -> None
     cluster.wait_for_nodes()
     os.environ["RAY_ADDRESS"] = cluster.address
     print(f"{count} nodes of {gpus} GPUs stand after {time.perf_counter() - began:.0f} s")
-    with engines.start("ray", Resources(), 1) as engine, ThreadPoolExecutor(engine.width()) as supervisors:
+    with engines.start("ray", Resources(), 1) as engine, ThreadPoolExecutor(engine.max_in_flight()) as supervisors:
         for turn in ("cold", "warm"):
             began = time.perf_counter()
             list(supervisors.map(lambda _: engine.run("train", os.getpid), range(cells)))

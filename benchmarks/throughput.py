@@ -73,10 +73,10 @@ def measure(system: str, loss: str, kind: str, count: int, curve: bool) -> Run:
 
 def theirs(system: str, asked: Cell, prepared: Path, model: Path, curve: bool) -> peers.Trained:
     from contrastive.data import tokens as token_store
-    from contrastive.views.batches import steps
+    from contrastive.views.batches import optimizer_steps
 
     tokens = token_store.open(prepared)
-    batches = [indices for _, (indices,) in steps(asked, tokens)] if curve else None
+    batches = [indices for _, (indices,) in optimizer_steps(asked, tokens)] if curve else None
     if system == "sentence-transformers":
         return peers.sentence_transformers(asked, prepared, model, batches)
     return peers.transformers(asked, tokens, model, batches, by_length=system.endswith("by length"))
@@ -97,12 +97,12 @@ def curves(loss: str, kind: str, count: int) -> str:
     """How far the losses of the steps lie apart, relatively, on the same batches without dropout."""
     found = take_turns("benchmarks.throughput", [OURS, THEIRS[loss][0]], [loss, kind, count, True], 1, ONE_THREAD)
     (own,), (other,) = found.values()
-    steps = [name for name in own if name.startswith("step")]
-    assert steps == [name for name in other if name.startswith("step")], "the two took other numbers of steps"
-    apart = max(abs(own[step] - other[step]) / abs(other[step]) for step in steps)
-    first, last = steps[0], steps[-1]
+    names = [name for name in own if name.startswith("step")]
+    assert names == [name for name in other if name.startswith("step")], "the two took other numbers of steps"
+    apart = max(abs(own[step] - other[step]) / abs(other[step]) for step in names)
+    first, last = names[0], names[-1]
     shown = f"{own[first]:.6f} → {own[last]:.6f} | {other[first]:.6f} → {other[last]:.6f}"
-    return f"| {loss} | {THEIRS[loss][0]} | {len(steps)} | {shown} | {apart:.1e} |"
+    return f"| {loss} | {THEIRS[loss][0]} | {len(names)} | {shown} | {apart:.1e} |"
 
 
 def main(count: int = 320, turns: int = 2, curve: int = 320, kinds: tuple[str, ...] = tuple(LENGTHS)) -> None:

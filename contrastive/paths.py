@@ -9,7 +9,7 @@ from pathlib import Path
 from contrastive.errors import UserError, brief
 
 
-def given(text: str) -> Path:
+def expand_user(text: str) -> Path:
     """The path that a text names, in which `~` and `~NAME` are the homes of users."""
     try:
         return Path(text).expanduser()

@@ -24,20 +24,20 @@ from contrastive.config.cell import Cell
 from contrastive.config.experiment import Resources
 from contrastive.grid import load
 from contrastive.grid import plan as plans
-from contrastive.grid.estimate import Fit
+from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.expand import Resolved
-from contrastive.grid.groups import groups
+from contrastive.grid.groups import group_cells
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from flows.forecast import (
     MOST_SEEDS,
-    at,
     budget_seconds,
-    fitted_estimate,
-    foreseen,
+    cost_estimator,
     most_threads,
     note_overhead,
+    preflight_report,
+    slots_for,
     stores_to_make,
 )
 from flows.progress import Progress
@@ -49,7 +49,7 @@ from tasks import engines
 from tasks.cell import Group, Job, Outcome, cell, prefix, references
 from tasks.engines import Engine, EngineName
 from tasks.render import Rendered, ReportFailed, render
-from tasks.settle import ready
+from tasks.settle import prepare_tracking
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
 
@@ -60,7 +60,9 @@ Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
 logger = logging.getLogger(__name__)
 
 Ended: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
-supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)  # no more than `Engine.width` have a cell
+supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(
+    max_workers=10_000
+)  # no more than `Engine.max_in_flight` have a cell
 
 
 class GridFailed(RuntimeError):
@@ -101,8 +103,8 @@ def ablation_grid(
     tell_foreseen(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else max_seeds)
     with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
-        devices.room_for(max((status.cell.training.processes for status in plan.to_do), default=1))
-        ready(plan.experiment.name)
+        devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
+        prepare_tracking(plan.experiment.name)
         scores = references(plan, devices)
         began = time.monotonic()
         share_prefixes(plan, devices)
@@ -132,7 +134,7 @@ def record_and_report(
     show_states(plan, outcomes)
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
     try:
-        sync(plan, plans.document(plan, scores, stopping))
+        sync(plan, plans.grid_document(plan, scores, stopping))
         report = render(name)
     except (TrackingFailed, ReportFailed):
         grid_ended(name, total, failed, None)
@@ -144,7 +146,7 @@ def record_and_report(
 
 def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
     """Raise where nothing can work, before anything trains; else say what will be missing."""
-    problems = foreseen(plan, gpus_per_cell, engine)
+    problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:
         logger.warning(warning)
@@ -165,7 +167,7 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     to_do = plan.to_do if study is None else study.begin()
     wanted = (lambda: plan) if study is None else study.plan
     total = len(wanted().statuses)
-    fit = fitted_estimate(plan.experiment, at(plan))
+    fit = cost_estimator(plan.experiment, slots_for(plan))
     waiting = begun_together(to_do, fit, devices)
     ended: Ended = SimpleQueue()
     outcomes, in_flight = list[Outcome](), dict[Group, int]()  # of a group: its cells that have not ended
@@ -176,7 +178,7 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
     ):
         try:
             while True:
-                for statuses in islice(waiting, max(0, devices.width() - len(in_flight))):
+                for statuses in islice(waiting, max(0, devices.max_in_flight() - len(in_flight))):
                     in_flight[begin(plan, statuses, fit, devices, ended)] = len(statuses)
                 if not in_flight:
                     return outcomes
@@ -200,7 +202,7 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
             raise
 
 
-def begin(plan: Plan, statuses: list[Status], fit: Fit, devices: Engine, ended: Ended) -> Group:
+def begin(plan: Plan, statuses: list[Status], fit: CostEstimator, devices: Engine, ended: Ended) -> Group:
     """A task for each of these cells, which train together."""
     group = group_of(plan, statuses, fit)
     for status in statuses:
@@ -208,10 +210,10 @@ def begin(plan: Plan, statuses: list[Status], fit: Fit, devices: Engine, ended: 
     return group
 
 
-def begun_together(to_do: list[Status], fit: Fit, devices: Engine) -> Iterator[list[Status]]:
+def begun_together(to_do: list[Status], fit: CostEstimator, devices: Engine) -> Iterator[list[Status]]:
     """Groups of cells that train in one process, the longest first; then what is only measured."""
     by_cell = {status.cell: status for status in to_do}
-    together = groups(to_train(to_do), fit, devices.at_once(), devices.room())
+    together = group_cells(to_train(to_do), fit, devices.parallel_trainings(), devices.memory_per_slot())
     measure_only = [[status] for status in to_do if status.action == "evaluate"]
     return chain(([by_cell[cell] for cell in cells] for cells in together), measure_only)
 
@@ -220,11 +222,11 @@ def to_train(to_do: Iterable[Status]) -> list[Cell]:
     return [status.cell for status in to_do if status.action != "evaluate"]
 
 
-def steps_of(to_do: Iterable[Status], fit: Fit) -> int:
+def steps_of(to_do: Iterable[Status], fit: CostEstimator) -> int:
     return sum(fit.steps(cell) for cell in to_train(to_do))
 
 
-def group_of(plan: Plan, statuses: list[Status], fit: Fit) -> Group:
+def group_of(plan: Plan, statuses: list[Status], fit: CostEstimator) -> Group:
     together = {status.id: asked(plan, status, len(statuses), fit) for status in statuses}
     return Group(together, steps_of(statuses, fit))
 
@@ -244,9 +246,9 @@ def job(plan: Plan, status: Status, group: Group) -> Job:
     )
 
 
-def asked(plan: Plan, status: Status, together: int = 1, fit: Fit | None = None) -> Asked:
+def asked(plan: Plan, status: Status, together: int = 1, fit: CostEstimator | None = None) -> TrainRequest:
     experiment = plan.experiment
-    return Asked(
+    return TrainRequest(
         status.cell,
         plan.name(status.cell),
         experiment.resources.checkpoint_every,

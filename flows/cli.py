@@ -53,14 +53,14 @@ def plan(
 ) -> None:
     """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
     how long all takes, and how much memory."""
-    from flows.forecast import as_dict, foreseen, make_forecast, print_forecast, time_encoders
+    from flows.forecast import forecast_dict, load_plan, preflight_report, print_forecast, time_encoders
 
-    planned = make_forecast(experiment)
+    planned = load_plan(experiment)
     if calibrate:
         time_encoders(planned)
-    problems = foreseen(planned)
+    problems = preflight_report(planned)
     if as_json:
-        say(json.dumps(as_dict(planned, problems), ensure_ascii=False, indent=1))
+        say(json.dumps(forecast_dict(planned, problems), ensure_ascii=False, indent=1))
     problems.refuse()
     if not as_json:
         print_forecast(planned, problems)
@@ -88,11 +88,11 @@ def run(
 ) -> None:
     """Train and evaluate what is not finished, record it in MLflow, and write the report."""
     tell(f"reading {experiment}")
-    from flows.forecast import check_study, foreseen, make_forecast, report_of_all
+    from flows.forecast import check_study, load_plan, preflight_report, report_of_all
 
     check_study(until_decided, max_seeds, budget)
-    planned = make_forecast(experiment)
-    foreseen(planned, gpus_per_cell, engine.value).refuse()
+    planned = load_plan(experiment)
+    preflight_report(planned, gpus_per_cell, engine.value).refuse()
     if not until_decided and (shown := report_of_all(planned) or rewritten(planned)):
         return say(f"{len(planned.statuses)} cells, all finished before\nreport: {shown}")
     from flows.serve import temporary_server
@@ -161,14 +161,14 @@ def sync(experiment: ExperimentFile) -> None:
 def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
     """Declare an experiment, end MLflow's runs that nobody works on, and bring it up to the run folders."""
     from contrastive.evaluation.grid_references import known_references
-    from contrastive.grid.plan import declare_plan, document
+    from contrastive.grid.plan import declare_plan, grid_document
     from contrastive.runs.store import home
-    from tasks.settle import settle
+    from tasks.settle import close_abandoned_runs
     from tasks.sync import sync as record_all
 
     declare_plan(planned, None if stopping is None else stopping.most_seeds)
-    settle(home())
-    return record_all(planned, document(planned, known_references(planned), stopping))
+    close_abandoned_runs(home())
+    return record_all(planned, grid_document(planned, known_references(planned), stopping))
 
 
 def rewritten(planned: "Plan") -> Path | None:
@@ -200,7 +200,7 @@ def audit(
     from contrastive.runs.store import home, report_folder
     from flows.study import as_declared
     from tasks.render import audit_report
-    from tasks.settle import settle
+    from tasks.settle import close_abandoned_runs
     from tasks.sync import audit as differences
     from tasks.sync import damaged_cache, mend_tracking, set_back_damage
 
@@ -210,7 +210,7 @@ def audit(
         for line in set_back_damage(planned):
             say(f"set back: {line}")
         say(mend_tracking(planned, stopping))
-    settle(home())
+    close_abandoned_runs(home())
     stored = [*(why for _, why in damaged_cache()), *differences(planned)]
     for line in stored:
         say(line)
@@ -331,5 +331,5 @@ def main() -> None:
             complain("stopped; the same command goes on from here")
         raise
     except OSError as error:
-        complain(store.explain(error))
+        complain(store.explain_os_error(error))
         sys.exit(2)

@@ -17,13 +17,13 @@ from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid import estimate, frozen_readers
 from contrastive.grid import plan as plans
-from contrastive.grid.estimate import Fit
-from contrastive.grid.foreseen import Foreseen, foresee
-from contrastive.grid.groups import Part, groups, makespan
+from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.groups import CellTime, group_cells, makespan
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.load import load_experiment
 from contrastive.grid.plan import Plan
-from contrastive.grid.status import mark
+from contrastive.grid.preflight import PreflightReport, preflight
+from contrastive.grid.status import result_mark
 from contrastive.runs import store
 from contrastive.runs.store import home, report_folder, run_folder
 from contrastive.training import probe
@@ -33,28 +33,32 @@ from tasks.engines import EngineName
 from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
 
 
-def foreseen(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> Foreseen:
+def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
     """What is known to go wrong; `gpus_per_cell` is what the command asks for. Of the devices of a cluster it is not
     known here what they are."""
     resources = plan.experiment.resources
     given = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
     on_gpu = engine == "ray" or devices_and_cores(given, most_threads(plan)).on_gpu
-    return foresee(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
+    return preflight(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
 
 
-def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> Foreseen:
+def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> PreflightReport:
     """A share of a GPU that was asked for by name, where there is none: a command means this machine, a file any."""
     share = gpus_per_cell if gpus_per_cell is not None else resources.gpus_per_cell
     if on_gpu or not share:
-        return Foreseen((), ())
+        return PreflightReport((), ())
     if gpus_per_cell is not None:
-        return Foreseen((f"--gpus-per-cell is {share:g}, and there is no GPU here: leave it out, or give 0",), ())
+        return PreflightReport(
+            (f"--gpus-per-cell is {share:g}, and there is no GPU here: leave it out, or give 0",), ()
+        )
     if "gpus_per_cell" not in resources.model_fields_set:
-        return Foreseen((), ())
-    return Foreseen((), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",))
+        return PreflightReport((), ())
+    return PreflightReport(
+        (), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",)
+    )
 
 
-def make_forecast(path: Path) -> Plan:
+def load_plan(path: Path) -> Plan:
     return plans.make_plan(load_experiment(path))
 
 
@@ -64,20 +68,20 @@ def report_of_all(plan: Plan) -> Path | None:
     if plan.to_do or not report.exists() or database is None or not database.exists():
         return None
     key, ids = evaluation_key(plan.experiment.evaluation), [status.id for status in plan.statuses.values()]
-    digest = plans.recorded(plan, known_references(plan)).digest({n: mark(run_folder(n), key) for n in ids})
+    digest = plans.recorded_grid(plan, known_references(plan)).digest({n: result_mark(run_folder(n), key) for n in ids})
     return report if digest in report.read_text(encoding="utf-8") else None
 
 
-def fitted_estimate(experiment: Experiment, where: Places) -> Fit:
+def cost_estimator(experiment: Experiment, where: Places) -> CostEstimator:
     """What is known of the time of cells of an experiment where they will run."""
-    return Fit(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
+    return CostEstimator(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
 
 
 def device(where: Places) -> str:
     return "gpu" if where.on_gpu else "cpu"
 
 
-def at(plan: Plan) -> Places:
+def slots_for(plan: Plan) -> Places:
     return devices_and_cores(plan.experiment.resources, most_threads(plan))
 
 
@@ -92,9 +96,9 @@ def cells_to_train(plan: Plan) -> list[Cell]:
 
 def time_encoders(plan: Plan) -> None:
     """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
-    cells, where = [status.cell for status in plan.to_do], at(plan)
+    cells, where = [status.cell for status in plan.to_do], slots_for(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
-        tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.draw())
+        tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.train_sample_seed())
     probe.calibrate(cells, where.train, plan.experiment.speed, device(where))
 
 
@@ -118,21 +122,21 @@ class Prediction:
 
 
 def predict(plan: Plan) -> Prediction:
-    where = at(plan)
-    fit, cells = fitted_estimate(plan.experiment, where), cells_to_train(plan)
+    where = slots_for(plan)
+    fit, cells = cost_estimator(plan.experiment, where), cells_to_train(plan)
     bases = Counter(fit.basis(cell) for cell in cells)
     evaluation_known = all(fit.evaluation_seconds(status.cell) is not None for status in plan.to_do)
     time_known = not bases[""] if cells else evaluation_known
     slots, measuring = len(where.train), len(where.evaluate) if where.on_gpu else 0
-    together = groups(cells, fit, slots, bytes_for_slot(where))
-    parts, stores = groups_ahead(plan, together, fit)
+    together = group_cells(cells, fit, slots, bytes_for_slot(where))
+    parts, stores = planned_times(plan, together, fit)
     sizes = sorted(fit.shared(some[0]) + sum(map(fit.own, some)) for some in together)
     return Prediction(
         wall_seconds=makespan(stores, slots) + makespan(parts, slots, measuring) if time_known else None,
         around_seconds=last_overhead(),
         slots=slots,
         device=device(where),
-        device_seconds=sum(busy(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
+        device_seconds=sum(busy_seconds(part, where.on_gpu) for part in (*stores, *parts)) if time_known else None,
         memory_bytes=max(map(fit.memory, cells), default=0),
         memory_bytes_together=sum(sizes[-slots:]),
         finished=bases["finished"],
@@ -142,10 +146,10 @@ def predict(plan: Plan) -> Prediction:
     )
 
 
-def groups_ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list[Part], list[Part]]:
+def planned_times(plan: Plan, together: list[list[Cell]], fit: CostEstimator) -> tuple[list[CellTime], list[CellTime]]:
     """Groups of cells in the order in which they begin, with what is only measured; and what is computed before."""
     parts = [
-        Part(
+        CellTime(
             sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
             sum(fit.evaluation_seconds(cell) or 0.0 for cell in some),
             some[0].training.processes,
@@ -154,9 +158,10 @@ def groups_ahead(plan: Plan, together: list[list[Cell]], fit: Fit) -> tuple[list
         for some in together
     ]
     measured = (status.cell for status in plan.to_do if status.action == "evaluate")
-    only = [Part(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
+    only = [CellTime(0.0, fit.evaluation_seconds(cell) or 0.0, threads=cell.training.threads) for cell in measured]
     made = [
-        Part(fit.prefix_seconds(cell, at), 0.0, threads=cell.training.threads) for cell, _, at in stores_to_make(plan)
+        CellTime(fit.prefix_seconds(cell, split), 0.0, threads=cell.training.threads)
+        for cell, _, split in stores_to_make(plan)
     ]
     return parts + only, made
 
@@ -171,16 +176,16 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
         for cell in cells_to_train(plan)
         for store in frozen_readers.stores_read(cell, plan.experiment.speed, splits)
     )
-    return list({frozen_readers.read_by(*store, plan.token_key(store[0])): store for store in read}.values())
+    return list({frozen_readers.store_identity(*store, plan.token_key(store[0])): store for store in read}.values())
 
 
-def busy(part: Part, on_gpu: bool) -> float:
+def busy_seconds(part: CellTime, on_gpu: bool) -> float:
     """Seconds of GPUs, which evaluation leaves alone; or of cores."""
     return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
 
 
-def as_dict(plan: Plan, outlook: Foreseen) -> dict[str, Any]:
-    fit = fitted_estimate(plan.experiment, at(plan))
+def forecast_dict(plan: Plan, outlook: PreflightReport) -> dict[str, Any]:
+    fit = cost_estimator(plan.experiment, slots_for(plan))
     todo = {status.id for status in plan.to_do if status.action != "evaluate"}
     return {
         "experiment": plan.experiment.name,
@@ -201,7 +206,7 @@ def as_dict(plan: Plan, outlook: Foreseen) -> dict[str, Any]:
     }
 
 
-def print_forecast(plan: Plan, outlook: Foreseen) -> None:
+def print_forecast(plan: Plan, outlook: PreflightReport) -> None:
     cell_lines = [
         f"{s.action:8} {s.id}  {plan.name(s.cell)}{f' ({s.why})' if s.why else ''}" for s in plan.statuses.values()
     ]
@@ -232,10 +237,10 @@ def prediction_lines(prediction: Prediction) -> list[str]:
     beside = "start and report not counted" if more is None else f"{human_span(more)} of it to start and to report"
     wall = human_span(prediction.wall_seconds + (more or 0.0))
     time = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit}s"
-    return [time, memory, f"this rests on {', '.join(rests(prediction))}"]
+    return [time, memory, f"this rests on {', '.join(evidence(prediction))}"]
 
 
-def rests(prediction: Prediction) -> list[str]:
+def evidence(prediction: Prediction) -> list[str]:
     bases = [f"finished cells ({prediction.finished} of the cells here are like some)"] if prediction.finished else []
     bases += [f"timed steps ({prediction.calibrated} cells)"] if prediction.calibrated else []
     bases += [] if prediction.evaluation_known else ["no time for evaluation, which is unknown"]

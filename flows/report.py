@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from contrastive.grid import load
-from contrastive.grid.plan import Plan, recorded
+from contrastive.grid.plan import Plan, recorded_grid
 from flows.terminal import tell
 from tasks.render import Rendered, build_preliminary, render
 
@@ -93,7 +93,7 @@ class Preliminary:
     def _write(self, plan: Plan, ended: int, total: int) -> None:
         began = time.monotonic()
         try:
-            build_preliminary(recorded(plan, self.references), ended, total)
+            build_preliminary(recorded_grid(plan, self.references), ended, total)
         except Exception as error:  # whatever a tracking server may raise: the report at the end is what counts
             logger.info("no preliminary report: %s", error)
         now = time.monotonic()

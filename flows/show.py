@@ -28,7 +28,7 @@ def find(beginning: str) -> Path:
 def by_hand(beginning: str, into: Path) -> str:
     """The command that trains a cell again, into a folder of its own."""
     run = find(beginning)
-    config = claim.at_work(run) / "config.json"
+    config = claim.current_folder(run) / "config.json"
     try:
         training = Cell.model_validate(store.read_json(config)["cell"]).training.model_dump()
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def launcher(training: dict[str, Any]) -> str:
 def show(beginning: str) -> None:
     folder = find(beginning)
     say(f"{folder.name}  {folder}")
-    if config := content(claim.at_work(folder) / "config.json"):
+    if config := content(claim.current_folder(folder) / "config.json"):
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
     for attempt in claim.attempts(folder):

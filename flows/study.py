@@ -10,14 +10,14 @@ from typing import Any
 
 from contrastive.grid.estimate import total_seconds
 from contrastive.grid.expand import Resolved, first_seeds, with_seeds
-from contrastive.grid.plan import Plan, declarations, document, make_plan, recorded
+from contrastive.grid.plan import Plan, declarations, grid_document, make_plan, recorded_grid
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
-from flows.forecast import at as places_of
-from flows.forecast import fitted_estimate
+from flows.forecast import cost_estimator
+from flows.forecast import slots_for as places_of
 from reports.load import load
-from reports.looks import follow
+from reports.looks import replay_looks
 from reports.statistics.cutoffs import LOOKS
 from tasks.address import tracking_uri
 from tasks.sync import sync
@@ -80,11 +80,11 @@ class Study:
         plan, name = self.plan(), self.whole.experiment.name
         if self.records:
             at_rest = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
-            sync(replace(plan, statuses=at_rest), document(plan, self.references, self.stopping()))
-        results, more = load(name, tracking_uri(store.home()), recorded(plan, self.references)), False
-        sections = recorded(self.whole, self.references).sections
+            sync(replace(plan, statuses=at_rest), grid_document(plan, self.references, self.stopping()))
+        results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, self.references)), False
+        sections = recorded_grid(self.whole, self.references).sections
         for number, title in ready:
-            followed = follow(sections[number], results, self.most_seeds)
+            followed = replay_looks(sections[number], results, self.most_seeds)
             self.looks[title] = followed.looks
             if followed.ended:
                 self.ended[title] = followed.ended
@@ -112,7 +112,7 @@ class Study:
         if not new:
             return True
         where = places_of(self.whole)
-        seconds = total_seconds(new, fitted_estimate(self.whole.experiment, where)) or 0.0
+        seconds = total_seconds(new, cost_estimator(self.whole.experiment, where)) or 0.0
         return time.monotonic() + seconds / max(1, len(where.train)) <= self.deadline
 
     def _open(self) -> list[tuple[int, str]]:

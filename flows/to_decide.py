@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from contrastive.config.cell import Cell, Data
 from contrastive.errors import UserError
-from contrastive.grid.estimate import Fit
-from contrastive.grid.plan import Plan, declaration, declarations, recorded
+from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.plan import Plan, declaration, declarations, recorded_grid
 from contrastive.runs.store import home
-from flows.forecast import at, fitted_estimate, human_span
+from flows.forecast import cost_estimator, human_span, slots_for
 from flows.study import as_declared
 from reports.compare import DECIDED, Comparison
 from reports.guards.report import changed_declarations
@@ -22,11 +22,11 @@ from tasks.address import tracking_uri
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    fit = fitted_estimate(plan.experiment, at(plan))
+    fit = cost_estimator(plan.experiment, slots_for(plan))
     yield cost_of_one_seed(plan, fit)
     try:
         plan, stopping = as_declared(plan.resolved, records=False)
-        results = load(plan.experiment.name, tracking_uri(home()), recorded(plan, [], stopping))
+        results = load(plan.experiment.name, tracking_uri(home()), recorded_grid(plan, [], stopping))
     except UserError:
         yield (
             "nothing has run yet, so that nobody knows how much seeds differ: `ablate run FILE --until-decided` begins "
@@ -44,7 +44,7 @@ def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
             yield f"changed since it was declared how results are judged: {change}"
 
 
-def cost_of_one_seed(plan: Plan, fit: Fit) -> str:
+def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
     """What one seed of every configuration costs here."""
     cells = [row.cells[0] for part in plan.resolved.sections for row in part.rows]
     each = [fit.seconds(cell) for cell in dict.fromkeys(cells)]
@@ -53,7 +53,7 @@ def cost_of_one_seed(plan: Plan, fit: Fit) -> str:
     return f"one seed of all {len(each)} configurations trains for {time}"
 
 
-def undecided(plan: Plan, results: Results, fit: Fit) -> Iterator[str]:
+def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
     """A line a comparison that is open: seeds or test texts, and which of the two is cheaper here."""
     missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
     if missing:
@@ -92,7 +92,7 @@ NOT_JUDGED = {
 NOTHING = "not even 64 seeds and 100 times the test texts would decide a difference of this size"
 
 
-def more_seeds(comparison: Comparison, cells: list[Cell], fit: Fit) -> Iterator[tuple[float, str]]:
+def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) -> Iterator[tuple[float, str]]:
     """The seeds that would decide a comparison, and how long they train."""
     if comparison.needs and comparison.needs.seeds is not None:
         each = [fit.seconds(cell) for cell in cells]
@@ -102,7 +102,7 @@ def more_seeds(comparison: Comparison, cells: list[Cell], fit: Fit) -> Iterator[
 
 
 def more_texts(
-    comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: Fit
+    comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: CostEstimator
 ) -> Iterator[tuple[float, str]]:
     """The test texts that would decide it, how long all cells are measured on them, or why they are not to be had."""
     needs = comparison.needs

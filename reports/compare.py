@@ -43,11 +43,11 @@ def verdict(difference: float, half_width: float, higher: bool, margin: float | 
         return "one seed" if seeds < 2 else "no spread"
     if margin is not None and abs(difference) + half_width < margin:
         return "equivalent"
-    sign = side(difference, half_width, higher)
+    sign = shown_direction(difference, half_width, higher)
     return "undecided" if sign == 0 else "better" if sign > 0 else "worse"
 
 
-def side(difference: float, half_width: float, higher: bool) -> int:
+def shown_direction(difference: float, half_width: float, higher: bool) -> int:
     """1 where the interval says better, −1 where it says worse, whether or not that matters; 0 where it holds 0."""
     if not math.isfinite(half_width) or abs(difference) <= half_width:
         return 0
@@ -172,7 +172,7 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
     ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and alike and len(rows) > 1
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
-    tied = best(scores, pairs)
+    tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
     ended = "" if stopping is None else stopping.ended.get(section.title, "")
     return Section(section, rows, scores, pairs, judged.detectable, measured, ranked, most_seeds, ended)
@@ -224,7 +224,7 @@ def comparison(
         verdict=said,
         half_width=decided.half_width,
         p=decided.p,
-        side=side(difference, decided.half_width, bool(score.higher)),
+        side=shown_direction(difference, decided.half_width, bool(score.higher)),
         unequal=decided.unequal,
         needs=needs,
         needs_seconds=seconds_of_more_seeds(needs, seeds, score.row, against, results),
@@ -244,7 +244,7 @@ def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: R
     return float(sum(np.mean(seconds) for seconds in own.values()) * (needs.seeds - seeds))
 
 
-def best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
+def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
     """The rows that are tied with the best of those over the same data: nothing was shown to be better, neither among
     all pairs nor by the comparison with a baseline. None where no row is excluded."""
     tied = {(row, value) for value, each in pairs.items() for row in each.rows}

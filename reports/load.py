@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from contrastive.errors import UserError
 from contrastive.evaluation.metrics.types import Score
-from contrastive.runs.recorded import Provenance, RecordedGrid, first, grid_of, provenance_of
+from contrastive.runs.recorded import Provenance, RecordedGrid, first_problem, parse_grid, parse_provenance
 from reports import mlflow_runs
-from reports.mlflow_runs import Artifacts, Held
+from reports.mlflow_runs import Artifacts, RunRecord
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Picture:
     reason: str = ""
 
 
-def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, Held]) -> dict[str, Picture]:
+def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> dict[str, Picture]:
     """Pictures of each row's first seed, for the sections that show them."""
     firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
     by_cell = {}
@@ -182,7 +182,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     if mlflow_experiment.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    held, artifacts = mlflow_runs.read(client, mlflow_experiment.experiment_id), Artifacts(client)
+    held, artifacts = mlflow_runs.read_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
     recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
     grid = grid or recorded_grid(artifacts, recorded, experiment)
     by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
@@ -213,7 +213,7 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     )
 
 
-def recorded_grid(artifacts: Artifacts, recorded: Held | None, experiment: str) -> RecordedGrid:
+def recorded_grid(artifacts: Artifacts, recorded: RunRecord | None, experiment: str) -> RecordedGrid:
     if recorded is None:
         raise UserError(
             f"the MLflow experiment {experiment} holds no grid yet: `ablate run` or `ablate sync` records it"
@@ -222,16 +222,16 @@ def recorded_grid(artifacts: Artifacts, recorded: Held | None, experiment: str) 
     if path is None:
         raise UserError(f"the MLflow experiment {experiment} has a grid without grid.json: `ablate sync` with its "
                         "experiment file records it anew")  # fmt: skip
-    return grid_of(path.read_bytes(), experiment)
+    return parse_grid(path.read_bytes(), experiment)
 
 
-def cell_run(artifacts: Artifacts, cell: str, run: Held) -> CellRun:
+def cell_run(artifacts: Artifacts, cell: str, run: RunRecord) -> CellRun:
     path = artifacts.file(run, "provenance.json")
     return CellRun(
         run.name,
         run.tags.get("ablate.status", "running"),
         run.tags.get("ablate.error", ""),
-        None if path is None else provenance_of(path.read_bytes(), cell),
+        None if path is None else parse_provenance(path.read_bytes(), cell),
         run.run_id,
         run.artifact_uri,
         run.params,
@@ -247,7 +247,7 @@ def with_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
     return replace(run, provenance=replace(run.provenance, class_counts=own | saved.class_counts))
 
 
-def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
+def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
     """What is known of the scores of a finished cell, and why some were left out."""
     finished = run.tags.get("ablate.status") == "finished"
     path = artifacts.file(run, "scores.json") if finished else None
@@ -256,11 +256,11 @@ def scores_file(artifacts: Artifacts, cell: str, run: Held) -> ScoresFile:
     try:
         return SCORES_FILE.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first(error)}): `ablate audit "
+        raise UserError(f"scores.json of the cell {cell} is damaged in MLflow ({first_problem(error)}): `ablate audit "
                         "EXPERIMENT --mend` replaces it") from None  # fmt: skip
 
 
-def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, Held]) -> pd.DataFrame:
+def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> pd.DataFrame:
     """Curves of the sections that show them."""
     rows = [row for section in grid.sections if section.show.curves for row in section.rows]
     shown = {chosen[cell].run_id: cell for cell in sorted({c for row in rows for c in row.cells}) if cell in chosen}

@@ -18,7 +18,7 @@ COVERAGE = {"missing", "missing score", "seeds", "one seed"}
 
 
 @dataclass(frozen=True)
-class Followed:
+class LooksSoFar:
     """Of one section: its looks so far, the seeds that each row has or needs, and why it needs no more."""
 
     looks: list[StudyLook]
@@ -35,7 +35,7 @@ def judge_section(section: RecordedSection, results: Results) -> tuple[list[Guar
     return fired, compare(section, results, may_rank=not blocking, may_compare=blocking <= COVERAGE and not running)
 
 
-def follow(section: RecordedSection, results: Results, most_seeds: int) -> Followed:
+def replay_looks(section: RecordedSection, results: Results, most_seeds: int) -> LooksSoFar:
     """`section` has the cells of all seeds that may be. All rows begin; the undecided and their baselines go on."""
     looks, sizes = list[StudyLook](), looks_up_to(most_seeds)
     seeds = [sizes[0]] * len(section.rows)
@@ -44,7 +44,7 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
         now = rows_at(section, seeds)
         whole = all(len(row.cells) == count for row, count in zip(now.rows, seeds, strict=True))
         if not whole or any(cell not in results.cells for row in now.rows for cell in row.cells):
-            return Followed(looks, seeds)
+            return LooksSoFar(looks, seeds)
         _, compared = judge_section(now, results)
         scores = [score for score in compared.scores if score.comparison]
         looks.append(StudyLook(size, {f"{score.row.label}, {score.value}": score.verdict for score in scores}))
@@ -52,11 +52,11 @@ def follow(section: RecordedSection, results: Results, most_seeds: int) -> Follo
         if not undecided:
             whole = all(score.verdict in DECIDED for score in scores)
             why = ("decided" if whole else "not comparable") if scores else "nothing to compare"
-            return Followed(looks, seeds, why)
+            return LooksSoFar(looks, seeds, why)
         if number + 1 < len(sizes):
             wanted = undecided | {row.against for i, row in enumerate(section.rows) if i in undecided}
             seeds = [sizes[number + 1] if i in wanted else count for i, count in enumerate(seeds)]
-    return Followed(looks, seeds, "most seeds")
+    return LooksSoFar(looks, seeds, "most seeds")
 
 
 def check_looks(results: Results) -> list[str]:
@@ -68,7 +68,7 @@ def check_looks(results: Results) -> list[str]:
     problems = []
     for section in results.grid.sections:
         noted = stopping.looks.get(section.title, [])
-        looks = follow(section, results, stopping.most_seeds).looks
+        looks = replay_looks(section, results, stopping.most_seeds).looks
         if looks[: len(noted)] != noted or (section.title in stopping.ended and len(looks) > len(noted)):
             problems.append(f"{section.title}: the record of its looks is not what its results say")
     return problems

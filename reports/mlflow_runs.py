@@ -26,7 +26,7 @@ class NotFetched(Exception):
 
 
 @dataclass(frozen=True)
-class Held:
+class RunRecord:
     """A run as far as a report reads it."""
 
     run_id: str
@@ -42,10 +42,10 @@ class Held:
         return self.tags.get("ablate.recorded", "")
 
 
-def read(client: MlflowClient, experiment_id: str) -> list[Held]:
+def read_runs(client: MlflowClient, experiment_id: str) -> list[RunRecord]:
     """All runs that were not deleted, the newest first."""
     return [
-        Held(r.info.run_id, r.info.run_name or "", r.info.artifact_uri or "", r.data.tags, r.data.params,
+        RunRecord(r.info.run_id, r.info.run_name or "", r.info.artifact_uri or "", r.data.tags, r.data.params,
              r.data.metrics)
         for r in all_runs(client, experiment_id)
     ]  # fmt: skip
@@ -67,13 +67,13 @@ def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
             gc.enable()
 
 
-def read_curves(client: MlflowClient, runs: list[Held]) -> pd.DataFrame:
+def read_curves(client: MlflowClient, runs: list[RunRecord]) -> pd.DataFrame:
     """The points of the curves of these runs; of a step that was measured twice, the later."""
     frame = pd.DataFrame(points(client, runs), columns=POINTS)
     return frame.drop_duplicates(POINTS[:3], keep="last").sort_values(POINTS[:3], ignore_index=True)
 
 
-def points(client: MlflowClient, runs: list[Held]) -> Iterator[tuple[Any, ...]]:
+def points(client: MlflowClient, runs: list[RunRecord]) -> Iterator[tuple[Any, ...]]:
     """As the client has them: by time, step and value."""
     for run in runs:
         for key in (key for key in run.metrics if key in CURVES or key.startswith(TERMS)):
@@ -104,7 +104,7 @@ class Artifacts:
         except Exception as error:  # whatever a tracking server or a store of files may raise
             raise NotFetched(str(error) or type(error).__name__) from error
 
-    def file(self, run: Held, name: str) -> Path | None:
+    def file(self, run: RunRecord, name: str) -> Path | None:
         return self.path(run.run_id, run.artifact_uri, name)
 
     def fetched(self, run_id: str, name: str) -> Path | None:

@@ -141,7 +141,7 @@ def overview(
     scale = unit(value) if value else 1.0
     share = scale > 1
     compared = all_compared(value, sections, anchors)
-    own = named(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
+    own = with_distinct_labels(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
     references = reference_rows(compared, results, scale)
     of_kinds = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
     told = [words for kind, words in reversed(of_kinds.items()) if not (references and kind == "reference")]
@@ -158,7 +158,7 @@ def overview(
         rows[0].higher if rows else True,
         None if margin is None else margin * scale,
         shown,
-        in_counts(between),
+        headline_counts(between),
         [*forbidding[:CAVEATS], *limits(results, own), *told[:CAVEATS]],
         warnings,
         *next_step(own, results, cheapest(compared), missing_baseline(sections)),
@@ -174,7 +174,7 @@ def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]
     ]
 
 
-def in_counts(rows: Sequence[ForestRow]) -> Said:
+def headline_counts(rows: Sequence[ForestRow]) -> Said:
     if not rows:
         return ""
     counts = [
@@ -231,7 +231,7 @@ def forest_row(each: Compared, scale: float) -> ForestRow:
     )  # fmt: skip
 
 
-def named(rows: list[ForestRow], compared: Sequence[Compared]) -> list[ForestRow]:
+def with_distinct_labels(rows: list[ForestRow], compared: Sequence[Compared]) -> list[ForestRow]:
     """Give each row the name that is shown: with its baseline, where there are several."""
     several = len({tuple(each.comparison.against.cells) for each in compared}) > 1
     return [
@@ -315,7 +315,7 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     counts = {
         split: dict(found) for split, found in counts_of(results, [c for c in cells if c in results.cells]).items()
     }
-    encoder, data = (bare(name) for name in (experiment.encoder.model, experiment.data.source))
+    encoder, data = (source_name(name) for name in (experiment.encoder.model, experiment.data.source))
     parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
     if "train" in counts and "test" in counts:
         train, test = (sum(counts[split].values()) for split in ("train", "test"))
@@ -334,7 +334,7 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     return joined(said, _(" "))
 
 
-def bare(name: str) -> str:
+def source_name(name: str) -> str:
     """`tweets.csv` of file:/somewhere/tweets.csv."""
     return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
 

@@ -49,7 +49,7 @@ class Level:
 
 def explained(section: Section, results: Results) -> list[Effect]:
     """Of each tested score."""
-    rows, found = explicable(section), list[Effect]()
+    rows, found = rows_for_anova(section), list[Effect]()
     for value in section.tested:
         tables = [
             effects(part.values, part.factors, value, from_texts=part.from_texts)
@@ -66,7 +66,7 @@ def explained(section: Section, results: Results) -> list[Effect]:
 
 def level_means(found: list[Effect], section: Section, results: Results) -> list[Level]:
     """Of each explained score, every level of each axis."""
-    rows, means = explicable(section), list[Level]()
+    rows, means = rows_for_anova(section), list[Level]()
     for value in dict.fromkeys(effect.value for effect in found):
         alone = {effect.factors for effect in found if effect.value == value}
         for part in explanations(rows, value, section, results):
@@ -77,7 +77,7 @@ def level_means(found: list[Effect], section: Section, results: Results) -> list
     return means
 
 
-def explicable(section: Section) -> list[Row]:
+def rows_for_anova(section: Section) -> list[Row]:
     """Its rows; none where it is not ranked, its rows are of other data or of unequal seeds, or it stops by itself:
     nothing shares the level of its effects over the looks."""
     alike = len({(row.data, tuple(row.seeds)) for row in section.recorded.rows}) == 1

@@ -16,12 +16,12 @@ from contrastive.config.experiment import Speed
 from contrastive.errors import UserError
 from contrastive.evaluation import reference as tfidf
 from contrastive.evaluation.grid_references import data_folders, known_references
-from contrastive.evaluation.needs import lacking
+from contrastive.evaluation.needs import lacks_embeddings
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan, tokens_folder
 from contrastive.grid.status import Status
 from contrastive.runs import claim, store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from tasks import worker_calls
 from tasks.curves import CurveWriter
 from tasks.engines import Engine, Stopped, Watch, WorkerLost
@@ -106,7 +106,7 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 class Group:
     """Cells that train together, by their ids; what has become of each, until its own task has asked."""
 
-    def __init__(self, asked: dict[str, Asked], steps: int):
+    def __init__(self, asked: dict[str, TrainRequest], steps: int):
         self.asked, self.waiting, self.steps = asked, dict(asked), steps
         self.reports: dict[str, dict[str, Any] | None] = {}
         self.curves: dict[str, CurveWriter] = {}
@@ -130,7 +130,7 @@ class Group:
 
     def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
         asked = self.asked[cell_id]
-        assist = partial(worker_calls.assist, cell_id, claim.latest(store.run_folder(cell_id)))
+        assist = partial(worker_calls.assist, cell_id, claim.latest_attempt(store.run_folder(cell_id)))
         processes = asked.cell.training.processes
         return engine.run("train", worker_calls.train, asked, cell_id, processes=processes, assist=assist, watch=watch)
 
@@ -152,7 +152,7 @@ class Job:
     status: Status
     experiment: str
     sections: list[str]
-    asked: Asked
+    asked: TrainRequest
     group: Group  # of the cells that train with this one
     hung_after: int
 
@@ -205,5 +205,5 @@ def record(name: str, cell_id: str, experiment: str, sections: list[str], key: s
 @task(name="evaluate", task_run_name="evaluate · {name}", persist_result=False, **AGAIN)
 def evaluate(name: str, cell_id: str, engine: Engine, evaluation: Evaluation) -> None:
     """On a slot of its own; embeddings that are not there yet need the model, and a device of those that train."""
-    needs_model = lacking(store.run_folder(cell_id), evaluation)
+    needs_model = lacks_embeddings(store.run_folder(cell_id), evaluation)
     raise_failure(engine.run("train" if needs_model else "evaluate", worker_calls.evaluate, cell_id, evaluation))

@@ -17,7 +17,7 @@ class CurveWriter:
         self.home, self.experiment, self.folder, self.name = home, experiment, folder, name
         self.client: MlflowClient | None = None
         self.run_id = ""
-        self.earlier = claim.latest(folder)
+        self.earlier = claim.latest_attempt(folder)
         self.seen = "", 0  # the attempt at work, and the bytes of its log
         self.lines = 0
         self.sent = 0  # lines, with which an attempt begins that goes on from a checkpoint
@@ -25,7 +25,7 @@ class CurveWriter:
 
     def send_new(self) -> tuple[str, int] | None:
         """Sends what is new, and says how far the work is; None before it has begun."""
-        attempt = claim.latest(self.folder)
+        attempt = claim.latest_attempt(self.folder)
         if attempt == self.earlier:
             return None
         try:

@@ -12,7 +12,7 @@ from contrastive.errors import UserError
 from contrastive.runs import store
 from reports import nightly
 from tasks.address import tracking_uri
-from tasks.tracking import experiment_id, in_words, open_tracker
+from tasks.tracking import as_tracking_error, experiment_id, open_tracker
 
 NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 
@@ -20,7 +20,7 @@ NONE = "MLflow holds no night yet: `ablate nightly` measures one"
 def past() -> list[nightly.Night]:
     """The nights that tonight can be compared with, the oldest first."""
     open_tracker(store.home())
-    with in_words():
+    with as_tracking_error():
         return nightly.read_nights(tracking_uri(store.home()))
 
 
@@ -32,7 +32,7 @@ def record_night(document: dict[str, Any]) -> None:
     means = {score: float(each.mean()) for score, each in values.items() if each is not None}
     means |= {name: math.exp(log) for name in night.timings if (log := night.log_of(name)) is not None}
     tags = {"ablate.kind": "night", "mlflow.source.git.commit": night.commit}
-    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         run = client.create_run(experiment_id(client, nightly.EXPERIMENT), run_name=night.when, tags=tags).info.run_id
         with tempfile.TemporaryDirectory() as folder:
             store.write_json(Path(folder) / nightly.DOCUMENT, document)
@@ -44,7 +44,7 @@ def record_night(document: dict[str, Any]) -> None:
 def acknowledge(reason: str) -> nightly.NightlyResult:
     """Take the last night for what is right: later ones are compared with it."""
     client = open_tracker(store.home())
-    with in_words():
+    with as_tracking_error():
         runs = nightly.night_runs(client)
         if not runs:
             raise UserError(NONE)

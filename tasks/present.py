@@ -20,14 +20,14 @@ from reports.rows import Row
 from reports.tables import chip
 from tasks.address import TRAINING
 from tasks.record import SECTION, SOURCE, grid_runs, set_tags
-from tasks.tracking import in_words, remove_runs
+from tasks.tracking import as_tracking_error, remove_runs
 
 MOST_ROWS = 500  # of more, MLflow shows the cells alone: a run takes some 20 ms to write
 PARENT, SHOWN, VERDICT = "mlflow.parentRunId", "ablate.shown", "verdict"
 VIEW = "ablate"  # the name of the columns that the link opens
 
 
-@in_words()
+@as_tracking_error()
 def present(client: MlflowClient, report: Report, results: Results, folder: Path) -> None:
     """Bring MLflow's pages up to a report, whose files lie in a folder."""
     name = results.grid.experiment.name

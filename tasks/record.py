@@ -19,9 +19,9 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from contrastive.errors import UserError
 from contrastive.grid.names import without_folders
 from contrastive.grid.plan import settings_by_name
-from contrastive.grid.status import mark, outcome
+from contrastive.grid.status import outcome, result_mark
 from contrastive.runs import claim, store
-from tasks.tracking import RECORDED, experiment_id, find_runs, in_words, remove_runs
+from tasks.tracking import RECORDED, as_tracking_error, experiment_id, find_runs, remove_runs
 
 SOURCE = {"mlflow.source.name": "ablate", "mlflow.source.type": "LOCAL"}
 GRID = SOURCE | {"ablate.kind": "grid"}
@@ -59,8 +59,10 @@ class WantedRun:
 
 def wanted_run(folder: Path, key: str) -> WantedRun:
     status, reason = outcome(folder, key)
-    measured, work, provenance = status == "finished", claim.at_work(folder), folder / "provenance.json"
-    tags = {RECORDED: mark(folder, key), "ablate.status": status} | ({"ablate.error": reason[:5000]} if reason else {})
+    measured, work, provenance = status == "finished", claim.current_folder(folder), folder / "provenance.json"
+    tags = {RECORDED: result_mark(folder, key), "ablate.status": status} | (
+        {"ablate.error": reason[:5000]} if reason else {}
+    )
     if provenance.exists():
         tags["mlflow.source.git.commit"] = store.read_json(provenance)["commit"]
     scores = store.read_json(folder / "scores.json")["scores"] if measured else []
@@ -84,7 +86,7 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
     A run that got curves while the cell trained is gone on with. `key` tells the evaluation that the experiment asks
     for: scores of another one are none of its own.
     """
-    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         runs, tags = find_runs(client, experiment, "ablate.cell", folder.name), quick_tags(folder, sections, key)
         run = runs[0] if len(runs) == 1 else None
         if run is not None and run.info.status in ENDED and run.data.tags.get(RECORDED) == tags[RECORDED]:
@@ -103,7 +105,7 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
 
 def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
     """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
-    tags = {SECTION: " | ".join(sections)[:5000], RECORDED: mark(folder, key), EVALUATION: key}
+    tags = {SECTION: " | ".join(sections)[:5000], RECORDED: result_mark(folder, key), EVALUATION: key}
     return {name: value for name, value in tags.items() if value}
 
 
@@ -126,7 +128,10 @@ def losses(rows: list[Row]) -> list[tuple[int, float]]:
 def fresh_run(client: MlflowClient, experiment: str, folder: Path, old: list[Run]) -> str:
     """A new run of a cell in the place of the ones that there were."""
     remove_runs(client, old)
-    config, tags = claim.at_work(folder) / "config.json", SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"}
+    config, tags = (
+        claim.current_folder(folder) / "config.json",
+        SOURCE | {"ablate.cell": folder.name, "ablate.kind": "cell"},
+    )
     name = str(store.read_json(config)["name"]) if config.exists() else folder.name
     return str(client.create_run(experiment_id(client, experiment), started(folder), tags, name).info.run_id)
 
@@ -153,7 +158,7 @@ def started(folder: Path) -> int | None:
 
 
 def params_of(folder: Path) -> dict[str, str]:
-    config = claim.at_work(folder) / "config.json"
+    config = claim.current_folder(folder) / "config.json"
     cell = store.read_json(config)["cell"] if config.exists() else {}
     return {key: without_folders(value)[:6000] for key, value in settings_by_name(cell).items()}
 
@@ -209,7 +214,7 @@ def record_grid(client: MlflowClient, experiment: str, document: dict[str, Any])
     Two machines that record for the first time at once make a run each: the newest is read, and older ones go as soon
     as their machine has finished them.
     """
-    with in_words(), store.locked(store.home() / "locks" / "mlflow"):
+    with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         run, *older = grid_runs(client, experiment) or [
             client.create_run(experiment_id(client, experiment), first_start(client, experiment), GRID, "grid")
         ]

@@ -20,7 +20,7 @@ from reports.mlflow_runs import NotFetched
 from reports.paper import publish_paper
 from tasks.address import file_of, is_sound, masked, tracking_uri
 from tasks.present import present
-from tasks.tracking import TrackingFailed, in_words, open_tracker, or_warning
+from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, or_warning
 
 FIGURE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\((figures/[^)]+)\)")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|data:)[^)]+\)")
@@ -63,9 +63,9 @@ def build_report(experiment: str, paper: bool = False) -> Rendered:
             f"MLflow's database {database} is damaged: `ablate sync EXPERIMENT` sets it aside, and makes a new one "
             "from the run folders"
         )
-    with in_words():
+    with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
-    with in_words(NotFetched), in_own_words(experiment):
+    with as_tracking_error(NotFetched), as_report_error(experiment):
         if paper:
             publish_paper(results, paper_folder(experiment))
         report = publish(results, store.report_folder(experiment))
@@ -90,14 +90,14 @@ def audit_report(experiment: str) -> list[str]:
     folder = store.report_folder(experiment)
     if not folder.exists():
         return []
-    with in_words():
+    with as_tracking_error():
         results = load(experiment, tracking_uri(store.home()))
-    with in_words(NotFetched), in_own_words(experiment):
+    with as_tracking_error(NotFetched), as_report_error(experiment):
         return [*check_looks(results), *(f"{folder}/{said}" for said in differences(folder, results))]
 
 
 @contextmanager
-def in_own_words(experiment: str) -> Iterator[None]:
+def as_report_error(experiment: str) -> Iterator[None]:
     """Errors of building, told as such; files that MLflow did not give are not among them."""
     try:
         yield
@@ -105,7 +105,9 @@ def in_own_words(experiment: str) -> Iterator[None]:
         raise
     except Exception as error:
         if isinstance(error, OSError):
-            raise ReportFailed(f"the report of {experiment} could not be built: {store.explain(error)}") from None
+            raise ReportFailed(
+                f"the report of {experiment} could not be built: {store.explain_os_error(error)}"
+            ) from None
         logger.exception("The report of %s could not be built.", experiment)
         raise ReportFailed(
             f"the report of {experiment} could not be built: {type(error).__name__}: {masked(str(error))}. "

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from contrastive.runs import claim, store
 from tasks.address import file_of
-from tasks.tracking import end_runs, experiment_id, find_runs, in_words, open_tracker, or_warning
+from tasks.tracking import as_tracking_error, end_runs, experiment_id, find_runs, open_tracker, or_warning
 
 CELLS = "attributes.status = 'RUNNING' AND tags.`ablate.kind` = 'cell'"
 MOST = 50_000  # that MLflow gives at a time
 
 
-def ready(experiment: str) -> None:
+def prepare_tracking(experiment: str) -> None:
     """Make MLflow's database and experiment where they are new, while workers import: the cells would wait for it.
 
     And end the runs that an earlier flow left open when it was killed.
@@ -22,7 +22,7 @@ def ready(experiment: str) -> None:
         client = open_tracker(store.home())
         with store.locked(store.home() / "locks" / "mlflow"):
             experiment_id(client, experiment)
-        settle(store.home())
+        close_abandoned_runs(store.home())
 
 
 def end_run_of(cell_id: str, experiment: str) -> None:
@@ -33,24 +33,24 @@ def end_run_of(cell_id: str, experiment: str) -> None:
             end_runs(client, find_runs(client, experiment, "ablate.cell", cell_id))
 
 
-def settle(home: Path) -> int:
+def close_abandoned_runs(home: Path) -> int:
     """How many runs were ended: of cells of this home alone, also where a newer run has replaced them."""
     own = file_of(home) is not None
     if own and not (home / "mlflow.db").exists():
         return 0
     client = open_tracker(home)
-    with in_words(), store.locked(home / "locks" / "mlflow"):
+    with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
         experiments = [experiment.experiment_id for experiment in client.search_experiments(max_results=MOST)]
         running = client.search_runs(experiments, CELLS, max_results=MOST)
-        left = [run for run in running if left_alone(home / "runs" / run.data.tags["ablate.cell"], own)]
+        left = [run for run in running if is_abandoned(home / "runs" / run.data.tags["ablate.cell"], own)]
         end_runs(client, left)
     return len(left)
 
 
-def left_alone(folder: Path, own: bool) -> bool:
+def is_abandoned(folder: Path, own: bool) -> bool:
     """Whether nobody works on a cell. On a server that others use, a cell without a folder here may be theirs."""
     return (own or folder.exists()) and not claim.is_held(folder)
 
 
 if __name__ == "__main__":
-    settle(store.home())
+    close_abandoned_runs(store.home())

@@ -10,7 +10,7 @@ from mlflow.entities import Run
 from contrastive.errors import UserError
 from contrastive.evaluation.grid_references import known_references
 from contrastive.grid.identity import evaluation_key
-from contrastive.grid.plan import Plan, document
+from contrastive.grid.plan import Plan, grid_document
 from contrastive.grid.status import MEASURED_OTHERWISE, outcome
 from contrastive.runs import claim, store
 from contrastive.runs.recorded import Stopping
@@ -28,11 +28,11 @@ from tasks.record import (
     record_grid,
     wanted_run,
 )
-from tasks.settle import settle
-from tasks.tracking import TrackingFailed, in_words, open_tracker, remove_runs, runs_of_cells
+from tasks.settle import close_abandoned_runs
+from tasks.tracking import TrackingFailed, as_tracking_error, open_tracker, remove_runs, runs_of_cells
 
 
-@in_words()
+@as_tracking_error()
 def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str:
     """Bring MLflow up to the run folders of an experiment, also to those that other experiments have trained.
 
@@ -57,7 +57,7 @@ def sync(plan: Plan, document: dict[str, Any], *, thorough: bool = False) -> str
     return f"{count} of {len(plan.statuses)} cells are in MLflow ({masked(tracking_uri(store.home()))})"
 
 
-@in_words()
+@as_tracking_error()
 def audit(plan: Plan) -> list[str]:
     """Where run folders are damaged, or MLflow says something else than they do."""
     client, differing, key = open_tracker(store.home()), list[str](), evaluation_key(plan.experiment.evaluation)
@@ -113,7 +113,7 @@ def set_back_damage(plan: Plan) -> Iterator[str]:
         store.remove(marker)
         yield why
     for cell, status in plan.statuses.items():
-        if why := claim.set_back(store.run_folder(status.id)):
+        if why := claim.invalidate_damaged(store.run_folder(status.id)):
             yield f"{status.id} {plan.name(cell)}: {why}"
 
 
@@ -132,8 +132,8 @@ def mend_tracking(plan: Plan, stopping: Stopping | None) -> str:
     home = store.home()
     address.set_aside_if_damaged(home, thorough=True)
     try:
-        settle(home)
-        return sync(plan, document(plan, known_references(plan), stopping), thorough=True)
+        close_abandoned_runs(home)
+        return sync(plan, grid_document(plan, known_references(plan), stopping), thorough=True)
     except TrackingFailed as failed:
         path, of_file = address.file_of(home), isinstance(failed.__context__, OSError)  # one of a run folder, say
         if path is None or of_file or "disk is full" in str(failed) or not address.usable(path):

@@ -35,7 +35,7 @@ class TrackingFailed(UserError):
 
 
 @contextmanager
-def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
+def as_tracking_error(blamed: type[Exception] = Exception) -> Iterator[None]:
     """Errors as MLflow's, told in words: all, or those of one kind alone."""
     try:
         yield
@@ -49,7 +49,7 @@ def in_words(blamed: type[Exception] = Exception) -> Iterator[None]:
 def or_warning(text: str) -> Iterator[None]:
     """Tracking that fails is told of, and stops nothing: the results are safe in their folders."""
     try:
-        with in_words():
+        with as_tracking_error():
             yield
     except UserError as error:
         logger.warning("%s: %s", text, error)
@@ -60,7 +60,7 @@ def explain_mlflow(error: Exception) -> str:
     if "database or disk is full" in str(error):  # SQLite's words
         error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))
     if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
-        return store.explain(error)
+        return store.explain_os_error(error)
     address, lines = masked(tracking_uri(store.home())), masked(str(error)).strip().split("\n")
     first = next((line for line in lines if not line.startswith(ADVICE)), "") or type(error).__name__
     return (
@@ -74,7 +74,7 @@ def open_tracker(home: Path) -> MlflowClient:
         return _open[uri]
     home.mkdir(parents=True, exist_ok=True)
     # two processes that create a new database at once would collide
-    with in_words(), store.locked(home / "locks" / "mlflow"):
+    with as_tracking_error(), store.locked(home / "locks" / "mlflow"):
         set_aside_if_damaged(home)
         return _open.setdefault(uri, MlflowClient(tracking_uri=uri))
 

@@ -8,7 +8,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.runs import store
 from contrastive.training.launch import Machines
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 
 
 def prepare(cell: Cell, test_texts: int | None = None) -> Path:
@@ -27,19 +27,21 @@ def reference(tokens: Path, test: Path | None = None) -> None:
     tfidf(tokens, store.home(), test)
 
 
-def train(asked: Asked, cell_id: str, devices: str = "", machines: Machines | None = None) -> dict[str, Any] | None:
-    from contrastive.training.failures import try_stage
+def train(
+    asked: TrainRequest, cell_id: str, devices: str = "", machines: Machines | None = None
+) -> dict[str, Any] | None:
+    from contrastive.training.failures import run_stage
     from contrastive.training.train_cell import train_cell
 
     folder = store.run_folder(cell_id)
-    return try_stage(train_cell, folder, asked, devices, machines)
+    return run_stage(train_cell, folder, asked, devices, machines)
 
 
-def train_together(asked: dict[str, Asked]) -> dict[str, dict[str, Any] | None]:
+def train_together(asked: dict[str, TrainRequest]) -> dict[str, dict[str, Any] | None]:
     """Train cells in turns, in one process; gives what each came to, by the ids of the cells."""
     from contrastive.training import turns
 
-    return turns.train_in_turns({store.run_folder(name): cell for name, cell in asked.items()})
+    return turns.train_interleaved({store.run_folder(name): cell for name, cell in asked.items()})
 
 
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
@@ -52,13 +54,13 @@ def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
 
 def assist(cell_id: str, earlier: str, index: int) -> str:
     """Train this machine's share of a cell larger than one, in the attempt after `earlier`; gives what was lost."""
-    from contrastive.training.launch import assist
+    from contrastive.training.launch import join_remote_cell
 
-    return assist(store.run_folder(cell_id), earlier, index)
+    return join_remote_cell(store.run_folder(cell_id), earlier, index)
 
 
 def evaluate(cell_id: str, evaluation: Evaluation) -> dict[str, Any] | None:
     from contrastive.evaluation.evaluate_cell import evaluate_cell
-    from contrastive.training.failures import try_stage
+    from contrastive.training.failures import run_stage
 
-    return try_stage(evaluate_cell, store.run_folder(cell_id), evaluation)
+    return run_stage(evaluate_cell, store.run_folder(cell_id), evaluation)

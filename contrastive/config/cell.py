@@ -169,11 +169,11 @@ class Cell(Settings):
 
     @model_validator(mode="after")
     def _fitting(self) -> "Cell":
-        if reason := misfit(self.data, self.encoder, self.objective, self.training):
+        if reason := incompatibility(self.data, self.encoder, self.objective, self.training):
             raise ValueError(reason)
         return self
 
-    def draw(self) -> int | None:
+    def train_sample_seed(self) -> int | None:
         """The seed of the training texts, where each seed draws its own."""
         return self.seed if self.data.resample else None
 
@@ -195,11 +195,11 @@ def idle_rates(tune: Tune, objective: Objective) -> set[str]:
     return {name for name, is_idle in idle.items() if is_idle}
 
 
-def misfit(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
+def incompatibility(data: Data, encoder: Encoder, objective: Objective, training: Training) -> str:
     """Why an objective cannot be computed on these data and this encoder; empty where it can."""
     if reason := _ill_filled(training, data.max_length):
         return reason
-    if reason := undrawn(data):
+    if reason := resample_error(data):
         return reason
     if training.sharding is not None and training.micro_batch is not None:
         return "micro_batch encodes each text twice, which sharding cannot: leave one of the two out"
@@ -213,7 +213,7 @@ def misfit(data: Data, encoder: Encoder, objective: Objective, training: Trainin
     return _too_few_texts(data, objective, training) or _lacking(data, encoder, objective)
 
 
-def undrawn(data: Data) -> str:
+def resample_error(data: Data) -> str:
     """Why no training texts can be drawn; empty where they can, or need not be."""
     if data.resample and data.train is None:
         return (

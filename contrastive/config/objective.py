@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from contrastive.config import registry
 from contrastive.config.base import Positive, Settings, Weights, check_name
 from contrastive.config.facts import FactsVariant, LossFacts, ViewFacts
-from contrastive.config.registry import Line
+from contrastive.config.registry import RegistryEntry
 from contrastive.errors import brief_name
 
 
@@ -102,7 +102,7 @@ class Objective(Settings):
             )
         return ""
 
-    def lines(self) -> tuple[Line[LossFacts], ...]:
+    def lines(self) -> tuple[RegistryEntry[LossFacts], ...]:
         """What is registered of each term."""
         return _lines_of(self.loss)
 
@@ -161,14 +161,14 @@ class Objective(Settings):
 
     def taken(self, name: str) -> set[Any]:
         """What the losses and the view that read a setting take by themselves, where the cell leaves it out."""
-        readers: list[Line[Any]] = [*self.lines(), *([self.line_of_view()] if self.view else [])]
+        readers: list[RegistryEntry[Any]] = [*self.lines(), *([self.line_of_view()] if self.view else [])]
         return {reader.defaults.get(name) for reader in readers if name in reader.settings}
 
     def chosen_view(self) -> str:
         """The view, or where none is named the usual one."""
         return self.view or self.usual_view()
 
-    def line_of_view(self) -> Line[ViewFacts]:
+    def line_of_view(self) -> RegistryEntry[ViewFacts]:
         return registry.views()[self.chosen_view()]
 
     def view_facts(self) -> ViewFacts:
@@ -188,7 +188,7 @@ class Objective(Settings):
 
 
 @cache
-def _lines_of(loss: str) -> tuple[Line[LossFacts], ...]:
+def _lines_of(loss: str) -> tuple[RegistryEntry[LossFacts], ...]:
     """What is registered of the losses of a sum, and of those that one of them contains."""
     losses = registry.loss_entries()
     names = [inner for name in loss.split("+") for inner in (*losses[name].facts.contains, name)]
@@ -228,7 +228,7 @@ def _said_of_setting(name: str) -> str:
     return f"({field.description}){example}"
 
 
-def _unfit(loss: Line[LossFacts], view: str, objective: Objective) -> str:
+def _unfit(loss: RegistryEntry[LossFacts], view: str, objective: Objective) -> str:
     """Why a loss cannot be computed on a view; empty where it can."""
     number, views, said = loss.facts.vectors, registry.views(), _said_of_view(view, objective)
     facts = _facts_of(view, objective)

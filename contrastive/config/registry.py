@@ -27,7 +27,7 @@ Facts = TypeVar("Facts")
 
 
 @dataclass(frozen=True)
-class Line(Generic[Facts]):
+class RegistryEntry(Generic[Facts]):
     """One line of a registry: where the function lives, what its signature asks for, and what it says of itself."""
 
     name: str
@@ -68,12 +68,12 @@ def literal(module: str, name: str) -> Any:
 
 
 @cache
-def loss_entries() -> dict[str, Line[LossFacts]]:
+def loss_entries() -> dict[str, RegistryEntry[LossFacts]]:
     return entries("contrastive.losses", "LOSSES")
 
 
 @cache
-def views() -> dict[str, Line[ViewFacts]]:
+def views() -> dict[str, RegistryEntry[ViewFacts]]:
     return entries("contrastive.views", "VIEWS")
 
 
@@ -84,11 +84,11 @@ def variant_settings() -> tuple[str, ...]:
 
 
 @cache
-def metrics() -> dict[str, Line[MetricFacts]]:
+def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
     return entries("contrastive.evaluation.metrics", "METRICS")
 
 
-def readers(setting: str) -> list[str]:
+def setting_readers(setting: str) -> list[str]:
     """The losses and views that read a setting, each with what else must be set for that."""
     names = [
         line.name
@@ -105,7 +105,7 @@ def readers(setting: str) -> list[str]:
 
 
 @cache
-def entries(module: str, table: str) -> dict[str, Line[Any]]:
+def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
     """The lines of the dict literal `table` in `module`."""
     origins = {
         alias.asname or alias.name: (node.module or "", alias.name)
@@ -135,7 +135,7 @@ def _defined(module: str, name: str) -> Any:
     raise LookupError(f"{module} defines no {name}")
 
 
-def _line(name: str, module: str, function: str, usual: type | None) -> Line[Any]:
+def _line(name: str, module: str, function: str, usual: type | None) -> RegistryEntry[Any]:
     definition = _defined(module, function)
     is_module = isinstance(definition, ast.ClassDef)
     called = [definition]
@@ -147,7 +147,7 @@ def _line(name: str, module: str, function: str, usual: type | None) -> Line[Any
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
     facts = usual and _facts(module, usual)
-    return Line(name, module, function, first, tuple(tools), settings, defaults, is_module, facts)
+    return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_module, facts)
 
 
 def _facts(module: str, usual: type) -> Any:

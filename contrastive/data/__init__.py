@@ -38,7 +38,7 @@ def content_of(source: str, own: Mapping[str, str]) -> object:
         shipped = registry.literal(DATASETS[name].__module__, "FILES")
         return [_file_digest(locate.package_folder(name) / file) for file in shipped]
     if kind == "hf":
-        repository = locate.pinned(source)
+        repository = locate.parse_hub_source(source)
         return [repository.revision, repository.folder, dict(own)]
     own_files = {name: _own_file(name, file) for name, file in own.items()}
     return {name: _file_digest(file) for name, file in {"source": _path(source), **own_files}.items()}
@@ -116,4 +116,4 @@ def _own_file(split: str, value: str) -> Path:
 
 
 def _path(source: str) -> Path:
-    return paths.given(source.removeprefix("file:"))
+    return paths.expand_user(source.removeprefix("file:"))

@@ -10,7 +10,7 @@ from contrastive.errors import UserError, brief
 
 def read_split(source: str, split: str, columns: Columns) -> Rows:
     """The rows of a split: of all data files that its name names."""
-    repository = locate.pinned(source)
+    repository = locate.parse_hub_source(source)
     root = locate.snapshot(source, "dataset", [f"*{ending}" for ending in files.READERS])
     folder = root / repository.folder
     paths = sorted(path for ending in files.READERS for path in folder.rglob(f"*{ending}"))

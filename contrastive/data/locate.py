@@ -34,7 +34,7 @@ class Pinned(NamedTuple):
     revision: str
 
 
-def pinned(source: str) -> Pinned:
+def parse_hub_source(source: str) -> Pinned:
     """Read hf:OWNER/NAME[/FOLDER]@COMMIT."""
     match = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
     if match is None or ".." in source:
@@ -52,7 +52,7 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    repository, _, revision = pinned(source)
+    repository, _, revision = parse_hub_source(source)
     fetch = partial(snapshot_download, repository, repo_type=kind, revision=revision, allow_patterns=patterns)
     try:
         return Path(fetch(local_files_only=True))
@@ -102,19 +102,19 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
             )
         return folders[0]
     if kind == "hf":
-        if pinned(model).folder:
+        if parse_hub_source(model).folder:
             raise UserError(f"{model}: a model is a whole repository; write hf:OWNER/NAME@REVISION")
         return _whole(model, snapshot(model, "model", list(files)))
     assert kind == "file", f"{model} has no folder"
     try:
-        folder = paths.given(name)
+        folder = paths.expand_user(name)
         paths.check_folder(folder)
     except UserError as error:
         raise UserError(f"{brief(model)}: {error}") from None
     return _whole(model, folder)
 
 
-def can_guess(encoder: Encoder) -> bool:
+def has_masked_lm_head(encoder: Encoder) -> bool:
     """Whether its weights hold a head that guesses hidden words; of a hub's that shows when they are loaded."""
     if encoder.model.startswith(("scratch:", "hf:")):
         return True
@@ -136,7 +136,9 @@ def model_digest(encoder: Encoder) -> str:
 
 def weights_digest(model: str, files: tuple[str, ...]) -> str:
     """What a model with weights is, wherever it lies: the bytes of its files, or a hub's commit."""
-    return pinned(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
+    return (
+        parse_hub_source(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
+    )
 
 
 def check_block(encoder: Encoder, vectors: str) -> None:
@@ -231,7 +233,7 @@ def most_tokens(model: str) -> int | None:
     """Tokens of the longest text; None where nothing says it, or the files are not on this machine."""
     if model.startswith("scratch:"):
         return SCRATCH_POSITIONS
-    folder = folder_here(model)
+    folder = local_model_folder(model)
     if folder is None:
         return None
     config, tokenizer = json_object(folder / "config.json"), json_object(folder / "tokenizer_config.json")
@@ -250,14 +252,14 @@ def positions(config: dict[str, Any]) -> int | None:
     return count - padding - 1 if FROM_PADDING[kind] and isinstance(padding, int) else count
 
 
-def folder_here(model: str) -> Path | None:
+def local_model_folder(model: str) -> Path | None:
     """The folder of a model that is on this machine; a hub's in the local cache."""
     try:
         if not model.startswith("hf:"):
             return model_folder(model)
         from huggingface_hub import try_to_load_from_cache
 
-        repository, _, revision = pinned(model)
+        repository, _, revision = parse_hub_source(model)
         path = try_to_load_from_cache(repository, "config.json", revision=revision)
         return Path(path).parent if isinstance(path, str) else None
     except UserError:  # said where the model is looked up
@@ -276,7 +278,7 @@ def whole_number(number: Any) -> int | None:
     return int(number) if isinstance(number, int | float) and number > 0 else None
 
 
-def cut(cell: Cell) -> int:
+def separable_blocks(cell: Cell) -> int:
     """The blocks below the first that trains, and below all that the cell's view looks into.
 
     0 where nothing can be computed apart: nothing is frozen, or processes share the weights of a block.
@@ -285,10 +287,10 @@ def cut(cell: Cell) -> int:
     if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
         return 0
     blocks = shape(cell.encoder)[0]
-    return max(0, min(blocks - tuned, lowest(cell.objective, blocks)))
+    return max(0, min(blocks - tuned, lowest_block_read(cell.objective, blocks)))
 
 
-def lowest(objective: Objective, blocks: int) -> int:
+def lowest_block_read(objective: Objective, blocks: int) -> int:
     """The first block that has to be computed with the others for a view: what goes into it may be given."""
     facts = objective.view_facts()
     if facts.looks_into == "last":

@@ -54,7 +54,7 @@ def read_tokenizer(model: str, folder: Path) -> Any:
 def tokenizer_digest(encoder: Encoder) -> str:
     """What decides the tokens besides the data: encoders that share a tokenizer share prepared tokens."""
     if encoder.model.startswith("hf:"):
-        return locate.pinned(encoder.model).revision
+        return locate.parse_hub_source(encoder.model).revision
     if encoder.model.startswith("scratch:"):
         return f"trained {locate.scratch_sizes(encoder)['vocabulary']}"
     return locate.files_digest(locate.model_folder(encoder.model), ("config.json", *locate.TOKENIZER_FILES))

@@ -68,7 +68,7 @@ class Tokens:
 
 def prepare_tokens(data: Data, encoder: Encoder, home: Path, draw: int | None = None) -> Path:
     """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
-    folder = store.place_of("tokens", token_key(data, encoder, draw), home)
+    folder = store.cache_folder("tokens", token_key(data, encoder, draw), home)
     return store.make_once(folder, lambda unfinished: _tokenise(data, encoder, draw, unfinished))
 
 
@@ -180,7 +180,7 @@ def _tokenised(
 
 def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> Path:
     """The folder with the tokens of so many test texts, by the tokenizer that lies in a cell's own prepared tokens."""
-    folder = store.place_of("tokens", larger_test_key(prepared.name, count), home)
+    folder = store.cache_folder("tokens", larger_test_key(prepared.name, count), home)
     return store.make_once(folder, lambda unfinished: _tokenise_test(data, count, prepared, unfinished))
 
 

@@ -49,7 +49,7 @@ class TransferTexts:
 
 def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
     """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
-    folder = store.place_of("tokens", transfer_key(transfer, prepared.name), home)
+    folder = store.cache_folder("tokens", transfer_key(transfer, prepared.name), home)
     with named_in_errors(transfer):
         return store.make_once(folder, lambda unfinished: _tokenise_transfer(transfer, prepared, unfinished))
 

@@ -14,12 +14,12 @@ from contrastive.config.cell import Cell
 from contrastive.data import transfer_data
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.data.transfer_data import TransferTexts
-from contrastive.evaluation.needs import Wanted, arrays_in, transfer_prefix
+from contrastive.evaluation.needs import EmbeddingSpec, array_names, transfer_prefix
 from contrastive.models import model as models
 from contrastive.models.model import Model, ModelOutput
-from contrastive.views.batches import LOOKED_AT, Batch, by_length, collate
+from contrastive.views.batches import EVAL_BATCH, Batch, by_length, collate
 
-DROPPED = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
+DROPOUT_SAMPLE = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
 
 Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # shows the model, whose weights are whole there
 Arrays: TypeAlias = dict[str, Any]
@@ -49,18 +49,18 @@ class Embedder:
 
     def twice(self, texts: TokenSplit) -> Any:
         """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
-        chosen = np.argsort(texts.digests, kind="stable")[:DROPPED]
-        with seeded(self.seed):
-            parts = [chosen[begin : begin + LOOKED_AT] for begin in range(0, len(chosen), LOOKED_AT)]
+        chosen = np.argsort(texts.digests, kind="stable")[:DROPOUT_SAMPLE]
+        with fixed_seed(self.seed):
+            parts = [chosen[begin : begin + EVAL_BATCH] for begin in range(0, len(chosen), EVAL_BATCH)]
             pairs = [self.read(partial(Model.drop_twice, batch=batch)) for batch in self.batches(texts, parts)]
         return concatenated(pairs)
 
 
-def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, prepared: Path) -> None:
+def embed(embedder: Embedder, folder: Path | None, wanted: EmbeddingSpec, home: Path, prepared: Path) -> None:
     """Add to a folder's files what is wanted and not there. Without a folder only compute: where weights are split,
     every process must."""
     path = folder / "embeddings.npz" if folder is not None else None
-    there = arrays_in(path) if path is not None else set()
+    there = array_names(path) if path is not None else set()
     embeddings: Arrays = {}
     predictions: Arrays = {}
     for split in wanted.splits:
@@ -87,8 +87,8 @@ def embed(embedder: Embedder, folder: Path | None, wanted: Wanted, home: Path, p
                 others,
             )
     if folder is not None:
-        add(folder / "embeddings.npz", embeddings, wanted.prefixes())
-        add(folder / "predictions.npz", predictions, wanted.prefixes())
+        add_arrays(folder / "embeddings.npz", embeddings, wanted.prefixes())
+        add_arrays(folder / "predictions.npz", predictions, wanted.prefixes())
 
 
 def embed_transfer(embedder: Embedder, name: str, data: TransferTexts, others: tuple[str, ...]) -> Arrays:
@@ -109,13 +109,13 @@ def concatenated(parts: list[torch.Tensor]) -> Any:
     return torch.cat([part.float().cpu() for part in parts]).numpy()
 
 
-def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
+def add_arrays(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
     """The file with these arrays besides its own; those of texts that have changed since have another place."""
     kept: Arrays = {}
     if path.exists():
         with np.load(path) as stored:
             kept = {
-                name: stored[name] for name in stored.files if not any(outdated(name, prefix) for prefix in prefixes)
+                name: stored[name] for name in stored.files if not any(is_outdated(name, prefix) for prefix in prefixes)
             }
     fresh = path.with_name(f".{path.name}")
     with open(fresh, "wb") as file:
@@ -123,20 +123,20 @@ def add(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
     fresh.replace(path)
 
 
-def outdated(name: str, prefix: str) -> bool:
+def is_outdated(name: str, prefix: str) -> bool:
     """Whether an array is of the same transfer data as a place, or of as many test texts, and of other content."""
     return name.startswith(prefix.partition("@")[0] + "@") and not name.startswith(f"{prefix}.")
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def fixed_seed(seed: int) -> Iterator[None]:
     """Random numbers that a seed decides, and none of those that would have come otherwise are used up."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
 
 
-def restore(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
+def load_trained_model(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
     """The trained model of a finished cell: the encoder, overlaid by what training changed."""
     model = models.Model(cell, tokens)
     unexpected = model.load_state_dict(

@@ -17,9 +17,9 @@ from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.errors import UserError
 from contrastive.evaluation import metrics, parallel, post
 from contrastive.evaluation import transfer as transfers
-from contrastive.evaluation.held import held_split
 from contrastive.evaluation.metrics.types import Inputs, Score
 from contrastive.evaluation.picture import make_picture
+from contrastive.evaluation.split_names import stored_split_name
 from contrastive.grid.identity import EVALUATION_VERSION, evaluation_key
 from contrastive.runs import store
 
@@ -30,16 +30,16 @@ Change: TypeAlias = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n k"
 def evaluate_folder(folder: Path, evaluation: Evaluation, *, into: Path, threads: int = 1) -> None:
     """Scores and picture of a run folder, left in another; the number of threads changes no bit of them."""
     with (
-        parallel.threads(threads),
+        parallel.thread_limit(threads),
         np.load(folder / "embeddings.npz") as embeddings,
         np.load(folder / "predictions.npz") as predictions,
     ):
         notes: dict[str, str] = {}
-        with about(folder.name):
-            scores = dict(scored(embeddings, predictions, evaluation, notes))
+        with error_context(folder.name):
+            scores = dict(all_scores(embeddings, predictions, evaluation, notes))
         write_arrays(into / "picture.npz", make_picture(embeddings, evaluation))
         each = {name: np.asarray(score.each) for name, score in scores.items() if score.each is not None}
-        held: dict[str, str] = {split: held_split(split, evaluation, embeddings) for split in evaluation.splits}
+        held: dict[str, str] = {split: stored_split_name(split, evaluation, embeddings) for split in evaluation.splits}
         ids = {f"{split}.ids": embeddings[f"{name}.ids"] for split, name in held.items()}
         counted = {split: embeddings[f"{name}.labels"] for split, name in held.items() if name != split}
     write_arrays(into / "examples.npz", each | ids)
@@ -58,13 +58,13 @@ def counts_of_classes(folder: Path, labels: Mapping[str, Integer[np.ndarray, " n
     return {split: dict(zip(own[split], counts, strict=True)) for split, counts in numbers.items()}
 
 
-def scored(
+def all_scores(
     embeddings: Arrays, predictions: Arrays, evaluation: Evaluation, notes: dict[str, str]
 ) -> Iterator[tuple[str, Score]]:
     """Name and score, row by row: first of the vectors that trained as they are. `notes` get what was left out: the
     row, split and metric, and why."""
     for split in evaluation.splits:
-        if held_split(split, evaluation, embeddings) not in embeddings:
+        if stored_split_name(split, evaluation, embeddings) not in embeddings:
             raise UserError(
                 f"there are no {split} texts to evaluate on: set data.{split}, or evaluation.splits without it"
             )
@@ -72,17 +72,17 @@ def scored(
         for how in ("", *evaluation.post):
             row = "".join(f"{part}/" for part in (other, how) if part)
             left_out: dict[str, str] = {}
-            with about(row.rstrip("/")):
+            with error_context(row.rstrip("/")):
                 change = fitted_post(how, embeddings, other)
                 named_scores = [
-                    *of_splits(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
-                    *scored_transfer(embeddings, evaluation, other, change),
+                    *split_scores(embeddings, predictions if not row else {}, evaluation, other, change, left_out),
+                    *transfer_scores(embeddings, evaluation, other, change),
                 ]
             notes |= {f"{row}{name}": why for name, why in left_out.items()}
             yield from ((f"{row}{name}", score) for name, score in named_scores)
 
 
-def of_splits(
+def split_scores(
     embeddings: Arrays,
     predictions: Arrays,
     evaluation: Evaluation,
@@ -91,9 +91,9 @@ def of_splits(
     notes: dict[str, str],
 ) -> Iterator[tuple[str, Score]]:
     for split in evaluation.splits:
-        with about(split):
-            held = held_split(split, evaluation, embeddings)
-            vectors, labels = embeddings[array(held, other)], embeddings[f"{held}.labels"]
+        with error_context(split):
+            held = stored_split_name(split, evaluation, embeddings)
+            vectors, labels = embeddings[array_name(held, other)], embeddings[f"{held}.labels"]
             inputs = Inputs(vectors, labels, predictions.get(f"{held}.logits"), evaluation.folds)
             inputs.check()
             twice = embeddings.get(f"{held}.twice") if not other else None
@@ -106,7 +106,7 @@ def of_splits(
             notes |= {f"{split}.{name}": why for name, why in left_out.items()}
 
 
-def scored_transfer(
+def transfer_scores(
     embeddings: Arrays, evaluation: Evaluation, other: str, change: Change
 ) -> Iterator[tuple[str, Score]]:
     """What a classifier on the embeddings of transfer data finds, or how well they tell which texts are alike."""
@@ -140,19 +140,19 @@ def fitted_post(how: str, embeddings: Arrays, other: str) -> Change:
     """What post-processing does, learned from the training texts."""
     if not how:
         return lambda vectors: vectors
-    return post.fit_post(how, embeddings[array("train", other)])
+    return post.fit_post(how, embeddings[array_name("train", other)])
 
 
 def both(change: Change, twice: Float[np.ndarray, "m 2 d"]) -> Float[np.ndarray, "m 2 k"]:
     return np.stack([change(np.ascontiguousarray(twice[:, side])) for side in range(2)], 1)
 
 
-def array(split: str, other: str) -> str:
+def array_name(split: str, other: str) -> str:
     return f"{split}/{other}" if other else split
 
 
 @contextmanager
-def about(subject: str) -> Iterator[None]:
+def error_context(subject: str) -> Iterator[None]:
     """Say in an error for people what it is about."""
     try:
         yield

@@ -9,8 +9,8 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import tokens as token_store
 from contrastive.evaluation import evaluate
-from contrastive.evaluation.embed import Embedder, embed, restore
-from contrastive.evaluation.needs import cell_of, lacking
+from contrastive.evaluation.embed import Embedder, embed, load_trained_model
+from contrastive.evaluation.needs import lacks_embeddings, read_cell
 from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation, with_larger_test
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.status import up_to_date
@@ -20,9 +20,9 @@ from contrastive.runs import claim, store
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
     """Scores and picture. Other settings than last time measure again, and never train."""
-    if store.damage(folder, "TRAINED") is None and lacking(folder, evaluation):
+    if store.damage(folder, "TRAINED") is None and lacks_embeddings(folder, evaluation):
         embed_cell(folder, evaluation)
-    with claim.attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
+    with claim.begin_attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
         if work is not None:
             torch.set_num_threads(1)
             evaluate.evaluate_folder(folder, evaluation, into=work.folder, threads=worker_threads())
@@ -31,23 +31,23 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
 
 def embed_cell(folder: Path, evaluation: Evaluation) -> None:
     """Add what an evaluation reads to the embeddings of a trained cell, which stays trained."""
-    with claim.attempt(folder, "embed", lambda: not lacking(folder, evaluation)) as work:
+    with claim.begin_attempt(folder, "embed", lambda: not lacks_embeddings(folder, evaluation)) as work:
         if work is None:
             return
-        cell = cell_of(folder)
+        cell = read_cell(folder)
         prepared = prepare_cell_tokens(cell)
         wanted = prepare_evaluation(cell, evaluation, prepared)
-        for path in store.covered(folder, "TRAINED"):
+        for path in store.covered_files(folder, "TRAINED"):
             copy = work.folder / path.relative_to(folder)
             copy.parent.mkdir(exist_ok=True)
             os.link(path, copy)  # replaced by writers, never changed
         recorded = store.read_json(folder / "config.json").get("speed", {})
         speed = Speed(reuse=recorded.get("reuse", "full"))  # what earlier versions had beside it is gone
         tokens = with_larger_test(token_store.open(prepared), evaluation)
-        tokens = frozen_store.to_embed(tokens, cell, speed, wanted.splits)
+        tokens = frozen_store.with_stored_outputs(tokens, cell, speed, wanted.splits)
         torch.set_num_threads(cell.training.threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        model = restore(cell, folder, tokens).to(device)
+        model = load_trained_model(cell, folder, tokens).to(device)
         embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
         embed(embedder, work.folder, wanted, store.home(), prepared)
         work.publish("TRAINED")

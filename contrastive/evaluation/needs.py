@@ -8,12 +8,12 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation, Transfer
 from contrastive.data import tokens, transfer_data
 from contrastive.data.tokens import larger_test_key
-from contrastive.evaluation.held import larger_split
+from contrastive.evaluation.split_names import larger_split_name
 from contrastive.runs import store
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EmbeddingSpec:
     """`others` are vectors beside those that trained; `twice`: some texts with dropout too; `transfer`: transfer data,
     each with the digest of its tokens."""
 
@@ -29,14 +29,14 @@ class Wanted:
 
     def lacking(self, path: Path) -> bool:
         """Whether a file lacks something. Validation without texts is never there; training and test have some."""
-        there = arrays_in(path)
+        there = array_names(path)
         splits = [split for split in self.splits if split in there or split != "validation"]
         texts = [*splits, *(f"{transfer_prefix(*further)}.test" for further in self.transfer)]
         arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
         return not arrays | {f"{split}.twice" for split in splits if self.twice} <= there
 
 
-def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
+def embedding_spec(evaluation: Evaluation, own: str) -> EmbeddingSpec:
     """Test and validation are always there; training texts where they are measured, or something is fitted on them.
     More test texts than the cell's own take the place of these.
 
@@ -45,9 +45,9 @@ def wanted_by(evaluation: Evaluation, own: str) -> Wanted:
     transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
     splits = evaluation.embedded()
     if evaluation.test is not None:
-        larger = larger_split(evaluation.test, larger_test_key(own, evaluation.test))
+        larger = larger_split_name(evaluation.test, larger_test_key(own, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
-    return Wanted(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
+    return EmbeddingSpec(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:
@@ -55,21 +55,21 @@ def transfer_prefix(transfer: Transfer, digest: str) -> str:
     return f"transfer.{transfer.name}@{digest}"
 
 
-def lacking(folder: Path, evaluation: Evaluation) -> bool:
+def lacks_embeddings(folder: Path, evaluation: Evaluation) -> bool:
     """Whether an evaluation reads embeddings that a trained cell has not: only then it needs the model."""
     if not (folder / "TRAINED").exists():
         return False
-    cell = cell_of(folder)
-    return wanted_by(evaluation, tokens.token_key(cell.data, cell.encoder, cell.draw())).lacking(
+    cell = read_cell(folder)
+    return embedding_spec(evaluation, tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed())).lacking(
         folder / "embeddings.npz"
     )
 
 
-def cell_of(folder: Path) -> Cell:
+def read_cell(folder: Path) -> Cell:
     return Cell.model_validate(store.read_json(folder / "config.json")["cell"])
 
 
-def arrays_in(path: Path) -> set[str]:
+def array_names(path: Path) -> set[str]:
     """Names of the arrays in a file of them; none where there is no such file."""
     if not path.exists():
         return set()

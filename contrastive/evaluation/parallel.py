@@ -15,7 +15,7 @@ _count: ContextVar[int] = ContextVar("threads", default=1)
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def thread_limit(count: int) -> Iterator[None]:
     """How many threads `each` has inside; one of them runs BLAS and OpenMP alone, so that sums do not depend on it."""
     before = _count.set(count)
     try:
@@ -25,7 +25,7 @@ def threads(count: int) -> Iterator[None]:
         _count.reset(before)
 
 
-def each(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+def map_parts(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
     """The results of independent parts, in their order."""
     if _count.get() == 1:
         return [work(part) for part in parts]
@@ -38,6 +38,6 @@ def blocks(count: int, size: int) -> list[slice]:
     return [slice(begin, min(begin + size, count)) for begin in range(0, count, size)]
 
 
-def count() -> int:
+def thread_count() -> int:
     """How many threads there are, for a library that starts its own and is known to give the same bits with any."""
     return _count.get()

@@ -9,7 +9,7 @@ from jaxtyping import Float, Integer
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
 from contrastive.evaluation import parallel
-from contrastive.evaluation.held import held_split
+from contrastive.evaluation.split_names import stored_split_name
 
 PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
 FEWEST = 4  # texts, for a perplexity of 1
@@ -25,7 +25,7 @@ NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
 
 def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
     """Coordinates `x` of texts, with their labels and ids; none, and the reason, where there is nothing to see."""
-    test = held_split("test", evaluation, embeddings)
+    test = stored_split_name("test", evaluation, embeddings)
     split = test if test in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
@@ -87,7 +87,7 @@ def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     neighbours = nearest_points(vectors, min(len(vectors) - 1, int(3 * perplexity)))
-    threads = parallel.count()
+    threads = parallel.thread_count()
     affinities = affinity.PerplexityBasedNN(
         perplexity=perplexity, knn_index=PrecomputedNeighbors(*neighbours), n_jobs=threads
     )
@@ -115,7 +115,7 @@ def nearest_points(
         away = np.take_along_axis(near, order, 1) + squares[rows, None]
         return np.take_along_axis(nearest, order, 1), np.sqrt(np.maximum(away, 0, dtype=np.float64))
 
-    parts = parallel.each(of_rows, parallel.blocks(len(vectors), ROWS))
+    parts = parallel.map_parts(of_rows, parallel.blocks(len(vectors), ROWS))
     return np.concatenate([indices for indices, _ in parts]), np.concatenate([away for _, away in parts])
 
 

@@ -9,17 +9,17 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.data import locate, transfer_data
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens, larger_test_key, prepare_larger_test
-from contrastive.evaluation.held import larger_split
-from contrastive.evaluation.needs import Wanted, wanted_by
+from contrastive.evaluation.needs import EmbeddingSpec, embedding_spec
+from contrastive.evaluation.split_names import larger_split_name
 from contrastive.runs import store
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:
     """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
-    return token_store.prepare_tokens(cell.data, cell.encoder, store.home(), cell.draw())
+    return token_store.prepare_tokens(cell.data, cell.encoder, store.home(), cell.train_sample_seed())
 
 
-def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wanted:
+def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> EmbeddingSpec:
     """What an evaluation reads, after making sure, before anything is trained, that it can be made."""
     for vectors in evaluation.vectors:
         locate.check_block(cell.encoder, vectors)
@@ -30,7 +30,7 @@ def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> Wa
     for transfer in evaluation.transfer:
         further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
         transfer_data.check_classes(transfer, further.classes)
-    return wanted_by(evaluation, prepared.name)
+    return embedding_spec(evaluation, prepared.name)
 
 
 def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
@@ -38,5 +38,5 @@ def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
     if evaluation.test is None:
         return tokens
     key = larger_test_key(tokens.folder.name, evaluation.test)
-    split = token_store.stored(store.place_of("tokens", key), "test")
-    return replace(tokens, splits=tokens.splits | {larger_split(evaluation.test, key): split})
+    split = token_store.stored(store.cache_folder("tokens", key), "test")
+    return replace(tokens, splits=tokens.splits | {larger_split_name(evaluation.test, key): split})

@@ -15,7 +15,9 @@ def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
     """`test` is the folder of the test texts, where that is not the folder of all others."""
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
     measured = {} if test in (None, tokens) else {"test": test.name}
-    return store.place_of("references", fingerprint.key("reference", tokens=tokens.name, code=code, **measured), home)
+    return store.cache_folder(
+        "references", fingerprint.key("reference", tokens=tokens.name, code=code, **measured), home
+    )
 
 
 def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:

@@ -10,11 +10,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from contrastive.config import registry
-from contrastive.config.cell import Encoder, Scratch, Training, misfit, undrawn
+from contrastive.config.cell import Encoder, Scratch, Training, incompatibility, resample_error
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section, metric_of, score_width
 from contrastive.config.objective import Objective
-from contrastive.data.locate import TRANSLATOR_FILES, can_guess, check_block, check_width, model_folder, most_tokens
+from contrastive.data.locate import (
+    TRANSLATOR_FILES,
+    check_block,
+    check_width,
+    has_masked_lm_head,
+    model_folder,
+    most_tokens,
+)
 from contrastive.errors import UserError, brief_name
 from contrastive.grid import deepspeed_file, messages
 from contrastive.grid.combinations import PLACEHOLDERS, Overlay, axis_names, check_value, count_combinations
@@ -105,7 +112,7 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
         yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
         yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
-    if (reason := undrawn(experiment.data)) and not {"train", "resample"} & set_by_sections:
+    if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
     yield from _evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
@@ -308,7 +315,7 @@ def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
             yield f"{reason} (drop this combination with `exclude`, or mend it)"
         return
-    reason = misfit(parts["data"], encoder, parts["objective"], parts["training"])
+    reason = incompatibility(parts["data"], encoder, parts["objective"], parts["training"])
     reason = reason or _cannot_guess(encoder, parts["objective"])
     if reason := reason or _cannot_split(parts["objective"], parts["training"]):
         yield f"{reason} (drop this combination with `exclude`, or mend it)"
@@ -329,7 +336,7 @@ def _unread(given: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterato
     """Settings that no cell reads, such as a queue where no loss has one."""
     for path, name in given:
         if name not in read:
-            readers = ", ".join(registry.readers(name))
+            readers = ", ".join(registry.setting_readers(name))
             reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
             yield path, f"no cell here reads this setting: {reason}"
 
@@ -352,7 +359,7 @@ def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
     guessing = objective.guessing()
     with suppress(UserError):  # said where the model is looked up
-        if guessing and not can_guess(encoder):
+        if guessing and not has_masked_lm_head(encoder):
             return (
                 f"{encoder.model} has no head that guesses hidden words: take another model, or none of "
                 f"{', '.join(guessing)}"
@@ -362,5 +369,5 @@ def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
 
 def _cannot_split(objective: Objective, training: Training) -> str:
     with suppress(UserError):  # said where the file is looked up
-        return deepspeed_file.unshareable(objective, training)
+        return deepspeed_file.sharding_conflict(objective, training)
     return ""

@@ -78,7 +78,7 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
 
 
 @cache
-def read_settings(loss: str, view: str | None, variant: tuple[Any, ...], tune: Tune) -> tuple[str, ...]:
+def settings_read(loss: str, view: str | None, variant: tuple[Any, ...], tune: Tune) -> tuple[str, ...]:
     """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`).
     `variant` has the values of `registry.variant_settings`."""
     chosen = dict(zip(registry.variant_settings(), variant, strict=True))

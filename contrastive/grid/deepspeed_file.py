@@ -31,14 +31,14 @@ RECIPE = {
 }
 
 
-def names_file(training: Training) -> bool:
+def uses_deepspeed(training: Training) -> bool:
     return training.sharding is not None and training.sharding.startswith(KIND)
 
 
 def file_settings(sharding: str) -> dict[str, Any]:
     """What a JSON file says, without what it leaves to others (`auto`); UserError where it is not to be used."""
     try:
-        path = paths.given(sharding.removeprefix(KIND)).absolute()
+        path = paths.expand_user(sharding.removeprefix(KIND)).absolute()
         paths.check_file(path)
         content = json.loads(path.read_text(encoding="utf-8"))
     except UserError as error:
@@ -79,7 +79,7 @@ def splits_weights(training: Training) -> bool:
     return training.sharding is not None and splitting(training) in ("zero3", "fsdp")
 
 
-def unshareable(objective: Objective, training: Training) -> str:
+def sharding_conflict(objective: Objective, training: Training) -> str:
     """Why an objective cannot be trained with its state shared like that; empty where it can."""
     if not objective.compares() or training.sharding is None:
         return ""
@@ -96,7 +96,7 @@ def unshareable(objective: Objective, training: Training) -> str:
 def splitting(training: Training) -> Splitting:
     """How processes split the training state."""
     assert training.sharding is not None, "nothing is split"
-    if not names_file(training):
+    if not uses_deepspeed(training):
         return "fsdp"
     stages: dict[int, Splitting] = {1: "zero1", 2: "zero2", 3: "zero3"}
     return stages[file_settings(training.sharding)["zero_optimization"]["stage"]]

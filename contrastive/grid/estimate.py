@@ -20,15 +20,15 @@ from contrastive.config.cell import Cell, Encoder
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
 from contrastive.data import locate, tokens
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.grid import frozen_readers
 from contrastive.grid.identity import (
     batch_settings,
     calibration_settings,
     evaluation_key,
-    expectations,
+    similarity_keys,
     token_settings,
-    work_amounts,
+    work_settings,
 )
 from contrastive.runs import claim, fingerprint, provenance, store
 
@@ -42,7 +42,7 @@ GUESSES = 3  # blocks that take as long as the head for hidden words
 UNKNOWN_TEXTS = 20_000  # texts of data that nobody has counted yet
 # what training and evaluation, which load torch, say of themselves
 LOOK_EVERY = registry.literal("contrastive.training.train", "LOOK_EVERY")
-DROPPED = registry.literal("contrastive.evaluation.embed", "DROPPED")
+DROPOUT_SAMPLE = registry.literal("contrastive.evaluation.embed", "DROPOUT_SAMPLE")
 
 
 class Sizes(NamedTuple):
@@ -66,7 +66,7 @@ def sizes(encoder: Encoder) -> Sizes:
         own = locate.scratch_sizes(encoder)
         size = Sizes(own["layers"], own["hidden"], own["hidden"] * (own["vocabulary"] + locate.SCRATCH_POSITIONS))
         return size._replace(parameters=size.parameters + size.blocks * size.of_block())
-    folder = locate.folder_here(encoder.model)
+    folder = locate.local_model_folder(encoder.model)
     if folder is None:
         return BASE
     weights = sum(path.stat().st_size for path in folder.glob("model*.safetensors"))
@@ -121,7 +121,7 @@ def lengths_of_texts(cell: Cell) -> Texts:
     """From the prepared tokens; before there are any, every text is taken for as long as it may be."""
     names = ("train", "validation", "test")
     try:
-        folder = store.place_of("tokens", tokens.token_key(cell.data, cell.encoder, cell.draw()))
+        folder = store.cache_folder("tokens", tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed()))
         if store.finished(folder):
             return Texts({name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in names}, True)
     except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is said elsewhere
@@ -131,7 +131,7 @@ def lengths_of_texts(cell: Cell) -> Texts:
     return Texts({name: np.full(count, cell.data.max_length) for name, count in counts.items()}, False)
 
 
-def passes(cell: Cell) -> tuple[int, int]:
+def encoder_passes(cell: Cell) -> tuple[int, int]:
     """Of the encoder over a text: as it is, with its partners in pairs, and changed."""
     facts = cell.objective.view_facts()
     partners = len(cell.data.partners()) if facts.partners else 0
@@ -146,9 +146,11 @@ def trained_blocks(cell: Cell) -> int:
 
 def training_work(cell: Cell, made: Batches, *, stored: bool = False, together: int = 1) -> float:
     """Of these batches, once. `stored`: the frozen blocks' part is read; else `together` cells compute it once."""
-    blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), passes(cell)
+    blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), encoder_passes(cell)
     objective, backward = cell.objective, 1 if cell.encoder.tune.lora is not None else 2
-    frozen = (blocks - upper) * (plain + changed) - cut(cell) * plain * (1.0 if stored else 1 - 1 / together)
+    frozen = (blocks - upper) * (plain + changed) - separable_blocks(cell) * plain * (
+        1.0 if stored else 1 - 1 / together
+    )
     looks = len(objective.terms()) / LOOK_EVERY  # a term is asked for its own gradient now and then
     trained = upper * (plain + changed) * (1 + backward * (1 + looks))
     guesses = GUESSES if objective.reads_guesses() else 0
@@ -169,7 +171,7 @@ class FinishedCell(NamedTuple):
     evaluation_seconds: float | None
 
 
-class Fit:
+class CostEstimator:
     """Expected seconds and bytes of cells; seconds are None where nothing was measured that compares."""
 
     def __init__(
@@ -188,7 +190,7 @@ class Fit:
         for seen in self.finished:
             work = self.work(seen.cell, seen.stored, seen.together)
             expected = self.shared(seen.cell) + seen.together * self._memory(seen.cell)[1]
-            for key in expectations(seen.cell):
+            for key in similarity_keys(seen.cell):
                 rates.setdefault(key, []).append(seen.seconds / work)
                 if seen.memory:
                     memory.setdefault(key, []).append(seen.memory / expected)
@@ -208,18 +210,18 @@ class Fit:
         def count() -> float:
             training = training_work(cell, self.batches(cell), stored=stored, together=together)
             embeds = frozen_readers.embeds_from_store(cell, self.speed)
-            blocks = sizes(cell.encoder).blocks - (cut(cell) if embeds else 0)
+            blocks = sizes(cell.encoder).blocks - (separable_blocks(cell) if embeds else 0)
             splits = [self.texts(cell).measured(self.evaluation, name) for name in self.evaluation.embedded()]
             if self.evaluation.drops_twice():
-                splits += [lengths[:DROPPED] for lengths in splits for _ in range(2)]
+                splits += [lengths[:DROPOUT_SAMPLE] for lengths in splits for _ in range(2)]
             embedding = blocks * sum(int(lengths.sum()) for lengths in splits)
             return max(1.0, training * cell.training.epochs / cell.training.processes + embedding)
 
-        return self._once(("work", *work_amounts(cell), stored, together), count)
+        return self._once(("work", *work_settings(cell), stored, together), count)
 
     def prefix_seconds(self, cell: Cell, split: str) -> float:
         """Of what a store keeps of a split: once for all cells that read it."""
-        return (self._rate(cell) or 0.0) * cut(cell) * int(self.texts(cell).splits[split].sum())
+        return (self._rate(cell) or 0.0) * separable_blocks(cell) * int(self.texts(cell).splits[split].sum())
 
     def evaluation_seconds(self, cell: Cell) -> float | None:
         rate = self._evaluation_rate
@@ -245,7 +247,7 @@ class Fit:
         return own if ratio is None else max(0, int(ratio * (shared + own)) - shared)
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
-        return self._once(("memory", *work_amounts(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
+        return self._once(("memory", *work_settings(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
 
     def predicted(self, cell: Cell, together: int = 1) -> dict[str, float] | None:
         """What a run folder notes of it beside what is measured then; of memory, that of its process."""
@@ -306,7 +308,7 @@ class Fit:
 
 def _first(ratios: dict[Hashable, float], cell: Cell) -> float | None:
     """Of the finished cells that are most alike."""
-    candidates = (ratios.get(key) for key in expectations(cell)) if ratios else ()
+    candidates = (ratios.get(key) for key in similarity_keys(cell)) if ratios else ()
     return next((ratio for ratio in candidates if ratio is not None), None)
 
 
@@ -325,7 +327,7 @@ def memory_of_cell(cell: Cell, made: Batches) -> tuple[int, int]:
     kept = FLOAT * (18 + 3 * made.length / 64) * size.hidden  # a token and block for the gradient; heads have 64 each
     passing = kept + FLOAT * size.hidden * size.blocks  # one frozen block at a time, and its output
     for_gradient = kept * (0.8 if tune.lora is not None else 1.0) * upper
-    batch = made.longest * share / cell.training.processes * sum(passes(cell)) * (for_gradient + passing)
+    batch = made.longest * share / cell.training.processes * sum(encoder_passes(cell)) * (for_gradient + passing)
     return PROCESS + FLOAT * frozen, TRAINED * trained + int(batch)
 
 
@@ -333,7 +335,7 @@ def calibration_file(cell: Cell, device: str) -> Path:
     """Where the timed steps of cells like this one are kept, on hardware like this."""
     machine = {"processor": provenance.processor(), "device": device}
     key = fingerprint.key("calibration", machine=machine, cell=calibration_settings(cell))
-    return store.place_of("calibration", f"{key}.json")
+    return store.cache_folder("calibration", f"{key}.json")
 
 
 def read_rate(path: Path) -> float | None:
@@ -374,10 +376,10 @@ def _evaluation_of(folder: Path) -> tuple[str, float | None]:
     return store.read_json(folder / "scores.json")["key"], attempts[-1]["ended"] - attempts[-1]["began"]
 
 
-def total_seconds(cells: Iterable[Cell], fit: Fit | None = None) -> float | None:
+def total_seconds(cells: Iterable[Cell], fit: CostEstimator | None = None) -> float | None:
     """Expected seconds of all cells one after another; None if any has neither a finished cell like it nor timed
     steps."""
-    fit = fit or Fit()
+    fit = fit or CostEstimator()
     each = [fit.seconds(cell) for cell in cells]
     seconds = [expected for expected in each if expected is not None]
     return sum(seconds, 0.0) if len(seconds) == len(each) else None

@@ -17,15 +17,15 @@ from contrastive.config import registry
 from contrastive.config.base import Settings
 from contrastive.config.cell import Cell, Data
 from contrastive.config.experiment import PARTS, SETTINGS, Experiment, Section
-from contrastive.grid.combinations import Overlay, axis_names, check_values, combinations, read_settings, settings_of
+from contrastive.grid.combinations import Overlay, axis_names, check_values, combinations, settings_of, settings_read
 from contrastive.grid.names import (
     ambiguous_axes,
     cell_name,
     labelled_row,
     names_of_data,
-    read_by_cell,
     row_label,
-    setting,
+    setting_value,
+    settings_of_cell,
 )
 
 
@@ -159,7 +159,7 @@ class Builder:
         """Names of the settings that the cell of an overlay reads."""
         names = ("loss", "view", "tune", *registry.variant_settings())
         loss, view, tune, *variant = (overlay.get(name, self.settings[name]) for name in names)
-        return read_settings(loss, view, tuple(variant), tune)
+        return settings_read(loss, view, tuple(variant), tune)
 
     def row(self, relevant: Overlay) -> tuple[Cell, ...]:
         """The canonical cells of a relevant overlay; ValidationError where its settings do not fit."""
@@ -210,5 +210,5 @@ def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[
 
 def _axes(cell: Cell, names: Iterable[str]) -> dict[str, Any]:
     """Those of the axes that matter to a cell, with its values."""
-    read = read_by_cell(cell)
-    return {name: setting(cell, name) for name in names if name in read}
+    read = settings_of_cell(cell)
+    return {name: setting_value(cell, name) for name in names if name in read}

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterator
 
 from contrastive.config.cell import Cell
 from contrastive.config.experiment import Speed
-from contrastive.data.locate import cut
-from contrastive.grid.identity import frozen_output
+from contrastive.data.locate import separable_blocks
+from contrastive.grid.identity import frozen_output_settings
 
 
 def trains_from_store(cell: Cell, speed: Speed) -> bool:
     """Whether the training reads one: the frozen blocks' output is always the same, and it is asked to be kept."""
-    return not cell.encoder.tune.frozen_dropout and speed.reuse != "none" and cut(cell) > 0
+    return not cell.encoder.tune.frozen_dropout and speed.reuse != "none" and separable_blocks(cell) > 0
 
 
 def embeds_from_store(cell: Cell, speed: Speed) -> bool:
@@ -18,10 +18,10 @@ def embeds_from_store(cell: Cell, speed: Speed) -> bool:
     few cells of its seed."""
     if cell.encoder.model.startswith("scratch:"):
         return trains_from_store(cell, speed)
-    return speed.reuse != "none" and cut(cell) > 0
+    return speed.reuse != "none" and separable_blocks(cell) > 0
 
 
-def as_embedded(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
+def for_embedding(cell: Cell, speed: Speed) -> tuple[Cell, Speed]:
     """What it reads is computed and kept in full precision, whatever the training computes with."""
     exact = cell.training.model_copy(update={"precision": "fp32"})
     return cell.model_copy(update={"training": exact}), speed.model_copy(update={"reuse": "full"})
@@ -32,9 +32,9 @@ def stores_read(cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Iterator[t
     if trains_from_store(cell, speed):
         yield cell, speed, "train"
     if embeds_from_store(cell, speed):
-        yield from ((*as_embedded(cell, speed), split) for split in splits)
+        yield from ((*for_embedding(cell, speed), split) for split in splits)
 
 
-def read_by(cell: Cell, speed: Speed, split: str, tokens: str) -> Hashable:
+def store_identity(cell: Cell, speed: Speed, split: str, tokens: str) -> Hashable:
     """Equal for what is one store of the tokens with this key."""
-    return tokens, *frozen_output(cell).values(), speed.reuse, split
+    return tokens, *frozen_output_settings(cell).values(), speed.reuse, split

@@ -7,38 +7,40 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from contrastive.config.cell import Cell
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.grid import frozen_readers
-from contrastive.grid.estimate import Fit
-from contrastive.grid.identity import shared_passes
+from contrastive.grid.estimate import CostEstimator
+from contrastive.grid.identity import pass_settings
 
 UNKNOWN = 1e12  # seconds
 AT_MOST = 8  # from there on, a further cell of a group saves nearly nothing, and devices wait longer for the last one
 
 
-def groups(cells: Iterable[Cell], fit: Fit, slots: int, room: int | None) -> list[list[Cell]]:
+def group_cells(cells: Iterable[Cell], fit: CostEstimator, slots: int, room: int | None) -> list[list[Cell]]:
     """Equal parts of those that share, as many as keep the slots busy and have room in the bytes that each slot has.
 
     Those of the same data and encoder begin after one another, the longest of them first.
     """
     sharing: dict[Hashable, list[Cell]] = {}
     for cell in cells:
-        sharing.setdefault(shared(cell, fit), []).append(cell)
+        sharing.setdefault(sharing_key(cell, fit), []).append(cell)
     together = sum(len(group) for group in sharing.values() if len(group) > 1)
     most = fit.speed.together or min(AT_MOST, max(1, together // slots))
-    parts = [part for group in sharing.values() for part in equal_parts(group, min(most, holds(group, fit, room)))]
-    return ordered(parts, fit)
+    parts = [
+        part for group in sharing.values() for part in equal_parts(group, min(most, max_group_size(group, fit, room)))
+    ]
+    return order_groups(parts, fit)
 
 
-def shared(cell: Cell, fit: Fit) -> Hashable:
+def sharing_key(cell: Cell, fit: CostEstimator) -> Hashable:
     """Equal for cells whose frozen blocks are given the same texts and random numbers, step by step; else the cell."""
     nothing = fit.speed.reuse == "none" or frozen_readers.trains_from_store(cell, fit.speed)
-    if nothing or cell.training.processes > 1 or cut(cell) == 0:
+    if nothing or cell.training.processes > 1 or separable_blocks(cell) == 0:
         return id(cell)
-    return shared_passes(cell)
+    return pass_settings(cell)
 
 
-def holds(group: list[Cell], fit: Fit, room: int | None) -> int:
+def max_group_size(group: list[Cell], fit: CostEstimator, room: int | None) -> int:
     """How many of these cells have room in so many bytes; one that has none tries all the same."""
     if room is None or len(group) == 1:
         return AT_MOST if fit.speed.together is None else fit.speed.together
@@ -52,7 +54,7 @@ def equal_parts(cells: list[Cell], most: int) -> list[list[Cell]]:
     return [cells[len(cells) * part // count : len(cells) * (part + 1) // count] for part in range(count)]
 
 
-def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
+def order_groups(parts: list[list[Cell]], fit: CostEstimator) -> list[list[Cell]]:
     """By what those of their data and encoder take together, then by what they take; of what nothing is known first."""
     families: dict[Hashable, list[tuple[float, list[Cell]]]] = {}
     for part in parts:
@@ -66,13 +68,13 @@ def ordered(parts: list[list[Cell]], fit: Fit) -> list[list[Cell]]:
     return [part for family in longest_first for _, part in sorted(family, key=amount, reverse=True)]
 
 
-def rank_seconds(cell: Cell, together: int, fit: Fit) -> float:
+def rank_seconds(cell: Cell, together: int, fit: CostEstimator) -> float:
     """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
     seconds = fit.seconds(cell, together)
     return UNKNOWN + fit.work(cell) if seconds is None else seconds
 
 
-class Part(NamedTuple):
+class CellTime(NamedTuple):
     """Seconds of a cell in training and in evaluation, what devices its training takes, and threads each of them."""
 
     train: float
@@ -81,7 +83,7 @@ class Part(NamedTuple):
     threads: int = 1
 
 
-def makespan(parts: Iterable[Part], slots: int, evaluators: int = 0) -> float:
+def makespan(parts: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
     """Seconds from the first beginning to the last end, the cells in their order; without `evaluators` evaluation
     takes the place of a training."""
     free = [0.0] * slots

@@ -14,7 +14,7 @@ from contrastive.config.cell import Cell, Data, Encoder, Training
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 from contrastive.data import locate, transfer_data
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.grid import deepspeed_file
 from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
@@ -55,7 +55,7 @@ def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
             "training": once(_training_content, cell.training),
             "seed": cell.seed,
             "version": VERSION,
-            "code": code_of(cell),
+            "code": cell_code_digest(cell),
         }
         for cell in cells
     }
@@ -87,7 +87,7 @@ def _training_content(part: Training) -> dict[str, Any]:
     named = _dump(part)
     return (
         named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])}
-        if deepspeed_file.names_file(part)
+        if deepspeed_file.uses_deepspeed(part)
         else named
     )
 
@@ -101,8 +101,8 @@ def cell_id(document: dict[str, Any]) -> str:
     return fingerprint.key("cell", **document)
 
 
-def code_of(cell: Cell) -> str:
-    return code_digest(STAGES, chosen_entries(cell))
+def cell_code_digest(cell: Cell) -> str:
+    return code_digest(STAGES, registry_choices(cell))
 
 
 def evaluation_key(evaluation: Evaluation) -> str:
@@ -122,7 +122,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
     )
 
 
-def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """The lines of each registry that this cell uses, so that a new loss leaves the others' cells alone."""
     kind, _, name = cell.data.source.partition(":")
     return (
@@ -132,16 +132,16 @@ def chosen_entries(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     )
 
 
-def same_texts(data: Data) -> Data:
+def text_settings(data: Data) -> Data:
     """Decides which texts there are and how they are divided: all of the data but how long a text may be. Where each
-    seed draws its training texts, `Cell.draw` decides them too."""
+    seed draws its training texts, `Cell.train_sample_seed` decides them too."""
     return data.model_copy(update={"max_length": Data.model_fields["max_length"].default})
 
 
 def token_settings(cell: Cell) -> tuple[Hashable, ...]:
     """Decide the tokens of a cell on one machine: the data, with the draw of its training texts, and of the encoder
     whose tokenizer it has."""
-    return cell.data, cell.draw(), cell.encoder.model, cell.encoder.scratch
+    return cell.data, cell.train_sample_seed(), cell.encoder.model, cell.encoder.scratch
 
 
 def batch_settings(cell: Cell) -> tuple[Hashable, ...]:
@@ -151,47 +151,53 @@ def batch_settings(cell: Cell) -> tuple[Hashable, ...]:
     return *token_settings(cell), *filled
 
 
-def arithmetic(cell: Cell) -> dict[str, Any]:
+def numeric_settings(cell: Cell) -> dict[str, Any]:
     """Decides the last digits of what the same weights give for the same tokens."""
     return {"precision": cell.training.precision, "threads": cell.training.threads}
 
 
-def begun_weights(cell: Cell) -> dict[str, Any]:
+def initial_weight_settings(cell: Cell) -> dict[str, Any]:
     """Decide the weights of the encoder before any training: those of a scratch encoder are drawn by the seed."""
     scratch = cell.encoder.model.startswith("scratch:")
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch, "seed": cell.seed if scratch else None}
 
 
-def frozen_output(cell: Cell) -> dict[str, Any]:
+def frozen_output_settings(cell: Cell) -> dict[str, Any]:
     """Decides what the blocks below the cut give for given tokens without dropout: not what happens above them."""
     attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 is computed in another way than the rest
-    return begun_weights(cell) | arithmetic(cell) | attention | {"cut": cut(cell)}
+    return initial_weight_settings(cell) | numeric_settings(cell) | attention | {"cut": separable_blocks(cell)}
 
 
-def untrained_output(cell: Cell) -> dict[str, Any]:
+def untrained_output_settings(cell: Cell) -> dict[str, Any]:
     """Decides what the whole encoder gives for given tokens before any training."""
-    return {"encoder": cell.encoder} | begun_weights(cell) | arithmetic(cell)
+    return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
 
 
-def shared_passes(cell: Cell) -> tuple[Hashable, ...]:
+def pass_settings(cell: Cell) -> tuple[Hashable, ...]:
     """Decide the texts and random numbers that frozen blocks are given step by step: all but the objective, of which
     only the cut matters."""
-    return cell.data, cell.encoder, cell.training, cell.seed, cut(cell)
+    return cell.data, cell.encoder, cell.training, cell.seed, separable_blocks(cell)
 
 
 def calibration_settings(cell: Cell) -> dict[str, Any]:
     """Decide which calibration says how long an amount of work takes: the size of the encoder, and how it computes."""
-    return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | arithmetic(cell)
+    return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)
 
 
-def work_amounts(cell: Cell) -> tuple[Hashable, ...]:
+def work_settings(cell: Cell) -> tuple[Hashable, ...]:
     """Decide the amounts of work and memory of a cell: all but the numbers that weigh an objective, and the seed as
     far as it draws no texts."""
     names = ("loss", "view", "layers", "middle", *registry.variant_settings())
-    return cell.data, cell.draw(), cell.encoder, cell.training, *(getattr(cell.objective, name) for name in names)
+    return (
+        cell.data,
+        cell.train_sample_seed(),
+        cell.encoder,
+        cell.training,
+        *(getattr(cell.objective, name) for name in names),
+    )
 
 
-def expectations(cell: Cell) -> tuple[Hashable, ...]:
+def similarity_keys(cell: Cell) -> tuple[Hashable, ...]:
     """Decide what finished cells a cell is expected to take as long as, the most alike first."""
     how = cell.training.threads, cell.training.precision, cell.training.processes
     return (

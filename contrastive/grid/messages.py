@@ -210,7 +210,7 @@ def _name_losses_and_views(objective: dict[str, Any]) -> None:
     objective["loss"] |= {"anyOf": [{"enum": _usual_sums()}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
     objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
     for name, schema in objective.items():
-        if readers := registry.readers(name):
+        if readers := registry.setting_readers(name):
             described = [schema["description"]] if "description" in schema else []
             schema["description"] = "; ".join([*described, f"read by {', '.join(readers)}"])
 

@@ -11,8 +11,8 @@ from contrastive.config import registry
 from contrastive.config.cell import Cell, Data, Tune
 from contrastive.config.experiment import SETTINGS
 from contrastive.config.objective import Objective
-from contrastive.grid.combinations import Overlay, read_settings
-from contrastive.grid.identity import same_texts
+from contrastive.grid.combinations import Overlay, settings_read
+from contrastive.grid.identity import text_settings
 
 ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # what stands before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
@@ -23,7 +23,7 @@ SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown 
 
 def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
     """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the usual settings."""
-    objective, read = cell.objective, read_by_cell(cell)
+    objective, read = cell.objective, settings_of_cell(cell)
     view = objective.line_of_view().settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]
     shown = [
@@ -35,12 +35,12 @@ def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
     ]
     parts = [_with_name(name, short_value(name, getattr(objective, name))) for name in shown]
     for name, value in usual.items():
-        if SETTINGS[name] != "objective" and name in read and (own := setting(cell, name)) != value:
+        if SETTINGS[name] != "objective" and name in read and (own := setting_value(cell, name)) != value:
             parts.append(_with_name(name, short_value(name, own)))
     return " · ".join([*parts, f"seed {cell.seed}"])
 
 
-def setting(cell: Cell, name: str) -> Any:
+def setting_value(cell: Cell, name: str) -> Any:
     """The value of a setting; where the cell leaves it to its losses and view, what they take."""
     value = getattr(getattr(cell, SETTINGS[name]), name)
     if value is None and SETTINGS[name] == "objective":
@@ -92,8 +92,8 @@ def labelled_row(
     """The parts of a row's name, and its axes as a table shows them; `baseline` is what a row sets that is one."""
     texts = {}
     for name in baseline if baseline is not None else () if axes else ("loss", "view"):
-        if name not in axes and name in read_by_cell(cell):
-            texts[name] = short_value(name, setting(cell, name))
+        if name not in axes and name in settings_of_cell(cell):
+            texts[name] = short_value(name, setting_value(cell, name))
     texts |= {name: _long(value) if name in ambiguous else short_value(name, value) for name, value in axes.items()}
     shown = {
         name: labels.get(texts[name], value if isinstance(value, int | float | str) else texts[name])
@@ -119,7 +119,7 @@ def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
 
 def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
     """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
-    texts = {cell.data: same_texts(cell.data) for cell in cells}
+    texts = {cell.data: text_settings(cell.data) for cell in cells}
     distinct = set(texts.values())
     differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
 
@@ -150,11 +150,11 @@ def _with_name(name: str, text: str) -> str:
     return f"{symbol}={text}"
 
 
-def read_by_cell(cell: Cell) -> tuple[str, ...]:
+def settings_of_cell(cell: Cell) -> tuple[str, ...]:
     """Names of the settings that a cell reads."""
     objective = cell.objective
     variant = tuple(getattr(objective, name) for name in registry.variant_settings())
-    return read_settings(objective.loss, objective.view, variant, cell.encoder.tune)
+    return settings_read(objective.loss, objective.view, variant, cell.encoder.tune)
 
 
 def _default(model: type[BaseModel], name: str) -> Any:

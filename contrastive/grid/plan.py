@@ -59,7 +59,7 @@ class Plan:
         others are the same."""
         firsts: dict[tuple[str, int | None], Cell] = {}
         for cell in self.resolved.cells:
-            firsts.setdefault((self.resolved.data_names[cell.data], cell.draw()), cell)
+            firsts.setdefault((self.resolved.data_names[cell.data], cell.train_sample_seed()), cell)
         by_data: dict[str, list[Cell]] = {}
         for (name, _), cell in firsts.items():
             by_data.setdefault(name, []).append(cell)
@@ -73,7 +73,7 @@ class Plan:
         """The key of a cell's tokens, made once for all cells that share them, of the data as it is by then."""
         settings = token_settings(cell)
         if settings not in self._token_keys:
-            self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder, cell.draw())
+            self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed())
         return self._token_keys[settings]
 
     def test_key(self, cell: Cell) -> str:
@@ -119,7 +119,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def recorded(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
+def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
     """The grid as the report reads it: sections, their rows, and the ids of the cells of a row."""
     names = plan.resolved.data_names
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
@@ -135,7 +135,9 @@ def recorded(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | 
             for part in plan.resolved.sections
         ],
         references=[Reference(**reference) for reference in references],
-        data=[DataCounts(**counts) for counts in sifted(plan.data_keys(), plan.experiment.evaluation.transfer)],
+        data=[
+            DataCounts(**counts) for counts in dropped_row_counts(plan.data_keys(), plan.experiment.evaluation.transfer)
+        ],
         failed={name: f"{failure['kind']}: {failure['error']}" for name, failure in failures.items()},
         stale_kept=list(plan.kept),
         declared=declarations(plan.experiment.name),
@@ -156,9 +158,9 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
     )
 
 
-def document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
+def grid_document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
     """The same as grid.json holds it."""
-    return recorded(plan, references, stopping).document()
+    return recorded_grid(plan, references, stopping).document()
 
 
 def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
@@ -196,10 +198,10 @@ def settings_digest(row: Row) -> str:
 
 
 def tokens_folder(key: str) -> Path:
-    return store.place_of("tokens", key)
+    return store.cache_folder("tokens", key)
 
 
-def sifted(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
+def dropped_row_counts(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
     """Of each data set its name, whether it is transfer data, and its counts, as far as its tokens are there; `own` are
     the keys of the tokens of the cells' data, by its name."""
     sets = [
@@ -219,7 +221,7 @@ def transfer_counts(transfer: Transfer, own: str) -> Iterator[dict[str, Any]]:
 
 
 def counts_of_tokens(key: str) -> Iterator[dict[str, Any]]:
-    folder = store.place_of("tokens", key)
+    folder = store.cache_folder("tokens", key)
     if store.finished(folder):
         meta = store.read_json(folder / "meta.json")
         yield {name: meta[name] for name in ("sifted", "wordless", "merged")}

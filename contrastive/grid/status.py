@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
-from contrastive.grid.identity import STAGES, cell_id, chosen_entries, evaluation_key, identities
+from contrastive.grid.identity import STAGES, cell_id, evaluation_key, identities, registry_choices
 from contrastive.runs import store
 from contrastive.runs.fingerprint import canonical_json, code_files
 
@@ -48,7 +48,7 @@ def key_of(folder: Path) -> str:
         return ""
 
 
-def mark(folder: Path, key: str) -> str:
+def result_mark(folder: Path, key: str) -> str:
     """What tells the results in a folder from others."""
     status, reason = outcome(folder, key)
     return f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"[:5000]
@@ -118,7 +118,7 @@ class Older:
                 continue
             folder, _, before = candidate
             if field == "code":
-                files = code_files(STAGES, chosen_entries(cell))
+                files = code_files(STAGES, registry_choices(cell))
                 changed = sorted(
                     m for m in files.keys() | self.files[folder].keys() if files.get(m) != self.files[folder].get(m)
                 )

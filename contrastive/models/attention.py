@@ -21,7 +21,7 @@ def cls_row(
     backbone: Any, block: int, inputs: Float[Tensor, "n s d"], mask: Bool[Tensor, "n s"]
 ) -> Float[Tensor, "n s"]:
     """Attention of position 0 to each position in a block that read `inputs`, averaged over its heads."""
-    model = frozen.bare(backbone)
+    model = frozen.without_adapters(backbone)
     kind = model.config.model_type
     if kind not in SUPPORTED:
         raise UserError(

@@ -30,11 +30,11 @@ def load_encoder(encoder: Encoder, vocab_size: int, pad_id: int) -> nn.Module:
     A process reads pretrained weights once: models share what is frozen of them, and have a copy of what trains.
     """
     if encoder.model.startswith("scratch:"):
-        return hooked(tuning.tune(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
+        return install_capture_hooks(tuning.apply_tuning(random_encoder(encoder, vocab_size, pad_id), encoder.tune))
     with torch.random.fork_rng():  # whether they were read before changes no random number
         first = _untuned(encoder.model_copy(update={"tune": Tune(), "pooling": "cls"}), locate.model_digest(encoder))
     shared = {id(weight): nn.Parameter(weight.detach()) for weight in first.parameters()}
-    tuned = tuning.tune(copy.deepcopy(first, shared), encoder.tune)
+    tuned = tuning.apply_tuning(copy.deepcopy(first, shared), encoder.tune)
     for weight in tuned.parameters():
         if weight.requires_grad:
             weight.data = weight.data.clone()
@@ -46,10 +46,10 @@ def _untuned(encoder: Encoder, digest: str) -> nn.Module:
     """The encoder as its files have it; nobody trains this one. Other files have another digest."""
     from transformers import AutoModel
 
-    return hooked(_pretrained(AutoModel, encoder))
+    return install_capture_hooks(_pretrained(AutoModel, encoder))
 
 
-def hooked(backbone: Any) -> Any:
+def install_capture_hooks(backbone: Any) -> Any:
     """With the hooks that tell of each block; left for later, they would miss the blocks that are computed apart."""
     from transformers.utils.output_capturing import maybe_install_capturing_hooks
 
@@ -121,7 +121,7 @@ def set_attention_dropout(config: Any, encoder: Encoder) -> Any:
     return config
 
 
-def guesser(encoder: Encoder, backbone: Any) -> nn.Module:
+def load_masked_lm_head(encoder: Encoder, backbone: Any) -> nn.Module:
     """The encoder's head for hidden words, which shares the backbone's word vectors; a scratch encoder's is random."""
     from transformers import AutoModelForMaskedLM
 
@@ -170,7 +170,7 @@ def encode(
     if whole:
         states = backbone(**given, attention_mask=batch.attention_mask.long(), output_hidden_states=True).hidden_states
     else:
-        stored = None if frozen.draws(backbone) else batch.below
+        stored = None if frozen.has_active_dropout(backbone) else batch.below
         states = frozen.outputs_above(backbone, below(backbone, batch, cut) if stored is None else stored, batch, cut)
 
     def attention_row(encoded: Encoded, block: int) -> Float[Tensor, "n s"]:

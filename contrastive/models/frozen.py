@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from contrastive.views.batches import Batch
 
 
-class Given(nn.Module):
+class PrecomputedEmbeddings(nn.Module):
     """Stands where the embeddings of an encoder are, and gives what the blocks below gave."""
 
     def __init__(self, below: Tensor):
@@ -26,27 +26,27 @@ class Given(nn.Module):
         return self.below
 
 
-def still(backbone: Any, tuned: int) -> list[nn.Module]:
+def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
     """What of an encoder with so many tuned blocks does not train."""
-    model = bare(backbone)
+    model = without_adapters(backbone)
     layers = model.encoder.layer
     return [model.embeddings, *layers[: len(layers) - tuned]]
 
 
-def bare(backbone: Any) -> Any:
+def without_adapters(backbone: Any) -> Any:
     """The encoder inside of what holds its adapters."""
     return backbone.get_base_model() if hasattr(backbone, "get_base_model") else backbone
 
 
-def draws(backbone: Any) -> bool:
+def has_active_dropout(backbone: Any) -> bool:
     """Whether what does not train drops out at this moment, so that it never gives the same twice."""
-    return bool(bare(backbone).embeddings.training)
+    return bool(without_adapters(backbone).embeddings.training)
 
 
 @torch.no_grad()
 def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
     """What the lowest `count` blocks give for a batch."""
-    with only(backbone, slice(count)):
+    with restricted_to_blocks(backbone, slice(count)):
         output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
     return output.last_hidden_state
 
@@ -55,17 +55,17 @@ def outputs_above(
     backbone: Any, given: Float[Tensor, "n s d"], batch: Batch, count: int
 ) -> list[Float[Tensor, "n s d"]]:
     """What went into the blocks above the lowest `count`, and what each of them gives."""
-    if count == len(bare(backbone).encoder.layer):
+    if count == len(without_adapters(backbone).encoder.layer):
         return [given]
-    with only(backbone, slice(count, None), Given(given)):
+    with restricted_to_blocks(backbone, slice(count, None), PrecomputedEmbeddings(given)):
         output = backbone(inputs_embeds=given, attention_mask=batch.attention_mask.long(), output_hidden_states=True)
     return list(output.hidden_states)
 
 
 @contextmanager
-def only(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
+def restricted_to_blocks(backbone: Any, chosen: slice, embeddings: nn.Module | None = None) -> Iterator[None]:
     """The encoder with some of its blocks alone, and perhaps with something else in the place of its embeddings."""
-    model = bare(backbone)
+    model = without_adapters(backbone)
     whole, own = model.encoder.layer, model.embeddings
     model.encoder.layer, model.embeddings = whole[chosen], embeddings or own
     try:
@@ -84,7 +84,7 @@ def set_random_state(state: list[Tensor]) -> None:
         torch.cuda.set_rng_state_all(state[1:])
 
 
-class Passes:
+class PassCache:
     """Remembers passes by the tokens and the random numbers that they began with, so that no bit depends on it.
 
     Those who share it have the same frozen weights. Without `sharing` each pass is computed.
@@ -99,8 +99,8 @@ class Passes:
             return torch.cat([self(backbone, half, count) for half in batch.halves()])
         if not self.sharing or not backbone.training:  # to evaluate, each text is looked at once, and all of them
             return outputs_below(backbone, batch, count)
-        drops = draws(backbone)
-        key = name(batch, count, random_state() if drops else [])
+        drops = has_active_dropout(backbone)
+        key = pass_key(batch, count, random_state() if drops else [])
         if key not in self.remembered:
             given = outputs_below(backbone, batch, count)
             self.remembered[key] = given, random_state() if drops else []
@@ -114,7 +114,7 @@ class Passes:
         self.remembered.clear()
 
 
-def name(batch: Batch, count: int, drawn: list[Tensor]) -> bytes:
+def pass_key(batch: Batch, count: int, drawn: list[Tensor]) -> bytes:
     content = hashlib.blake2b(str((count, *batch.input_ids.shape)).encode(), digest_size=16)
     for tensor in (batch.input_ids, batch.attention_mask, *drawn):
         content.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)

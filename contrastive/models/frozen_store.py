@@ -19,10 +19,10 @@ from torch import Tensor
 from contrastive.config.cell import Cell, Encoder, Training
 from contrastive.config.experiment import Speed
 from contrastive.data import locate
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens, TokenSplit
 from contrastive.grid import frozen_readers, identity
-from contrastive.grid.identity import frozen_output, untrained_output
+from contrastive.grid.identity import frozen_output_settings, untrained_output_settings
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen
 from contrastive.runs import fingerprint, store
@@ -32,17 +32,17 @@ SPARE = 0.5  # of the free disk: a store that wants more is not made
 WIDTH: dict[str, np.dtype[Any]] = {"full": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
-def with_frozen_part(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
+def with_stored_training_outputs(tokens: Tokens, cell: Cell, speed: Speed) -> Tokens:
     """The tokens with what the frozen blocks give for the training texts, for a cell that can use it; made where it is
     not there."""
     return _with(tokens, ("train",), cell, speed) if frozen_readers.trains_from_store(cell, speed) else tokens
 
 
-def to_embed(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
+def with_stored_outputs(tokens: Tokens, cell: Cell, speed: Speed, splits: tuple[str, ...]) -> Tokens:
     """The tokens with what the frozen blocks give for these splits, bit for bit as the cell would compute it."""
     if not frozen_readers.embeds_from_store(cell, speed):
         return tokens
-    return _with(tokens, splits, *frozen_readers.as_embedded(cell, speed))
+    return _with(tokens, splits, *frozen_readers.for_embedding(cell, speed))
 
 
 def _with(tokens: Tokens, names: tuple[str, ...], cell: Cell, speed: Speed) -> Tokens:
@@ -63,7 +63,7 @@ def make_store(tokens: Tokens, name: str, cell: Cell, speed: Speed) -> Path | No
 
 def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
     """Named after all that its numbers follow from: tokens, encoder, how it is computed, and the code that does it."""
-    content = frozen_output(cell) | {"model": locate.model_digest(cell.encoder)}
+    content = frozen_output_settings(cell) | {"model": locate.model_digest(cell.encoder)}
     key = fingerprint.key(
         "frozen",
         tokens=tokens,
@@ -72,7 +72,7 @@ def store_folder(tokens: str, cell: Cell, speed: Speed) -> Path:
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(("contrastive.models.frozen_store",)),
     )
-    return store.place_of("prefix", key)
+    return store.cache_folder("prefix", key)
 
 
 def has_room(split: TokenSplit, encoder: Encoder, speed: Speed) -> bool:
@@ -110,7 +110,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
             kept = open_memmap(folder / f"{name}.npy", mode="w+", dtype=WIDTH[speed.reuse], shape=shape)
             for rows in by_length(texts.lengths):
                 batch = collate(texts, rows, tokens.pad_id, tokens.special_ids).to(device)
-                outputs = frozen.outputs_below(backbone, batch, cut(cell))[batch.attention_mask]
+                outputs = frozen.outputs_below(backbone, batch, separable_blocks(cell))[batch.attention_mask]
                 kept[token_rows(texts, rows)] = outputs.float().cpu().numpy()
             kept.flush()
 
@@ -125,7 +125,7 @@ def autocast(device: torch.device, training: Training) -> torch.autocast:
     return torch.autocast(device.type, dtype if dtype != torch.float32 else None, enabled=dtype != torch.float32)
 
 
-def embeddings(
+def untrained_embeddings(
     cell: Cell, tokens: Tokens, speed: Speed, compute: Callable[[], Float[Tensor, "n d"]]
 ) -> Float[Tensor, "n d"]:
     """What `compute` gives, or gave another cell of which it must be the same."""
@@ -133,21 +133,23 @@ def embeddings(
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
 
-    folder = store.make_once(embeddings_folder(cell, tokens, speed), make)
+    folder = store.make_once(untrained_folder(cell, tokens, speed), make)
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
-def embeddings_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
-    content = untrained_output(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
+def untrained_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
+    content = untrained_output_settings(cell) | {"model": None, "encoder": identity.encoder_content(cell.encoder)}
     key = fingerprint.key(
         "untrained",
         tokens=tokens.folder.name,
         cell=content,
-        read=cut(cell) if tokens.splits["train"].below is not None else None,  # from a store, as that rounded it
+        read=separable_blocks(cell)
+        if tokens.splits["train"].below is not None
+        else None,  # from a store, as that rounded it
         speed=speed.model_dump(mode="json", exclude={"together"}),
         device="cuda" if torch.cuda.is_available() else "cpu",
         code=fingerprint.code_digest(
             ("contrastive.models.model", "contrastive.models.frozen_store", "contrastive.models.frozen_store")
         ),
     )
-    return store.place_of("untrained", key)
+    return store.cache_folder("untrained", key)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from contrastive.config.cell import Cell
 from contrastive.config.objective import Objective
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.losses import LOSSES
@@ -42,20 +42,20 @@ class Model(nn.Module):
         self.backbone = encoders.load_encoder(cell.encoder, tokens.vocab_size, tokens.pad_id)
         self.dropout = nn.Dropout(cell.encoder.dropout)
         config: Any = self.backbone.config
-        self.cut = cut(cell)
+        self.cut = separable_blocks(cell)
         self.below: Callable[[nn.Module, Batch, int], Tensor] = frozen.outputs_below
         self.still = None if cell.encoder.tune.frozen_dropout else cell.encoder.tune.last_blocks
         self.head = nn.Linear(config.hidden_size, len(tokens.labels)) if cell.objective.reads_logits() else None
         self.pooling = cell.encoder.pooling
-        self.view = view_of(cell)
+        self.view = bind_view(cell)
         self.needs = tuple(inspect.signature(self.view).parameters)
         self.slow = copy.deepcopy(self.backbone).requires_grad_(False) if "slow" in self.needs else None
         self.twin = copy.deepcopy(self.backbone) if "twin" in self.needs else None
         self.rephrase = Rephrase(tokens, cell.data.max_length)
-        self.losses = nn.ModuleDict(stateful(cell.objective, config.hidden_size))
+        self.losses = nn.ModuleDict(loss_modules(cell.objective, config.hidden_size))
         self.lexicon = Lexicon(tokens.tokenizer, cell.data.max_length) if "lexicon" in self.needs else None
         self.guesses = cell.objective.reads_guesses()
-        self.masked = masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
+        self.masked = load_masked_words(cell, self.backbone, tokens) if self.guesses or "guess" in self.needs else None
 
     def encode(self, batch: Batch, **changes: Any) -> Encoded:
         return self._encode(self.backbone, batch, **changes)
@@ -70,7 +70,7 @@ class Model(nn.Module):
         super().train(mode)
         if self.still is not None:
             for backbone in (self.backbone, self.slow, self.twin):
-                for module in () if backbone is None else frozen.still(backbone, self.still):
+                for module in () if backbone is None else frozen.frozen_modules(backbone, self.still):
                     module.eval()
         return self
 
@@ -103,7 +103,7 @@ class Model(nn.Module):
         embedding = encoded.pooled()
         logits = None if self.head is None else self.head(embedding)
         whole = self.encode(batch, cut=0) if others else encoded  # of which others may want any block
-        prediction = ModelOutput(embedding, logits, {name: vectors_of(name, whole) for name in others})
+        prediction = ModelOutput(embedding, logits, {name: named_vectors(name, whole) for name in others})
         self.train(training)
         return prediction
 
@@ -128,7 +128,7 @@ class Model(nn.Module):
                 loss.after_step(progress)
 
 
-def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
+def loss_modules(objective: Objective, size: int) -> dict[str, nn.Module]:
     """The losses of an objective that are modules, made with the settings that they read."""
     modules = {}
     for name in objective.terms():
@@ -140,11 +140,13 @@ def stateful(objective: Objective, size: int) -> dict[str, nn.Module]:
     return modules
 
 
-def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
+def load_masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
     """The encoder's head for hidden words; it trains, at the rate of heads, where a loss reads its guesses."""
     if tokens.mask_id is None:
         raise UserError(f"the tokenizer of {cell.encoder.model} has no mask token, which hides a word")
-    masked = Masked(encoders.guesser(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size)
+    masked = Masked(
+        encoders.load_masked_lm_head(cell.encoder, backbone), tokens.mask_id, tokens.special_ids, tokens.vocab_size
+    )
     if not cell.objective.reads_guesses():
         shared = {id(parameter) for parameter in backbone.parameters()}
         for parameter in masked.parameters():
@@ -152,14 +154,14 @@ def masked_words(cell: Cell, backbone: nn.Module, tokens: Tokens) -> Masked:
     return masked
 
 
-def view_of(cell: Cell) -> Callable[..., View]:
+def bind_view(cell: Cell) -> Callable[..., View]:
     """The view that the cell names, with the settings that it reads; one left out is the view's own."""
     view = cell.objective.line_of_view()
     given = {setting: getattr(cell.objective, setting) for setting in view.settings}
     return partial(VIEWS[view.name], **{setting: value for setting, value in given.items() if value is not None})
 
 
-def vectors_of(name: str, encoded: Encoded) -> Float[Tensor, "n d"]:
+def named_vectors(name: str, encoded: Encoded) -> Float[Tensor, "n d"]:
     """`cls` and `mean` of the last block; `first_last`: mean over tokens of the first and of the last block, averaged;
     `layer:I:cls` and `layer:I:mean` of block I's output, counted from 0."""
     if name == "first_last":

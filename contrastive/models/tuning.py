@@ -15,7 +15,7 @@ BLOCK = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # how the blocks of BERT, RoBER
 HEADS = ("head.", "losses.", "masked.")
 
 
-def tune(backbone: nn.Module, how: Tune) -> nn.Module:
+def apply_tuning(backbone: nn.Module, how: Tune) -> nn.Module:
     """Freeze what does not train; with LoRA, put the adapters in. Heads live outside and always train."""
     blocks = count_blocks(backbone)
     if how.last_blocks is not None and how.last_blocks > blocks:
@@ -25,7 +25,7 @@ def tune(backbone: nn.Module, how: Tune) -> nn.Module:
     if how.last_blocks is None:
         return backbone
     for name, parameter in backbone.named_parameters():
-        parameter.requires_grad_(block_of(name) >= blocks - how.last_blocks)
+        parameter.requires_grad_(block_number(name) >= blocks - how.last_blocks)
     return backbone
 
 
@@ -70,7 +70,7 @@ def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[di
         if not parameter.requires_grad:
             continue
         kind = "head" if name.startswith(HEADS) else "encoder"
-        depth = 0 if how.lora is not None else blocks - 1 - block_of(name)
+        depth = 0 if how.lora is not None else blocks - 1 - block_number(name)
         rate = training.head_lr if kind == "head" else training.encoder_lr * training.layer_decay**depth
         decay = 0.0 if parameter.ndim < 2 else training.weight_decay
         group = {"name": kind, "lr": rate, "weight_decay": decay, "params": []}
@@ -83,19 +83,19 @@ def optimizer_groups(model: nn.Module, training: Training, how: Tune) -> list[di
 
 
 def count_blocks(model: nn.Module) -> int:
-    blocks = 1 + max((block_of(name) for name, _ in model.named_parameters()), default=-1)
+    blocks = 1 + max((block_number(name) for name, _ in model.named_parameters()), default=-1)
     if blocks == 0:
         raise UserError("the blocks of this encoder are not named as those of BERT, RoBERTa or DeBERTa")
     return blocks
 
 
-def is_block(name: str) -> bool:
+def is_block_name(name: str) -> bool:
     """Whether a module of this name is a block, and no part of one."""
     match = BLOCK.search(f"{name}.")
     return match is not None and match.end() == len(name) + 1
 
 
-def block_of(name: str) -> int:
+def block_number(name: str) -> int:
     """The block that a parameter belongs to; −1 for embeddings and whatever else lies below the blocks."""
     match = BLOCK.search(name)
     return int(match.group(1)) if match else -1

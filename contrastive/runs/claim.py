@@ -34,7 +34,7 @@ class Attempt:
 
     def publish(self, marker: str) -> None:
         """Move what this attempt made into the run folder, and mark the stage finished."""
-        store.forget(self.run, marker)
+        store.clear_stage(self.run, marker)
         (self.run / "FAILED.json").unlink(missing_ok=True)
         if marker == "TRAINED":
             store.mark_finished(self.folder, marker)  # from here on, `_complete` ends what a kill interrupts
@@ -47,9 +47,9 @@ class Attempt:
 
 
 @contextmanager
-def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Attempt | None]:
+def begin_attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Attempt | None]:
     """The next attempt at a stage, once nobody else holds the cell; None where it has been finished meanwhile."""
-    with held(run):
+    with hold(run):
         _complete(run)
         if finished():
             yield None
@@ -69,7 +69,7 @@ def attempt(run: Path, stage: str, finished: Callable[[], bool]) -> Iterator[Att
 
 
 @contextmanager
-def held(run: Path, wait: bool = True) -> Iterator[bool]:
+def hold(run: Path, wait: bool = True) -> Iterator[bool]:
     """Hold a cell; false where somebody else does who is not waited for."""
     path = run / ".claim"
     run.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def held(run: Path, wait: bool = True) -> Iterator[bool]:
                 if not wait:
                     yield False
                     return
-            if stopping.revoked():
+            if stopping.stop_requested():
                 raise stopping.Stopped
             time.sleep(LOOK_EVERY)
         yield True
@@ -94,7 +94,7 @@ def is_held(run: Path) -> bool:
     """Whether somebody works on a cell."""
     if not (run / ".claim").exists():
         return False
-    with held(run, wait=False) as is_free:
+    with hold(run, wait=False) as is_free:
         return not is_free
 
 
@@ -112,15 +112,15 @@ def _known(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def latest(run: Path) -> str:
+def latest_attempt(run: Path) -> str:
     """The name of the latest attempt; empty before the first one."""
     return max((path.name for path in (run / "attempts").glob("[0-9]*")), default="")
 
 
-def at_work(run: Path) -> Path:
+def current_folder(run: Path) -> Path:
     """The folder of the latest attempt while it trains, or where it failed; the run folder once it took its files."""
-    latest = max((run / "attempts").glob("[0-9]*"), default=run)
-    return latest if (latest / "metrics.jsonl").exists() else run
+    last = max((run / "attempts").glob("[0-9]*"), default=run)
+    return last if (last / "metrics.jsonl").exists() else run
 
 
 def _complete(run: Path) -> None:
@@ -138,18 +138,18 @@ def _move(made: Path, run: Path) -> None:
 
 def _next(run: Path) -> Attempt:
     """The attempt after the latest one, which was lost where it says of no end."""
-    last = latest(run)
+    last = latest_attempt(run)
     path = run / "attempts" / last / "attempt.json"
     if (document := _known(path)) and "ended" not in document:
         store.write_json(path, document | {"outcome": "lost"})
     return Attempt(run, 1 + int(last or 0))
 
 
-def set_back(run: Path) -> str:
+def invalidate_damaged(run: Path) -> str:
     """Take its marker from each stage whose files are not the ones it left, to be done again; why, or nothing."""
     if not run.is_dir():
         return ""
-    with held(run, wait=False) as is_free:
+    with hold(run, wait=False) as is_free:
         wrong = {marker: store.damage(run, marker, thorough=True) for marker in ("DONE", "TRAINED")}
         markers = [marker for marker, why in wrong.items() if why and os.path.lexists(run / marker)]
         if not markers or not is_free:
@@ -159,7 +159,7 @@ def set_back(run: Path) -> str:
     return str(wrong[markers[-1]])
 
 
-def leftovers(run: Path, names: Iterable[str]) -> Path | None:
+def latest_attempt_with(run: Path, names: Iterable[str]) -> Path | None:
     """The latest attempt with something to go on from."""
     for path in sorted((run / "attempts").glob("[0-9]*"), reverse=True):
         if all((path / name).exists() for name in names):

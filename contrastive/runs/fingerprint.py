@@ -17,7 +17,7 @@ DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
 }
 
 
-def describes(module: str) -> bool:
+def is_descriptive(module: str) -> bool:
     return module in DESCRIPTIVE or f"{module}.".startswith(DESCRIPTIVE_ROOMS)
 
 
@@ -65,7 +65,7 @@ def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, 
     waiting = list(roots)
     while waiting:
         module = waiting.pop()
-        if module in digests or (describes(module) and module not in roots) or module_file(module) is None:
+        if module in digests or (is_descriptive(module) and module not in roots) or module_file(module) is None:
             continue
         digests[module] = module_digest(module, registry=module in registries)
         if module in registries:

@@ -163,29 +163,31 @@ GRID = TypeAdapter(RecordedGrid)
 PROVENANCE = TypeAdapter(Provenance)
 
 
-def grid_of(text: bytes, name: str) -> RecordedGrid:
+def parse_grid(text: bytes, name: str) -> RecordedGrid:
     """The grid of an experiment from its grid.json."""
     try:
         return GRID.validate_json(text)
     except ValidationError as error:
         raise UserError(
             f"the grid of {name} that MLflow holds is damaged or of another version of this program "
-            f"({first(error)}): `ablate sync` with its experiment file records it anew"
+            f"({first_problem(error)}): `ablate sync` with its experiment file records it anew"
         ) from None
 
 
-def provenance_of(text: bytes, name: str) -> Provenance | None:
+def parse_provenance(text: bytes, name: str) -> Provenance | None:
     """Where a cell's numbers come from, from its provenance.json; None where that says nothing."""
     if text.strip() == b"{}":
         return None
     try:
         return PROVENANCE.validate_json(text)
     except ValidationError as error:
-        raise UserError(f"provenance.json of the cell {name} is damaged in MLflow ({first(error)}): `ablate audit "
-                        "EXPERIMENT --mend` replaces it") from None  # fmt: skip
+        raise UserError(
+            f"provenance.json of the cell {name} is damaged in MLflow ({first_problem(error)}): "
+            "`ablate audit EXPERIMENT --mend` replaces it"
+        ) from None
 
 
-def first(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """The first thing that is wrong, and where."""
     problem = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

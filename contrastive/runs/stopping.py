@@ -24,7 +24,7 @@ class Stopped(RuntimeError):
 
 
 @contextmanager
-def granted(home: Path) -> Iterator[Path]:
+def stop_permit(home: Path) -> Iterator[Path]:
     """A permit of its own for what is begun here."""
     path = home / "permits" / uuid.uuid4().hex
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def granted(home: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def revoked() -> bool:
+def stop_requested() -> bool:
     """Whether the permit of this process is gone; one that never had any may always go on."""
     global _looked
     path = os.environ.get(VARIABLE)

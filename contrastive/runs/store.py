@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrastive.errors import UserError
-from contrastive.paths import given
+from contrastive.paths import expand_user
 
 EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "resume")
@@ -30,7 +30,7 @@ MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENOEN
 
 def home() -> Path:
     """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
-    return given(os.environ.get("ABLATE_HOME") or ".").absolute()
+    return expand_user(os.environ.get("ABLATE_HOME") or ".").absolute()
 
 
 def check_home() -> None:
@@ -40,14 +40,14 @@ def check_home() -> None:
         write_atomic(home() / ".writable", "")
         (home() / ".writable").unlink()
     except OSError as error:
-        raise UserError(f"cannot write to {home()}: {explain(error)}") from error
+        raise UserError(f"cannot write to {home()}: {explain_os_error(error)}") from error
 
 
-def explain(error: OSError) -> str:
+def explain_os_error(error: OSError) -> str:
     """What the system refused, and what to do about it."""
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home()
     if error.errno in FULL:
-        return f"the disk is full: could not write {path}; {what_is_free(path)}"
+        return f"the disk is full: could not write {path}; {free_space_advice(path)}"
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
     there = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
@@ -57,7 +57,7 @@ def explain(error: OSError) -> str:
     return f"{path}: {error.strerror or error}"
 
 
-def what_is_free(path: Path) -> str:
+def free_space_advice(path: Path) -> str:
     """How much room the disk of a path has left, and what to do about it."""
     there = next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
     mount = next(candidate for candidate in (there, *there.parents) if os.path.ismount(candidate))
@@ -127,7 +127,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def forget(folder: Path, marker: str) -> None:
+def clear_stage(folder: Path, marker: str) -> None:
     """Remove the marker and what it alone covers, before the stage puts its files there again; first what says done."""
     remove(folder / "DONE")
     if marker == "TRAINED":
@@ -149,13 +149,13 @@ def remove(path: Path) -> None:
 def mark_finished(folder: Path, marker: str) -> None:
     """Declare a stage finished: write the digest of all files that it covers."""
     files = {}
-    for path in sorted(covered(folder, marker)):
+    for path in sorted(covered_files(folder, marker)):
         status = path.stat()
         files[str(path.relative_to(folder))] = [digest_file(path), status.st_size, status.st_mtime_ns]
     write_json(folder / marker, {"files": files})
 
 
-def covered(folder: Path, marker: str) -> Iterator[Path]:
+def covered_files(folder: Path, marker: str) -> Iterator[Path]:
     for path in folder.rglob("*"):
         name = path.relative_to(folder).parts[0]
         hidden = name.startswith(".") or name in NOT_COVERED
@@ -205,7 +205,7 @@ def failure(folder: Path) -> dict[str, Any] | None:
 Kind = Literal["calibration", "prefix", "references", "tokens", "untrained"]
 
 
-def place_of(kind: Kind, key: str, below: Path | None = None) -> Path:
+def cache_folder(kind: Kind, key: str, below: Path | None = None) -> Path:
     """The folder of what is computed once for many cells: below the home one for each kind, and in it one a key."""
     return (below or home()) / "cache" / kind / key
 

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from contrastive.config.cell import Cell
 from contrastive.runs.store import write_atomic
-from contrastive.training.gather import of_all_processes
+from contrastive.training.gather import gather_objects
 from contrastive.training.sharding import Shared
 
 
@@ -35,7 +35,7 @@ def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR
     follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
     tensors = shared.model.state_dict(keep_vars=True).items()
     kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
-    moments = shared.moments()
+    moments = shared.optimizer_state()
     if not accelerator.is_main_process:
         return
     state = {
@@ -55,7 +55,7 @@ def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
     log, state = folder / "metrics.jsonl", read_checkpoint(folder)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
     whole = state is not None and len(lines) >= state["step"]
-    step = of_all_processes(state["step"] if state is not None and whole else 0)[0]
+    step = gather_objects(state["step"] if state is not None and whole else 0)[0]
     if first_process:
         write_atomic(log, "".join(lines[:step]))
     assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
@@ -74,7 +74,7 @@ def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, ac
     """Go on as if undisturbed from the checkpoint, which the model has already; gives the first step to do."""
     if state is None:
         return 0
-    shared.take_up(state["optimizer"])
+    shared.load_optimizer_state(state["optimizer"])
     scheduler.load_state_dict(state["scheduler"])
     if accelerator.scaler:
         accelerator.scaler.load_state_dict(state["scaler"])

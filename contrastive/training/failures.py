@@ -14,27 +14,27 @@ from contrastive.training.request import JobFailed
 from contrastive.training.train import Diverged
 
 
-def try_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
+def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
     """Run a stage in a worker; a failure comes back as the report that the folder keeps, never as an exception."""
     try:
         stage(folder, *arguments)
     except Exception as error:
-        return keep_failure(folder, error)
+        return record_failure(folder, error)
     return None
 
 
-def keep_failure(folder: Path, error: BaseException) -> dict[str, Any]:
+def record_failure(folder: Path, error: BaseException) -> dict[str, Any]:
     """Keep why a cell failed in its folder, unless it was only told to stop; gives the report."""
     report = failure_report(error)
     if report["kind"] == "stopped":
         return report
     try:
-        with claim.held(folder, wait=False) as is_free:
+        with claim.hold(folder, wait=False) as is_free:
             if is_free:  # else somebody tries again, and will say what came of it
                 store.write_json(folder / "FAILED.json", report)
     except OSError as refused:
-        if store.explain(refused) not in report["error"]:
-            report["error"] += f" (and the reason could not be kept: {store.explain(refused)})"
+        if store.explain_os_error(refused) not in report["error"]:
+            report["error"] += f" (and the reason could not be kept: {store.explain_os_error(refused)})"
     return report
 
 
@@ -68,7 +68,7 @@ def failure_kind(error: BaseException) -> str:
 
 def failure_message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:
-        return store.explain(error)
+        return store.explain_os_error(error)
     if isinstance(error, UserError | GradientPathError | Diverged | stopping.Stopped):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -21,21 +21,21 @@ from contrastive.views.types import Guesses, Output, VectorGroup
 Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
 
 
-def processes() -> int:
+def process_count() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    return dist.get_rank() if processes() > 1 else 0
+    return dist.get_rank() if process_count() > 1 else 0
 
 
-def meet(meeting: str, rank: int, count: int) -> None:
+def init_process_group(meeting: str, rank: int, count: int) -> None:
     """Join the other processes of a job, at a file that they all see or at tcp://HOST:PORT, a port of the first's."""
     url = meeting if "://" in meeting else f"file://{meeting}"
     dist.init_process_group(backend(), init_method=url, rank=rank, world_size=count)
 
 
-def join() -> None:
+def ensure_process_group() -> None:
     """Be one of a group, which sharding needs even of one: of a launcher's, if this process has not met it yet."""
     if dist.is_initialized():
         return
@@ -50,33 +50,33 @@ def backend() -> str:
     return "nccl" if torch.cuda.is_available() else "gloo"
 
 
-def part() -> None:
+def leave_process_group() -> None:
     """Leave the others, once all have come so far."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
-def of_all_processes(own: Any) -> list[Any]:
+def gather_objects(own: Any) -> list[Any]:
     """Something of each process, in the order of their ranks."""
-    everyones = [own] * processes()
-    if processes() > 1:
+    everyones = [own] * process_count()
+    if process_count() > 1:
         dist.all_gather_object(everyones, own)
     return everyones
 
 
-def to_first(own: Any) -> list[Any] | None:
+def gather_to_first(own: Any) -> list[Any] | None:
     """Something of each process, in the order of their ranks, for the first one."""
-    if processes() == 1:
+    if process_count() == 1:
         return [own]
-    everyones = [None] * processes() if rank() == 0 else None
+    everyones = [None] * process_count() if rank() == 0 else None
     dist.gather_object(own, everyones)
     return everyones
 
 
-def anywhere(flags: list[bool]) -> list[bool]:
+def any_rank(flags: list[bool]) -> list[bool]:
     """Which of these hold in any process; each asks about the same things in the same order."""
-    if processes() == 1 or not flags:
+    if process_count() == 1 or not flags:
         return flags
     device = "cuda" if torch.cuda.is_available() else "cpu"
     raised = torch.tensor(flags, dtype=torch.uint8, device=device)
@@ -84,9 +84,9 @@ def anywhere(flags: list[bool]) -> list[bool]:
     return [bool(flag) for flag in raised.tolist()]
 
 
-def averaged(gradients: Gradients) -> Gradients:
+def average_gradients(gradients: Gradients) -> Gradients:
     """Gradients as the launcher averages them over the processes, each of which must ask."""
-    if processes() == 1:
+    if process_count() == 1:
         return gradients
 
     def over_all(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
@@ -94,7 +94,7 @@ def averaged(gradients: Gradients) -> Gradients:
         for own, parameter in zip(gradients(value, parameters), parameters, strict=True):
             total = torch.zeros_like(parameter) if own is None else own.clone()
             dist.all_reduce(total)
-            averages.append(total / processes())
+            averages.append(total / process_count())
         return averages
 
     return over_all
@@ -105,13 +105,13 @@ def shard_parameters(whole: nn.Module, blocks: list[nn.Module], device: torch.de
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh(device.type, (processes(),))
+    mesh = init_device_mesh(device.type, (process_count(),))
     for block in blocks:
         fully_shard(block, mesh=mesh, reshard_after_forward=again)
     fully_shard(whole, mesh=mesh)
 
 
-def part_of(parameter: Any, own: Tensor) -> Tensor:
+def local_shard(parameter: Any, own: Tensor) -> Tensor:
     """What this process holds of something that is split as a parameter is."""
     from torch.distributed.tensor import DTensor
 
@@ -119,20 +119,20 @@ def part_of(parameter: Any, own: Tensor) -> Tensor:
     return DTensor.from_local(own, parameter.device_mesh, parameter.placements, run_check=False, **like)
 
 
-def leave_out(model: nn.Module, beginning: str) -> None:
+def exclude_from_ddp(model: nn.Module, beginning: str) -> None:
     """Let the launcher not touch some of a model: what sees the whole batch in each process has its gradient whole."""
     names = [name for name in model.state_dict() if name.startswith(beginning)]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
 
 
-def whole_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:
+def gather_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:
     """The output and labels of all processes, in the order of their ranks."""
     if not dist.is_initialized():
         return output, labels
-    logits = None if output.logits is None else rows_of_all(output.logits)
-    guesses = output.guesses and Guesses(rows_of_all(output.guesses.surprise), rows_of_all(output.guesses.hidden))
+    logits = None if output.logits is None else gather_rows(output.logits)
+    guesses = output.guesses and Guesses(gather_rows(output.guesses.surprise), gather_rows(output.guesses.hidden))
     groups = [_group(group) for group in output.groups]
-    return Output(groups, rows_of_all(output.sentences), logits, guesses), rows_of_all(labels)
+    return Output(groups, gather_rows(output.sentences), logits, guesses), gather_rows(labels)
 
 
 def _group(group: VectorGroup) -> VectorGroup:
@@ -140,12 +140,12 @@ def _group(group: VectorGroup) -> VectorGroup:
     most = int(_all(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
     more = most - group.mask.shape[1]
     vectors, mask = F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more))
-    targets = None if group.targets is None else rows_of_all(F.pad(group.targets, (0, 0, 0, more)))
-    negatives = None if group.negatives is None else rows_of_all(group.negatives)
-    return VectorGroup(rows_of_all(vectors), rows_of_all(mask), targets, negatives)
+    targets = None if group.targets is None else gather_rows(F.pad(group.targets, (0, 0, 0, more)))
+    negatives = None if group.negatives is None else gather_rows(group.negatives)
+    return VectorGroup(gather_rows(vectors), gather_rows(mask), targets, negatives)
 
 
-def rows_of_all(tensor: Tensor) -> Tensor:
+def gather_rows(tensor: Tensor) -> Tensor:
     """The rows of all processes, which may have different numbers of them."""
     counts = _all(torch.tensor([len(tensor)], device=tensor.device)).tolist()
     padded = F.pad(tensor, (0, 0) * (tensor.ndim - 1) + (0, max(counts) - len(tensor)))

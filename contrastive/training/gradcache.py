@@ -50,11 +50,11 @@ class Replayed:
                 self.states.append(random_state())
                 outputs.append(self.model(part))
         self.output = join_outputs(outputs)
-        for leaf in tensors(self.output):
+        for leaf in output_tensors(self.output):
             leaf.requires_grad_()
 
     def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> Gradients:
-        leaves = tensors(self.output)
+        leaves = output_tensors(self.output)
         given = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
         sums: list[Tensor | None] = [None] * len(parameters)
         for reached, gradient in self._passes(given):
@@ -66,15 +66,15 @@ class Replayed:
         return sums
 
     def finish(self) -> None:
-        for reached, gradient in self._passes([leaf.grad for leaf in tensors(self.output)]):
+        for reached, gradient in self._passes([leaf.grad for leaf in output_tensors(self.output)]):
             torch.autograd.backward(reached, gradient)
 
     def _passes(self, given: Gradients) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         """Of each part again: the tensors that a gradient reached, and that gradient."""
         begin = 0
         for part, state in zip(self.parts, self.states, strict=True):
-            with replayed(state):
-                made = tensors(self.model(part))
+            with replay_random_state(state):
+                made = output_tensors(self.model(part))
             rows = slice(begin, begin + len(part))
             begin += len(part)
             pairs = [
@@ -103,20 +103,20 @@ def join_outputs(outputs: list[Output]) -> Output:
             VectorGroup(
                 torch.cat([group.vectors for group in padded]),
                 torch.cat([group.mask for group in padded]),
-                join_present([group.targets for group in padded]),
-                join_present([group.negatives for group in padded]),
+                concatenate_present([group.targets for group in padded]),
+                concatenate_present([group.negatives for group in padded]),
             )
         )
     guesses = [output.guesses for output in outputs if output.guesses is not None]
     return Output(
         groups,
         torch.cat([output.sentences for output in outputs]),
-        join_present([output.logits for output in outputs]),
+        concatenate_present([output.logits for output in outputs]),
         Guesses(torch.cat([g.surprise for g in guesses]), torch.cat([g.hidden for g in guesses])) if guesses else None,
     )
 
 
-def join_present(parts: Sequence[Tensor | None]) -> Tensor | None:
+def concatenate_present(parts: Sequence[Tensor | None]) -> Tensor | None:
     """What every part has, or none of them."""
     there = [part for part in parts if part is not None]
     return torch.cat(there) if there else None
@@ -128,7 +128,7 @@ def _padded(group: VectorGroup, count: int) -> VectorGroup:
     return VectorGroup(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets, group.negatives)
 
 
-def tensors(output: Output) -> list[Tensor]:
+def output_tensors(output: Output) -> list[Tensor]:
     """What a loss may take a gradient of, in one order."""
     vectors = [tensor for group in output.groups for tensor in (group.vectors, group.negatives)]
     surprise = None if output.guesses is None else output.guesses.surprise
@@ -136,7 +136,7 @@ def tensors(output: Output) -> list[Tensor]:
 
 
 @contextmanager
-def replayed(state: list[Tensor]) -> Iterator[None]:
+def replay_random_state(state: list[Tensor]) -> Iterator[None]:
     """Draw what was drawn from `state` on, and go on afterwards as if nothing had been drawn."""
     now = random_state()
     set_random_state(state)

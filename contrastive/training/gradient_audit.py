@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastive.config import registry
 from contrastive.models.tuning import HEADS
-from contrastive.training.gather import anywhere
+from contrastive.training.gather import any_rank
 from contrastive.training.sharding import Shared
 
 PATIENCE = 10  # optimizer steps in which every term and parameter must have shown a gradient
@@ -23,7 +23,7 @@ class GradientPathError(RuntimeError):
     """A term or parameter that trains nothing, by name."""
 
 
-class Audit:
+class GradientAudit:
     """Watches the first steps of one cell; afterwards it costs nothing."""
 
     def __init__(self, shared: Shared, terms: Iterable[str], weights: dict[str, float]):
@@ -51,7 +51,7 @@ class Audit:
         """Norm of the gradient that each term alone gives the encoder, or its vectors; `gradients` finds it."""
         encoder = list(self.encoder.values())
         norms = {
-            name: norm(gradients(value, encoder)) if value.requires_grad and encoder else 0.0
+            name: gradient_norm(gradients(value, encoder)) if value.requires_grad and encoder else 0.0
             for name, value in values.items()
         }
         self.silent_terms -= {name for name, norm in norms.items() if norm > 0}
@@ -60,14 +60,14 @@ class Audit:
     def saw_gradients(self) -> None:
         """Call before the optimizer's step."""
         gradients = [self.shared.gradient(self.parameters[name]) for name in self.silent]
-        heard = anywhere([gradient is not None and bool(gradient.any()) for gradient in gradients])
+        heard = any_rank([gradient is not None and bool(gradient.any()) for gradient in gradients])
         self.silent = [name for name, is_heard in zip(self.silent, heard, strict=True) if not is_heard]
 
     def saw_step(self) -> None:
         """Call after the optimizer's step; raises once patience is over."""
         self.steps += 1
         now = {name: self.shared.held(self.parameters[name]) for name in self.resting}
-        moved = anywhere([not torch.equal(now[name], before) for name, before in self.resting.items()])
+        moved = any_rank([not torch.equal(now[name], before) for name, before in self.resting.items()])
         still = [name for name, has_moved in zip(self.resting, moved, strict=True) if not has_moved]
         self.resting = {name: self.resting[name] for name in still}
         if self.steps == PATIENCE:
@@ -90,7 +90,7 @@ class Audit:
             raise GradientPathError(f"never moved, though it is said to train: {_names(self.resting)}")
 
 
-def norm(gradients: Sequence[Tensor | None]) -> float:
+def gradient_norm(gradients: Sequence[Tensor | None]) -> float:
     squares = [gradient.float().pow(2).sum() for gradient in gradients if gradient is not None]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 

@@ -6,19 +6,19 @@ from pathlib import Path
 from contrastive.config.cell import Training
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.embed import Embedder, embed
-from contrastive.evaluation.needs import Wanted
+from contrastive.evaluation.needs import EmbeddingSpec
 from contrastive.evaluation.prepare import with_larger_test
 from contrastive.models import frozen_store
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import store
 from contrastive.training import gather
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 
 
 def steps_here(
-    request: Asked, training: Training, folder: Path, tokens: Tokens, wanted: Wanted, passes: Passes
+    request: TrainRequest, training: Training, folder: Path, tokens: Tokens, wanted: EmbeddingSpec, passes: PassCache
 ) -> Generator[None, None, int]:
     """Train, stopping before each step, and then embed what an evaluation reads; return how many parameters trained.
 
@@ -34,11 +34,11 @@ def steps_here(
     return run.shared.count
 
 
-def embed_texts(shared: Shared, request: Asked, folder: Path, tokens: Tokens, wanted: Wanted) -> None:
+def embed_texts(shared: Shared, request: TrainRequest, folder: Path, tokens: Tokens, wanted: EmbeddingSpec) -> None:
     is_first = gather.rank() == 0
     for path in folder.glob("*.npz") if is_first else ():  # of an earlier try in the same folder
         path.unlink()
     texts = with_larger_test(tokens, request.evaluation)
-    texts = frozen_store.to_embed(texts, request.cell, request.speed, wanted.splits)
+    texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, wanted.splits)
     embedder = Embedder(shared.read, texts, shared.device, request.cell.seed)
     embed(embedder, folder if is_first else None, wanted, store.home(), tokens.folder)

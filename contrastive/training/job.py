@@ -11,9 +11,9 @@ from pathlib import Path
 from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.config.experiment import Speed
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 
-MEET = "ABLATE_MEET"
+MEETING_VARIABLE = "ABLATE_MEET"
 
 
 def main() -> None:
@@ -25,34 +25,34 @@ def main() -> None:
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     parser.add_argument("--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, fewer than planned")
     arguments = parser.parse_args()
-    train_share(arguments.config, arguments.folder, arguments.checkpoint_every, arguments.micro_batch)
+    train_rank(arguments.config, arguments.folder, arguments.checkpoint_every, arguments.micro_batch)
 
 
-def train_share(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
+def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
     """The part of the cell that this process has, or all of it; writes down how many parameters were trained, or why
     it failed."""
     from contrastive.runs import store
     from contrastive.training import gather
     from contrastive.training.failures import failure_report
 
-    if MEET in os.environ:
-        gather.meet(os.environ[MEET], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    if MEETING_VARIABLE in os.environ:
+        gather.init_process_group(os.environ[MEETING_VARIABLE], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     request = read_request(config, checkpoint_every)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        trained = train_here(request, folder, micro_batch)
+        trained = train_request(request, folder, micro_batch)
         store.write_json(folder / f"trained.{gather.rank()}.json", {"parameters": trained})
     except Exception as error:
         store.write_json(folder / f"failed.{gather.rank()}.json", failure_report(error))
         raise SystemExit(1) from error
-    gather.part()
+    gather.leave_process_group()
 
 
-def read_request(config: Path, checkpoint_every: int) -> Asked:
+def read_request(config: Path, checkpoint_every: int) -> TrainRequest:
     from contrastive.runs import store
 
     content = store.read_json(config)
-    return Asked(
+    return TrainRequest(
         Cell.model_validate(content["cell"]),
         "",
         checkpoint_every,
@@ -61,19 +61,19 @@ def read_request(config: Path, checkpoint_every: int) -> Asked:
     )
 
 
-def train_here(request: Asked, folder: Path, micro_batch: int | None) -> int:
+def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) -> int:
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
     from contrastive.models import frozen_store
-    from contrastive.models.frozen import Passes
+    from contrastive.models.frozen import PassCache
     from contrastive.training.in_process import steps_here
 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     prepared = prepare_cell_tokens(cell)
     wanted = prepare_evaluation(cell, request.evaluation, prepared)
-    tokens = frozen_store.with_frozen_part(token_store.open(prepared), cell, request.speed)
-    passes = Passes(sharing=request.speed.reuse != "none")
+    tokens = frozen_store.with_stored_training_outputs(token_store.open(prepared), cell, request.speed)
+    passes = PassCache(sharing=request.speed.reuse != "none")
     steps = steps_here(request, training, folder, tokens, wanted, passes)
     while True:
         try:

@@ -17,8 +17,8 @@ from contrastive.config.cell import Cell, Training
 from contrastive.grid import deepspeed_file
 from contrastive.runs import claim, stopping, store
 from contrastive.training import job
-from contrastive.training.job import MEET
-from contrastive.training.processes import LOST, NewProcess, forked
+from contrastive.training.job import MEETING_VARIABLE
+from contrastive.training.processes import LOST, ProcessSpec, fork_processes
 from contrastive.training.request import JobFailed
 
 MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
@@ -58,15 +58,15 @@ def launch(
         (folder / MEETING).unlink()
 
 
-def assist(run_folder: Path, earlier: str, index: int) -> str:
+def join_remote_cell(run_folder: Path, earlier: str, index: int) -> str:
     """On another machine: its share of the processes, each time that the first one calls, until all are done.
 
     Gives what was lost here, so that nobody waits for it. What else fails is told by the first machine.
     """
     answered: dict[str, Any] = {}
-    while not stopping.revoked():
+    while not stopping.stop_requested():
         time.sleep(0.2)
-        attempt = claim.latest(run_folder)
+        attempt = claim.latest_attempt(run_folder)
         folder = run_folder / "attempts" / attempt
         if attempt == earlier or not (folder / MEETING).exists():
             continue
@@ -74,7 +74,7 @@ def assist(run_folder: Path, earlier: str, index: int) -> str:
             continue
         answered = call
         try:
-            answer(call, folder, index)
+            run_local_ranks(call, folder, index)
         except JobFailed as error:
             if error.report["kind"] == "infrastructure":
                 return str(error)
@@ -83,7 +83,7 @@ def assist(run_folder: Path, earlier: str, index: int) -> str:
     return ""
 
 
-def answer(call: dict[str, Any], folder: Path, index: int) -> None:
+def run_local_ranks(call: dict[str, Any], folder: Path, index: int) -> None:
     """Run this machine's share of the processes, to their end."""
     cell = Cell.model_validate(store.read_json(folder / "config.json")["cell"])
     training = cell.training.model_copy(update={"micro_batch": call["micro_batch"]})
@@ -104,16 +104,18 @@ def run_processes(
     for rank in ranks:
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as here:
-        environment = environment_of(training, devices, address or f"{here}/meeting", len(ranks))
-        processes = processes_of(folder, checkpoint_every, training, environment, ranks)
+        environment = process_environment(training, devices, address or f"{here}/meeting", len(ranks))
+        processes = process_specs(folder, checkpoint_every, training, environment, ranks)
         on_cores = (
             environment.get("CUDA_VISIBLE_DEVICES") == ""
         )  # else such a module may touch a device before the fork
-        with forked(processes, DEEPSPEED if on_cores and deepspeed_file.names_file(training) else ()) as look:
+        with fork_processes(
+            processes, DEEPSPEED if on_cores and deepspeed_file.uses_deepspeed(training) else ()
+        ) as look:
             while None in (codes := look(0.2)) and not any(codes):
                 pass
     if any(codes):
-        raise JobFailed(report_of(folder, dict(zip(ranks, codes, strict=True))))
+        raise JobFailed(explain_exit_codes(folder, dict(zip(ranks, codes, strict=True))))
     trained = int(store.read_json(folder / f"trained.{ranks.start}.json")["parameters"])
     for rank in ranks:
         (folder / f"stderr.{rank}.txt").unlink()
@@ -121,25 +123,25 @@ def run_processes(
     return trained
 
 
-def environment_of(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
+def process_environment(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
     """What all processes of this machine see, `count` of them."""
     return {
         **os.environ,
-        **network(meeting),
+        **network_environment(meeting),
         **({"CUDA_VISIBLE_DEVICES": devices} if devices else {}),
-        MEET: meeting,
+        MEETING_VARIABLE: meeting,
         "WORLD_SIZE": str(training.processes),
         "LOCAL_WORLD_SIZE": str(count),
         "OMP_NUM_THREADS": str(training.threads),
     }
 
 
-def processes_of(
+def process_specs(
     folder: Path, checkpoint_every: int, training: Training, environment: dict[str, str], ranks: range
-) -> list[NewProcess]:
+) -> list[ProcessSpec]:
     return [
-        NewProcess(
-            job.train_share,
+        ProcessSpec(
+            job.train_rank,
             (folder / "config.json", folder, checkpoint_every, training.micro_batch),
             environment | {"RANK": str(rank), "LOCAL_RANK": str(rank - ranks.start)},
             os.getcwd(),
@@ -155,7 +157,7 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def network(meeting: str) -> dict[str, str]:
+def network_environment(meeting: str) -> dict[str, str]:
     """Nothing but this machine's own loopback, unless the processes meet at another one's address."""
     address = urlsplit(meeting)
     if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
@@ -163,7 +165,7 @@ def network(meeting: str) -> dict[str, str]:
     return {"MASTER_ADDR": str(address.hostname), "MASTER_PORT": str(address.port)}
 
 
-def report_of(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:
+def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:
     """Why the job failed: a process was killed, which the others then complain of; or what one wrote down first."""
     reports = sorted(folder.glob("failed.*.json"), key=lambda path: path.stat().st_mtime_ns)
     killed = [(rank, code) for rank, code in codes.items() if code is not None and (code < 0 or code == LOST)]

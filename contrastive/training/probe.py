@@ -58,13 +58,13 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
     """Seconds a unit of work, by the first steps of a cell."""
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens
-    from contrastive.models.frozen import Passes
+    from contrastive.models.frozen import PassCache
     from contrastive.training.train import CellTraining
     from contrastive.views import batches as batching
 
     alone = cell.training.model_copy(update={"processes": 1, "sharding": None})
     cell = cell.model_copy(update={"training": alone})
-    tokens, passes = token_store.open(prepare_cell_tokens(cell)), Passes()
+    tokens, passes = token_store.open(prepare_cell_tokens(cell)), PassCache()
     lengths, times = tokens.splits["train"].lengths, list[float]()
     with tempfile.TemporaryDirectory() as folder:
         training = CellTraining(cell, Path(folder), tokens, checkpoint_every=10**9, speed=speed, passes=passes)
@@ -76,7 +76,9 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
                 break
         steps.close()
     first = min(2, len(times) - 2)  # which waits for what is made once
-    done = [batch for _, step in islice(batching.steps(cell, tokens), first, len(times) - 1) for batch in step]
+    done = [
+        batch for _, step in islice(batching.optimizer_steps(cell, tokens), first, len(times) - 1) for batch in step
+    ]
     made = estimate.Batches(len(done), sum(len(batch) * int(lengths[batch].max()) for batch in done), 0, 0)
     return (times[-1] - times[first]) / estimate.training_work(cell, made)
 

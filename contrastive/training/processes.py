@@ -17,7 +17,7 @@ LOST = 255  # the exit code of which the process that forks tells, when it was k
 
 
 @dataclass(frozen=True)
-class NewProcess:
+class ProcessSpec:
     """A process to begin: what it does, and what it is to see."""
 
     work: Callable[..., None]
@@ -28,7 +28,9 @@ class NewProcess:
 
 
 @contextlib.contextmanager
-def forked(processes: list[NewProcess], preload: tuple[str, ...] = ()) -> Iterator[Callable[[float], list[int | None]]]:
+def fork_processes(
+    processes: list[ProcessSpec], preload: tuple[str, ...] = ()
+) -> Iterator[Callable[[float], list[int | None]]]:
     """Run these processes, none of which outlives the block; gives what waits a little and tells their exit codes.
 
     `preload`: modules to import once for all of them, if none was begun here before.
@@ -52,19 +54,19 @@ def forked(processes: list[NewProcess], preload: tuple[str, ...] = ()) -> Iterat
                 process.join()
 
 
-def _live(new: NewProcess) -> None:
-    be_called("ablate-job")
+def _live(new: ProcessSpec) -> None:
+    set_process_name("ablate-job")
     os.setsid()
     for number, path in ((1, Path(os.devnull)), (2, new.stderr)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
     os.chdir(new.directory)
-    become(new.environment)
+    apply_worker_environment(new.environment)
     new.work(*new.arguments)
 
 
-def become(environment: dict[str, str]) -> None:
+def apply_worker_environment(environment: dict[str, str]) -> None:
     """Let a process that was just forked be as one that began with this environment, and end with its parent."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal and Prefect send them to the whole group
         signal.signal(number, signal.SIG_IGN)
@@ -73,10 +75,10 @@ def become(environment: dict[str, str]) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent, os.getppid()), daemon=True).start()
-    compute_with(int(environment.get("OMP_NUM_THREADS") or 1))
+    limit_threads(int(environment.get("OMP_NUM_THREADS") or 1))
 
 
-def compute_with(threads: int) -> None:
+def limit_threads(threads: int) -> None:
     """What libraries read in OMP_NUM_THREADS when they are loaded, which was before the fork."""
     import torch
     from threadpoolctl import threadpool_limits
@@ -92,7 +94,7 @@ def _end_with(parent: BaseProcess, forked_by: int) -> None:
     os._exit(1)
 
 
-def be_called(name: str) -> None:
+def set_process_name(name: str) -> None:
     """Among the processes of a machine, where it shows such names."""
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(name, encoding="ascii")

@@ -9,7 +9,7 @@ from contrastive.config.experiment import Speed
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainRequest:
     cell: Cell
     name: str
     checkpoint_every: int

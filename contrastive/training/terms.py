@@ -15,7 +15,7 @@ from contrastive.losses.similarity import least
 from contrastive.views.types import Output, VectorGroup
 
 
-def terms(
+def loss_terms(
     output: Output, labels: Int[Tensor, " n"], objective: Objective, modules: nn.ModuleDict
 ) -> dict[str, Float[Tensor, ""]]:
     """Every term of the objective, unweighted. A term on views is averaged over the groups (layers) of the output.
@@ -25,22 +25,22 @@ def terms(
     values_of_terms = {}
     for name in objective.terms():
         loss = modules[name] if name in modules else LOSSES[name]
-        first, wanted = signature(LOSSES[name])
+        first, wanted = call_signature(LOSSES[name])
         if first == "logits":
             assert output.logits is not None, f"{name} reads logits, and this model has no head"
-            values_of_terms[name] = loss(output.logits, **arguments_of(name, wanted, labels, None, objective))
+            values_of_terms[name] = loss(output.logits, **loss_arguments(name, wanted, labels, None, objective))
         elif first == "surprise":
             assert output.guesses is not None, f"{name} reads guesses of hidden words, and this model makes none"
             values_of_terms[name] = loss(output.guesses.surprise, hidden=output.guesses.hidden)
         else:
             values = [
-                loss(group.vectors, **arguments_of(name, wanted, labels, group, objective)) for group in output.groups
+                loss(group.vectors, **loss_arguments(name, wanted, labels, group, objective)) for group in output.groups
             ]
             values_of_terms[name] = sum(values[1:], values[0]) / len(values)
     return values_of_terms
 
 
-def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> dict[str, Float[Tensor, ""]]:
+def loss_floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> dict[str, Float[Tensor, ""]]:
     """The smallest value that each term could have on this batch, where the loss has such a floor."""
     lowest = {}
     for name in objective.terms():
@@ -51,14 +51,14 @@ def floors(output: Output, labels: Int[Tensor, " n"], objective: Objective) -> d
 
 
 @cache
-def signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
+def call_signature(loss: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
     """What a call of a loss reads: the name of its first parameter, and its keyword-only ones."""
     called = getattr(loss, "forward", loss)
     parameters = [p for p in inspect.signature(called).parameters.values() if p.name != "self"]
     return parameters[0].name, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
-def arguments_of(
+def loss_arguments(
     loss: str, wanted: tuple[str, ...], labels: Int[Tensor, " n"], group: VectorGroup | None, objective: Objective
 ) -> dict[str, object]:
     """The arguments that a loss names, and nothing else; naming what a cell cannot give is an error."""

@@ -31,14 +31,14 @@ from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
 from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import stopping
 from contrastive.training import checkpoint, gradcache, sharding
 from contrastive.training.collapse import geometry
-from contrastive.training.gather import anywhere, whole_batch
-from contrastive.training.gradient_audit import Audit
-from contrastive.training.terms import floors, terms
-from contrastive.views.batches import Batch, collate, count_steps, loaded, steps
+from contrastive.training.gather import any_rank, gather_batch
+from contrastive.training.gradient_audit import GradientAudit
+from contrastive.training.terms import loss_floors, loss_terms
+from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output
 
 LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
@@ -53,7 +53,7 @@ class Diverged(ArithmeticError):
 
 
 @dataclass
-class LossOfBatch:
+class BatchLoss:
     """What one batch gave: the encoder's output for this process's texts, that of all processes, and the terms."""
 
     encoded: Any  # gradcache.Direct; or Replayed where there is a micro_batch, which no sharding allows
@@ -67,7 +67,7 @@ class CellTraining:
     share the passes of their frozen blocks."""
 
     def __init__(
-        self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed, passes: Passes
+        self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed, passes: PassCache
     ) -> None:
         self.cell, self.folder, self.tokens, self.checkpoint_every = cell, folder, tokens, checkpoint_every
         self.accelerator = start_accelerator(cell)
@@ -75,23 +75,23 @@ class CellTraining:
         self.model.below = passes
         state = checkpoint.load_checkpoint(folder, self.accelerator.is_main_process)
         if state is None:
-            show_untrained_embeddings(self.model, cell, tokens, self.accelerator.device, speed)
+            begin_losses(self.model, cell, tokens, self.accelerator.device, speed)
         else:
             self.model.load_state_dict(state["model"], strict=False)
         self.shared = sharding.share(self.model, cell, self.accelerator)
         self.total = total = count_steps(cell, tokens)  # a rate that knew `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
         weights = cell.objective.terms()
-        self.audit = Audit(self.shared, weights, weights)
+        self.audit = GradientAudit(self.shared, weights, weights)
         self.first_step = checkpoint.resume(state, self.shared, self.scheduler, self.accelerator)
         self.model.train()
 
     def steps(self) -> Generator[None, None, None]:
         """Stops before each step; leaves metrics.jsonl and checkpoint/weights.safetensors in the folder."""
         device, process = self.accelerator.device, self.accelerator.process_index
-        to_do = islice(enumerate(steps(self.cell, self.tokens)), self.first_step, None)
+        to_do = islice(enumerate(optimizer_steps(self.cell, self.tokens)), self.first_step, None)
         log_file = self.folder / "metrics.jsonl" if self.accelerator.is_main_process else os.devnull
-        coming = loaded(self.cell, self.tokens, self.first_step, process, device)
+        coming = training_batches(self.cell, self.tokens, self.first_step, process, device)
         with open(log_file, "a", encoding="utf-8") as log, closing(coming):
             for step, (epoch, batches) in to_do:
                 yield
@@ -108,12 +108,12 @@ class CellTraining:
 
     def _train_step(self, step: int, batches: Iterator[Batch], count: int) -> dict[str, Any]:
         """Show the model `count` batches and train it once; gives what the log says of that."""
-        draw_from(self.cell.seed, step, self.accelerator.process_index)
+        seed_step(self.cell.seed, step, self.accelerator.process_index)
         line: dict[str, Any] = {}
         for position, batch in enumerate(batches):
             compute = partial(batch_loss, self.cell, self.model.losses, batch.to(self.accelerator.device))
             loss, seen = self.shared.forward(compute)
-            note_losses(line, seen.values, loss, step, share=1 / count)
+            log_losses(line, seen.values, loss, step, share=1 / count)
             if position == 0:
                 line |= self._look_closely(step, seen)
             self.shared.backward(loss / count, last=position == count - 1)
@@ -128,9 +128,9 @@ class CellTraining:
         self.audit.saw_step()
         return line
 
-    def _look_closely(self, step: int, seen: LossOfBatch) -> dict[str, float]:
+    def _look_closely(self, step: int, seen: BatchLoss) -> dict[str, float]:
         """How far each term is above its floor; at some steps also the vectors' shape and each term's gradient."""
-        lowest = floors(seen.output, seen.labels, self.cell.objective)
+        lowest = loss_floors(seen.output, seen.labels, self.cell.objective)
         line = {f"excess.{name}": float(seen.values[name].detach() - floor) for name, floor in lowest.items()}
         is_due = step % LOOK_EVERY == 0
         if is_due:
@@ -143,7 +143,7 @@ class CellTraining:
         return line
 
     def _stop_if_revoked(self, step: int) -> None:
-        if anywhere([stopping.revoked()])[0]:
+        if any_rank([stopping.stop_requested()])[0]:
             self._save_checkpoint(step)
             self.accelerator.wait_for_everyone()
             raise stopping.Stopped
@@ -162,14 +162,14 @@ class CellTraining:
 
 def batch_loss(
     cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]
-) -> tuple[Tensor, LossOfBatch]:
+) -> tuple[Tensor, BatchLoss]:
     """The loss of a batch, of which this process encodes its share."""
     encoded = gradcache.encode_in_parts(encode, batch, cell.training.micro_batch)
-    output, labels = whole_batch(encoded.output, batch.labels)
-    values = terms(output, labels, cell.objective, losses)
+    output, labels = gather_batch(encoded.output, batch.labels)
+    values = loss_terms(output, labels, cell.objective, losses)
     weights = cell.objective.terms()
     loss = torch.stack([weights[name] * value for name, value in values.items()]).sum()
-    return loss, LossOfBatch(encoded, output, labels, values)
+    return loss, BatchLoss(encoded, output, labels, values)
 
 
 def start_accelerator(cell: Cell) -> Accelerator:
@@ -191,7 +191,7 @@ def start_accelerator(cell: Cell) -> Accelerator:
     return accelerator
 
 
-def draw_from(seed: int, step: int, process: int) -> None:
+def seed_step(seed: int, step: int, process: int) -> None:
     """Let a step's random numbers follow from where it stands, whatever was drawn before: cells of one seed see the
     same dropout in the first pass of each step, and the processes of a cell, which have other texts, another one."""
     number = int(np.random.SeedSequence([seed, process, step]).generate_state(1)[0])
@@ -200,9 +200,7 @@ def draw_from(seed: int, step: int, process: int) -> None:
         torch.cuda.manual_seed_all(number)
 
 
-def show_untrained_embeddings(
-    model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed
-) -> None:
+def begin_losses(model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed) -> None:
     """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
 
     def compute() -> Tensor:
@@ -217,7 +215,7 @@ def show_untrained_embeddings(
     for loss in losses:
         if hasattr(loss, "begin"):
             model.to(device)
-            loss.begin(frozen_store.embeddings(cell, tokens, speed, compute).to(device))
+            loss.begin(frozen_store.untrained_embeddings(cell, tokens, speed, compute).to(device))
 
 
 def learning_rate_factor(done: int, total: int, training: Training) -> float:
@@ -229,7 +227,7 @@ def learning_rate_factor(done: int, total: int, training: Training) -> float:
     return {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 - math.cos(math.pi * left))}[training.schedule]
 
 
-def note_losses(
+def log_losses(
     line: dict[str, Any], values: dict[str, torch.Tensor], loss: torch.Tensor, step: int, share: float
 ) -> None:
     for name, value in ({f"loss.{name}": value for name, value in values.items()} | {"loss": loss}).items():

@@ -16,11 +16,11 @@ from contrastive.config.cell import Cell, Training
 from contrastive.data import tokens as token_store
 from contrastive.data.tokens import Tokens
 from contrastive.errors import UserError
-from contrastive.evaluation.needs import Wanted
+from contrastive.evaluation.needs import EmbeddingSpec
 from contrastive.evaluation.prepare import prepare_cell_tokens, prepare_evaluation
-from contrastive.grid.identity import STAGES, cell_id, chosen_entries, identity
+from contrastive.grid.identity import STAGES, cell_id, identity, registry_choices
 from contrastive.models import frozen_store
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import claim, provenance, store
 from contrastive.runs.fingerprint import code_files
 from contrastive.training import meters
@@ -28,36 +28,36 @@ from contrastive.training.collapse import collapsed_since
 from contrastive.training.failures import failure_kind
 from contrastive.training.in_process import steps_here
 from contrastive.training.launch import Machines, launch
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 
 
-def train_cell(folder: Path, request: Asked, devices: str = "", machines: Machines | None = None) -> None:
+def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines: Machines | None = None) -> None:
     """Train a cell into its run folder, unless it is trained. Whoever is at it already is waited for.
 
     `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
     machine shares it with others, which `assist` it.
     """
-    passes = Passes(sharing=request.speed.reuse != "none")
+    passes = PassCache(sharing=request.speed.reuse != "none")
     for _ in training_steps(folder, request, passes, devices, machines):
         passes.forget()
 
 
 def training_steps(
-    folder: Path, request: Asked, passes: Passes, devices: str = "", machines: Machines | None = None
+    folder: Path, request: TrainRequest, passes: PassCache, devices: str = "", machines: Machines | None = None
 ) -> Iterator[None]:
     """The same, which stops before each step, so that several cells can take turns."""
     document = planned_identity(request.cell, folder)
-    with claim.attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
+    with claim.begin_attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
             return
         watch, gpus = Stopwatch(), devices or os.environ.get("CUDA_VISIBLE_DEVICES")
-        hand_over_checkpoint(folder, work.folder)
+        link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
         prepared = prepare_cell_tokens(request.cell)
         wanted, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
         with meters.Peak() as peak:
-            tokens = frozen_store.with_frozen_part(token_store.open(prepared), request.cell, request.speed)
-            fitted = TrainingThatFits(request, work, tokens, wanted, passes, devices, machines)
+            tokens = frozen_store.with_stored_training_outputs(token_store.open(prepared), request.cell, request.speed)
+            fitted = TrainingWithOomRetry(request, work, tokens, wanted, passes, devices, machines)
             for _ in fitted.steps():
                 with watch.paused():
                     yield
@@ -74,14 +74,14 @@ def training_steps(
 
 
 @dataclass
-class TrainingThatFits:
+class TrainingWithOomRetry:
     """One attempt at a cell, which encodes fewer texts at a time for as long as memory does not suffice."""
 
-    request: Asked
+    request: TrainRequest
     work: claim.Attempt
     tokens: Tokens
-    wanted: Wanted
-    passes: Passes
+    wanted: EmbeddingSpec
+    passes: PassCache
     devices: str
     machines: Machines | None
 
@@ -102,7 +102,7 @@ class TrainingThatFits:
                         self.request, training, self.work.folder, self.tokens, self.wanted, self.passes
                     )
             except Exception as error:
-                texts, alone = texts_at_a_time(training), self.request.together == 1  # else it may fit by itself
+                texts, alone = effective_micro_batch(training), self.request.together == 1  # else it may fit by itself
                 if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
                     raise
                 self.passes.forget()  # a batch's worth of memory
@@ -135,21 +135,21 @@ def planned_identity(cell: Cell, folder: Path) -> dict[str, Any]:
     return document
 
 
-def hand_over_checkpoint(folder: Path, into: Path) -> None:
+def link_checkpoint(folder: Path, into: Path) -> None:
     """Give the last checkpoint of an earlier attempt, and the log up to it, to a new one."""
-    earlier = claim.leftovers(folder, ("resume/state.pt", "metrics.jsonl"))
+    earlier = claim.latest_attempt_with(folder, ("resume/state.pt", "metrics.jsonl"))
     if earlier is not None:
         shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
         (into / "resume").mkdir()
         os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # replaced by writers, never changed
 
 
-def texts_at_a_time(training: Training) -> int:
+def effective_micro_batch(training: Training) -> int:
     """How many texts of a batch are encoded at a time; with a budget of tokens, as many as a batch may have."""
     return training.micro_batch or training.batch_size * (1 if training.token_budget is None else training.bucket)
 
 
-def write_config(folder: Path, request: Asked, document: dict[str, Any]) -> None:
+def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) -> None:
     """What is trained, for the processes of the cell and for whoever reads its folder later."""
     content = {
         "id": cell_id(document),
@@ -158,7 +158,7 @@ def write_config(folder: Path, request: Asked, document: dict[str, Any]) -> None
         "identity": document,
         "evaluation": request.evaluation.model_dump(mode="json"),
         "speed": request.speed.model_dump(mode="json"),
-        "files": code_files(STAGES, chosen_entries(request.cell)),
+        "files": code_files(STAGES, registry_choices(request.cell)),
     }
     store.write_json(folder / "config.json", content)
 

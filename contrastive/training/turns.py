@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contrastive.models.frozen import Passes
-from contrastive.training.failures import failure_kind, keep_failure, try_stage
-from contrastive.training.request import Asked
+from contrastive.models.frozen import PassCache
+from contrastive.training.failures import failure_kind, record_failure, run_stage
+from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell, training_steps
 
 
-def train_in_turns(requests: dict[Path, Asked]) -> dict[str, dict[str, Any] | None]:
+def train_interleaved(requests: dict[Path, TrainRequest]) -> dict[str, dict[str, Any] | None]:
     """Gives what each cell came to, by the name of its folder: a report of why it failed, or None."""
-    group = CellsInTurns(requests)
+    group = InterleavedTraining(requests)
     with ExitStack() as ending:  # of a stop, which may be kept with all that it passed through
         for steps in group.running.values():
             ending.callback(steps.close)
@@ -27,16 +27,16 @@ def train_in_turns(requests: dict[Path, Asked]) -> dict[str, dict[str, Any] | No
                 break
             group.step_of_each(number)
     for folder in group.left:
-        group.reports[folder.name] = try_stage(train_cell, folder, replace(requests[folder], together=1))
+        group.reports[folder.name] = run_stage(train_cell, folder, replace(requests[folder], together=1))
     return group.reports
 
 
-class CellsInTurns:
+class InterleavedTraining:
     """Those that still train, what became of the others, and which are `left` to train alone: others have left them
     no room, or another process has taken them over."""
 
-    def __init__(self, requests: dict[Path, Asked]) -> None:
-        self.passes = Passes(sharing=all(request.speed.reuse != "none" for request in requests.values()))
+    def __init__(self, requests: dict[Path, TrainRequest]) -> None:
+        self.passes = PassCache(sharing=all(request.speed.reuse != "none" for request in requests.values()))
         # Claimed in the order of their names, so that two groups that want the same cells never wait for each other.
         self.running: dict[Path, Any] = {
             folder: training_steps(folder, requests[folder], self.passes) for folder in sorted(requests)
@@ -63,5 +63,5 @@ class CellsInTurns:
             if failure_kind(error) == "memory":
                 self.left.append(folder)
             else:
-                self.reports[folder.name] = keep_failure(folder, error)
+                self.reports[folder.name] = record_failure(folder, error)
         return False

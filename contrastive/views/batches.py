@@ -22,7 +22,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-LOOKED_AT = 64  # texts at a time
+EVAL_BATCH = 64  # texts at a time
 WAITING = 2  # batches made ahead of the one that the device computes
 
 
@@ -118,25 +118,25 @@ def order(
     else:
         for group in np.array_split(drawn, math.ceil(len(drawn) / (batch_size * bucket))):
             group = group[np.argsort(-lengths[group], kind="stable")]
-            batches += np.split(group, evenly(lengths[group].tolist(), budget, least))
+            batches += np.split(group, balanced_starts(lengths[group].tolist(), budget, least))
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def evenly(lengths: list[int], budget: int, least: int) -> list[int]:
+def balanced_starts(lengths: list[int], budget: int, least: int) -> list[int]:
     """Where each batch but the first begins, of texts that come longest first.
 
     By the smallest limit that makes no more batches than the budget: else a rest of two texts might be the last of
     them, and a step of training with one negative.
     """
     assert budget >= (2 * least - 1) * lengths[0], "a batch that is just full could not give the next what it lacks"
-    fewest = len(begins(lengths, budget))
+    fewest = len(batch_starts(lengths, budget))
     limits = range(least * lengths[0], budget)
-    enough = bisect_left(limits, True, key=lambda limit: len(begins(lengths, limit)) <= fewest)
-    begins_at = begins(lengths, limits.start + enough)
+    enough = bisect_left(limits, True, key=lambda limit: len(batch_starts(lengths, limit)) <= fewest)
+    begins_at = batch_starts(lengths, limits.start + enough)
     return [min(begin, len(lengths) - least) for begin in begins_at[1:]]
 
 
-def begins(lengths: list[int], limit: int) -> list[int]:
+def batch_starts(lengths: list[int], limit: int) -> list[int]:
     """Where each batch begins, if every one takes as many texts as the limit allows for its first, the longest."""
     begins_at, begin = [], 0
     while begin < len(lengths):
@@ -148,10 +148,10 @@ def begins(lengths: list[int], limit: int) -> list[int]:
 def by_length(lengths: npt.NDArray[np.integer]) -> list[Indices]:
     """Texts of about the same length together, where each is only looked at."""
     order = np.argsort(lengths, kind="stable")
-    return [order[begin : begin + LOOKED_AT] for begin in range(0, len(order), LOOKED_AT)]
+    return [order[begin : begin + EVAL_BATCH] for begin in range(0, len(order), EVAL_BATCH)]
 
 
-def steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
+def optimizer_steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
     """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data, training
     and seed of the order.
 
@@ -174,10 +174,12 @@ def longest_texts(texts: TokenSplit) -> npt.NDArray[np.int64]:
 
 
 def count_steps(cell: Cell, tokens: Tokens) -> int:
-    return sum(1 for _ in steps(cell, tokens))
+    return sum(1 for _ in optimizer_steps(cell, tokens))
 
 
-def loaded(cell: Cell, tokens: Tokens, first: int, process: int, device: torch.device) -> Generator[Batch, None, None]:
+def training_batches(
+    cell: Cell, tokens: Tokens, first: int, process: int, device: torch.device
+) -> Generator[Batch, None, None]:
     """What one of the cell's processes encodes of each batch, from step `first` on, for its device to copy.
 
     A GPU finds the next ones made and pinned. On a CPU a thread for that would take a core from the training.
@@ -193,11 +195,11 @@ def loaded(cell: Cell, tokens: Tokens, first: int, process: int, device: torch.d
         torch.cuda.set_device(gpu)  # of this thread: else it would open the first GPU too
         return batch.pinned()
 
-    wanted = (indices for _, batches in islice(steps(cell, tokens), first, None) for indices in batches)
-    yield from map(load, wanted) if gpu is None else made_ahead(load, wanted)
+    wanted = (indices for _, batches in islice(optimizer_steps(cell, tokens), first, None) for indices in batches)
+    yield from map(load, wanted) if gpu is None else prefetch(load, wanted)
 
 
-def made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
+def prefetch(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
     """What is made of each item, in order; a thread makes the next ones while one is in use, and ends with this."""
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(1, "ahead") as thread:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from contrastive.errors import UserError
-from contrastive.runs.store import check_home, home, what_is_free
+from contrastive.runs.store import check_home, free_space_advice, home
 from flows.serve import access
 from flows.serve.servers import (
     LOOPBACK,
@@ -93,7 +93,7 @@ def refuse_if_full(log: Path) -> None:
     said = log.read_text(encoding="utf-8", errors="replace")
     if any(words in said for words in FULL):
         folder = Path(os.environ.get("PREFECT_HOME", server_folder()))
-        raise UserError(f"the disk is full: Prefect's server could not write in {folder}; {what_is_free(folder)}")
+        raise UserError(f"the disk is full: Prefect's server could not write in {folder}; {free_space_advice(folder)}")
 
 
 def send_last_events() -> bool:

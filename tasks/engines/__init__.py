@@ -27,7 +27,7 @@ EngineName = Literal["local", "ray", "inline"]
 @contextmanager
 def start(name: EngineName, resources: Resources, threads: int) -> Iterator[Engine]:
     """The engine `name`, stopped with all its processes at the end."""
-    with stopping.granted(store.home()) as leave:
+    with stopping.stop_permit(store.home()) as leave:
         engine = _start(name, resources, threads, leave)
         try:
             with _ctrl_c(engine):

@@ -46,7 +46,7 @@ class Free:
 
     @contextmanager
     def take(self, number: int) -> Iterator[list[Slot | Inline]]:
-        assert number <= self.count, "`room_for` is asked before a grid begins"
+        assert number <= self.count, "`check_capacity` is asked before a grid begins"
         with self.turn, self.changed:
             self.changed.wait_for(lambda: len(apart(self.slots)) >= number)
             taken = apart(self.slots)[:number]
@@ -99,8 +99,8 @@ class Local(Engine):
                 work = partial(work, devices=",".join(filter(None, devices)))
             return taken[0].run(work, *arguments, watch=watch)
 
-    def room_for(self, processes: int) -> None:
-        super().room_for(processes)
+    def check_capacity(self, processes: int) -> None:
+        super().check_capacity(processes)
         if processes > 1 and not all(isinstance(slot, Slot) for slot in self.train.slots):
             raise UserError(f"a cell of {processes} processes cannot run inline: take --engine local")
         if processes > self.train.count:
@@ -109,13 +109,13 @@ class Local(Engine):
                 f"are {self.train.count}: lower training.processes, or take a machine with more"
             )
 
-    def width(self) -> int:
+    def max_in_flight(self) -> int:
         return 2 * len(self.slots)
 
-    def at_once(self) -> int:
+    def parallel_trainings(self) -> int:
         return self.trainings
 
-    def room(self) -> int | None:
+    def memory_per_slot(self) -> int | None:
         return self.bytes_a_slot
 
     def stop(self) -> None:

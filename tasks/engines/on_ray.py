@@ -119,8 +119,8 @@ class OnRay(Engine):
         cores = 0 if self.share else processes * self.threads
         return {"num_cpus": float(cores), "num_gpus": processes * self.share}
 
-    def room_for(self, processes: int) -> None:
-        super().room_for(processes)
+    def check_capacity(self, processes: int) -> None:
+        super().check_capacity(processes)
         if sum(how_many(node, self.needs(1)) for node in nodes()) < processes:
             needs = self.needs(processes)
             wanted = f"{needs['num_gpus']:g} GPUs" if self.share else f"{needs['num_cpus']:g} cores"
@@ -132,10 +132,10 @@ class OnRay(Engine):
                 "training.processes or training.threads"
             )
 
-    def width(self) -> int:
-        return min(2 * self.at_once(), self.slots or sys.maxsize)
+    def max_in_flight(self) -> int:
+        return min(2 * self.parallel_trainings(), self.slots or sys.maxsize)
 
-    def at_once(self) -> int:
+    def parallel_trainings(self) -> int:
         if time.monotonic() - self.counted > 5:  # nodes come and go
             self.capacity = sum(how_many(node, self.needs(1)) for node in nodes())
             self.counted = time.monotonic()

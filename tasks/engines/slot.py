@@ -82,8 +82,8 @@ class Slot:
 
 def _become_worker(environment: dict[str, str]) -> None:
     """Pin this process to its device, leave it to the parent when to stop, and never outlive it."""
-    processes.be_called("ablate-worker")
+    processes.set_process_name("ablate-worker")
     environment |= {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
     environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what CUDA needs to repeat its own sums
     environment.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    processes.become(environment)
+    processes.apply_worker_environment(environment)

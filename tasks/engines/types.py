@@ -56,7 +56,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def room_for(self, processes: int) -> None:
+    def check_capacity(self, processes: int) -> None:
         """Raises where a cell of so many processes could never begin."""
         if 0 < self.share < 1 < processes:
             raise UserError(
@@ -65,14 +65,14 @@ class Engine(ABC):
             )
 
     @abstractmethod
-    def width(self) -> int:
+    def max_in_flight(self) -> int:
         """How many cells to have in flight: so many that no device waits for the next one, and no more."""
 
     @abstractmethod
-    def at_once(self) -> int:
+    def parallel_trainings(self) -> int:
         """How many trainings of one process there is room for at a time."""
 
-    def room(self) -> int | None:
+    def memory_per_slot(self) -> int | None:
         """Bytes that the cells which train together may have; None where nobody knows."""
         return None
 

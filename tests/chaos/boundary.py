@@ -22,7 +22,7 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.grid.identity import cell_id, identity
 from contrastive.runs import store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from tasks import worker_calls
 from tests.chaos import grid, soak
 
@@ -93,7 +93,7 @@ def trial(home: Path, cell: Cell, at: int, fault: Callable[[str], None]) -> tupl
         try:
             os.environ["ABLATE_HOME"] = str(home)
             name, boundary = cell_id(identity(cell)), Boundary(home, at, fault)
-            report = worker_calls.train(Asked(cell, "a cell", CHECKPOINT_EVERY), name)
+            report = worker_calls.train(TrainRequest(cell, "a cell", CHECKPOINT_EVERY), name)
             report = report or worker_calls.evaluate(name, EVALUATION)
             sys.setprofile(None)
             said = {"report": report, "seen": boundary.seen}
@@ -111,7 +111,7 @@ def main() -> None:
     folder, cell = Path(sys.argv[1]), Cell.model_validate_json(Path(sys.argv[2]).read_text()).canonical()
     os.environ["ABLATE_HOME"] = str(folder / "before")
     other = cell.model_copy(update={"seed": 1})
-    assert worker_calls.train(Asked(other, "another", CHECKPOINT_EVERY), cell_id(identity(other))) is None
+    assert worker_calls.train(TrainRequest(other, "another", CHECKPOINT_EVERY), cell_id(identity(other))) is None
     assert worker_calls.evaluate(cell_id(identity(other)), EVALUATION) is None
     _, undisturbed = trial(folder / "truth", cell, 0, kill)
     truth = grid.results(folder / "truth")

@@ -95,7 +95,7 @@ class Soak:
     def _trains(self) -> bool:
         """Whether a cell is in the middle of its steps: its log, at first that of an earlier attempt, has grown."""
         for run in filter(claim.is_held, self.way.home.glob("runs/*")):
-            log = run / "attempts" / claim.latest(run) / "metrics.jsonl"
+            log = run / "attempts" / claim.latest_attempt(run) / "metrics.jsonl"
             with suppress(FileNotFoundError):  # not there yet, or just moved to the run folder
                 if (size := log.stat().st_size) > self.begun_with.setdefault(log, size):
                     return True

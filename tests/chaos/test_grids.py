@@ -67,7 +67,7 @@ class Stopper(threading.Thread):
     def run(self) -> None:
         while len(self.stopped) < self.times:
             for known in claim.attempts(self.run_folder)[-1:]:
-                attempt = self.run_folder / "attempts" / claim.latest(self.run_folder)
+                attempt = self.run_folder / "attempts" / claim.latest_attempt(self.run_folder)
                 is_new = "ended" not in known and known["number"] not in self.stopped
                 if is_new and (attempt / "resume" / "state.pt").exists():
                     os.kill(known["pid"], signal.SIGSTOP)

@@ -17,7 +17,7 @@ from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import claim, store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from tasks import worker_calls
 from tests.chaos import boundary, grid
 
@@ -87,7 +87,7 @@ def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def do(cell: Cell) -> dict[str, Any] | None:
     name = cell_id(identity(cell))
-    report = worker_calls.train(Asked(cell, "a cell", boundary.CHECKPOINT_EVERY), name)
+    report = worker_calls.train(TrainRequest(cell, "a cell", boundary.CHECKPOINT_EVERY), name)
     return report or worker_calls.evaluate(name, boundary.EVALUATION)
 
 

@@ -69,7 +69,7 @@ def test_no_other_file_names_a_loss_or_a_view():
 
 def test_a_setting_that_a_view_reads_beside_a_value_alone_is_said_with_it():
     """As k of the view layers, which is for tokens."""
-    assert "layers with level token" in registry.readers("k") and "layers" not in registry.readers("k")
+    assert "layers with level token" in registry.setting_readers("k") and "layers" not in registry.setting_readers("k")
 
 
 def test_facts_that_are_misspelt_are_named_with_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

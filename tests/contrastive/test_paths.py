@@ -33,9 +33,9 @@ def test_the_home_of_nobody_is_a_clear_error_wherever_it_is_named(name):
 
 def test_a_home_is_found(monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
-    assert paths.given("~/x.csv") == Path("/home/someone/x.csv")
+    assert paths.expand_user("~/x.csv") == Path("/home/someone/x.csv")
     monkeypatch.delenv("HOME")
-    assert paths.given("~root/x.csv").is_absolute()
+    assert paths.expand_user("~root/x.csv").is_absolute()
 
 
 def test_only_this_module_looks_homes_up():

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from contrastive.grid.load import parse_experiment
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from flows.progress import Progress, minutes
 from tasks.cell import Group
 from tasks.curves import CurveWriter
@@ -16,7 +16,7 @@ from tests.contrastive.grid.examples import ONE
 def group(folder: Path, steps: int, done: int, *names: str) -> Group:
     experiment = parse_experiment(ONE)
     cell, of = experiment.cells[0], experiment.experiment
-    made = Group({name: Asked(cell, name, 1, of.evaluation, of.speed) for name in names}, steps)
+    made = Group({name: TrainRequest(cell, name, 1, of.evaluation, of.speed) for name in names}, steps)
     for name in names:
         made.curves[name] = CurveWriter(folder, "x", folder / "run", name)
     made.curves[names[0]].lines = done

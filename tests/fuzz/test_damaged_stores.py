@@ -32,7 +32,7 @@ from contrastive.grid.estimate import calibration_file
 from contrastive.grid.identity import evaluation_key
 from contrastive.grid.plan import Plan
 from contrastive.runs import store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from flows.cli import app
 from flows.forecast import note_overhead
 from tasks import worker_calls
@@ -93,7 +93,7 @@ def run(path: Path) -> None:
         worker_calls.reference(folder, test)
     asked = plan.experiment
     for status in plan.to_do:
-        told = Asked(status.cell, plan.name(status.cell), 100, asked.evaluation, asked.speed)
+        told = TrainRequest(status.cell, plan.name(status.cell), 100, asked.evaluation, asked.speed)
         report = None if status.action == "evaluate" else worker_calls.train(told, status.id)
         report = report or worker_calls.evaluate(status.id, asked.evaluation)
         if report is not None and "traceback" in report and report["kind"] != "infrastructure":
@@ -103,7 +103,7 @@ def run(path: Path) -> None:
         record_cell(open_tracker(store.home()), asked.name, store.run_folder(status.id), sections, key)
         if report is not None:
             raise UserError(report["error"])
-    sync(plan, plans.document(plan, known_references(plan)))
+    sync(plan, plans.grid_document(plan, known_references(plan)))
     note_overhead(0.0)
 
 
@@ -117,7 +117,7 @@ def outcome(name: str, path: Path, *options: str) -> tuple[str, str]:
     except UserError as error:
         return f"{error}", ""
     except OSError as error:
-        return store.explain(error), ""
+        return store.explain_os_error(error), ""
     except (typer.Exit, SystemExit):
         return said.getvalue(), ""
     except Exception:

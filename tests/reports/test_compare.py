@@ -12,7 +12,7 @@ from reports.compare import Section, compare
 from reports.findings import unequal_note
 from reports.judge import groups_of
 from reports.load import Results
-from reports.looks import check_looks, follow, rows_at
+from reports.looks import check_looks, replay_looks, rows_at
 from reports.rows import rows_of
 from reports.section_effects import explained
 from reports.tables import across
@@ -216,7 +216,7 @@ def lose(results: Results, cell: str) -> None:
 
 def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
     section, results = study()
-    followed = follow(section, results, 8)
+    followed = replay_looks(section, results, 8)
     assert followed.looks[0].seeds == 2 and followed.ended in ("decided", "most seeds")
     seeds = dict(zip([row.label for row in section.rows], followed.seeds, strict=True))
     assert seeds["far"] < seeds["ce"] == max(seeds.values())
@@ -224,7 +224,7 @@ def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
 
     # a study that is interrupted wants what the whole one had
     for seeds in (0, 2, 3, 4):
-        partly = follow(section, until(section, results, seeds), 8)
+        partly = replay_looks(section, until(section, results, seeds), 8)
         assert partly.looks == followed.looks[: len(partly.looks)] and not partly.ended
         assert len(partly.looks) == {0: 0, 2: 1, 3: 2, 4: 3}[seeds]
     # a verdict stands whatever other rows measure later
@@ -237,21 +237,21 @@ def test_what_is_decided_stops_and_what_is_not_goes_on_with_its_baseline():
 def test_a_cell_without_a_result_ends_its_row_and_no_other_and_without_baselines_nothing_is_decided():
     section, results = study()
     lose(results, "near-1")
-    followed = follow(section, results, 8)
+    followed = replay_looks(section, results, 8)
     assert followed.looks[0].verdicts[f"near, {NAME}"] == "not comparable"
     assert followed.seeds[3] == 2 and followed.looks[-1].verdicts[f"far, {NAME}"] == "better"
     for seed in range(8):
         lose(results, f"ce-{seed}")
-    followed = follow(section, results, 8)
+    followed = replay_looks(section, results, 8)
     assert followed.ended == "not comparable" and followed.seeds == [2, 2, 2, 2]
 
 
 def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
     section, results = study(4, {"ce": 0.0, "far": 0.06, "near": 0.004}, start=0)
-    sound = follow(section, results, 4)
+    sound = replay_looks(section, results, 4)
     assert [look.verdicts[f"far, {NAME}"] for look in sound.looks] == ["better"] * 3
     lose(results, "near-3")
-    followed = follow(section, results, 4)
+    followed = replay_looks(section, results, 4)
     assert followed.looks[:2] == sound.looks[:2]
     assert followed.looks[2].verdicts == {f"far, {NAME}": "better", f"near, {NAME}": "not comparable"}
     assert followed.ended == "not comparable" and followed.seeds == [4, 2, 4]
@@ -259,7 +259,7 @@ def test_a_row_that_fails_later_takes_no_verdict_of_another_back():
 
 def test_the_record_is_held_against_the_results_of_which_some_may_have_come_after_an_interruption():
     section, results = study()
-    followed = follow(section, results, 8)
+    followed = replay_looks(section, results, 8)
 
     def found(looks: list[StudyLook], ended: str = "") -> list:
         stopping = Stopping(8, {section.title: looks}, {section.title: ended} if ended else {})

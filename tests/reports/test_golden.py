@@ -16,7 +16,7 @@ import pytest
 from contrastive.config.evaluation import Evaluation
 from contrastive.runs.recorded import Reference, Stopping
 from reports.build import write_report
-from reports.looks import follow, rows_at
+from reports.looks import replay_looks, rows_at
 from reports.messages import FILES
 from tests.reports.made import contradictions, made, put
 
@@ -60,7 +60,7 @@ def study(folder: Path) -> None:
     tasks = [{"name": name, "source": f"file:{name}.csv", "test": 100} for name in ("reviews", "cola")]
     put(results.grid.experiment, evaluation=Evaluation(transfer=tasks), description="A study, with *notes*.")
     put(part.show, transfer=True, table=part.show.table.model_copy(update={"values": ("test.accuracy",)}))
-    followed = follow(part, results, 8)
+    followed = replay_looks(part, results, 8)
     stopping = Stopping(8, {part.title: followed.looks}, {part.title: followed.ended})
     references = [Reference("TF-IDF", "", {"test.accuracy": 0.6, "transfer.cola.accuracy": 0.55})]
     put(results.grid, sections=[rows_at(part, followed.seeds)], stopping=stopping, references=references)

@@ -49,7 +49,7 @@ def test_runs_and_curves_are_read_as_they_were_recorded_and_what_each_text_adds_
     client.log_batch(run.info.run_id, metrics=odd, params=[Param("ξ", "'); --")])
     deleted = client.create_run(run.info.experiment_id, tags={"ablate.cell": "c0s0"})
     client.delete_run(deleted.info.run_id)
-    runs = mlflow_runs.read(client, run.info.experiment_id)
+    runs = mlflow_runs.read_runs(client, run.info.experiment_id)
     (held,) = [one for one in runs if one.run_id == run.info.run_id]
     assert len(runs) == 5 and held.params["ξ"] == "'); --" and math.isnan(held.metrics["odd"])
     points = mlflow_runs.read_curves(client, runs)

@@ -84,7 +84,7 @@ def test_what_arrived_while_it_trained_is_not_sent_again_at_its_end(home: Path):
     (folder / "attempts" / "0001" / "metrics.jsonl").write_text("".join(whole[:10]))
     sender.send_new()
     (folder / "attempts" / "0001" / "metrics.jsonl").unlink()
-    assert claim.at_work(folder) == folder
+    assert claim.current_folder(folder) == folder
     client = tracking.open_tracker(home)
     record.record_cell(client, "small", folder, [])
     (run,) = client.search_runs([tracking.experiment_id(client, "small")])

@@ -186,11 +186,11 @@ def test_work_of_several_slots_waits_for_all_of_them_and_is_told_their_devices(m
         assert ran == ["long", "both", "later"]
         assert engine.run("train", told, "x", processes=2) in (("x", "3,7"), ("x", "7,3"))
         with pytest.raises(UserError, match="a cell of 3 processes needs as many devices .* and there are 2"):
-            engine.room_for(3)
+            engine.check_capacity(3)
     with started("local", 4, threads=1) as engine:  # two slots on each of the two
         assert engine.run("train", told, "x", processes=2) in (("x", "3,7"), ("x", "7,3"))
         with pytest.raises(UserError, match="a cell of 3 processes needs as many devices .* and there are 2"):
-            engine.room_for(3)
+            engine.check_capacity(3)
 
 
 def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):

@@ -18,7 +18,7 @@ from contrastive.config.experiment import Resources
 from contrastive.errors import UserError
 from contrastive.grid.identity import cell_id, identity
 from contrastive.training.launch import Machines
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from tasks import engines, worker_calls
 from tasks.engines import Engine, Watch, WorkerLost
 from tasks.engines.on_ray import OnRay, shares_of_nodes
@@ -99,9 +99,9 @@ def test_a_share_of_a_device_packs_two_and_none_trains_on_cores(home: Path):
         asked = [threads.submit(engine.run, "train", where_together, home, 4) for _ in range(4)]
         assert sorted(future.result(PATIENCE)[0] for future in asked) == ["0", "0", "1", "1"]
         with pytest.raises(UserError, match="a whole GPU for each, and gpus_per_cell is 0.5"):
-            engine.room_for(2)
+            engine.check_capacity(2)
     with engines.start("ray", Resources(gpus_per_cell=0), 1) as engine:
-        assert engine.run("train", where)[:2] == ("", "") and engine.width() == 10
+        assert engine.run("train", where)[:2] == ("", "") and engine.max_in_flight() == 10
 
 
 @pytest.mark.full
@@ -122,7 +122,7 @@ def test_other_packages_on_a_node_are_refused_with_both_versions(cluster: Cluste
 
 
 def test_work_is_pinned_warm_and_never_shares_a_device(engine: Engine, tmp_path: Path):
-    assert engine.width() == 4
+    assert engine.max_in_flight() == 4
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(engine.run, "train", where_together, tmp_path, 2) for _ in range(2)]
         found = [future.result(timeout=PATIENCE) for future in asked]
@@ -188,9 +188,9 @@ def test_a_node_that_goes_takes_its_work_with_it_and_another_one_does_it(
 def test_a_cell_that_no_node_holds_and_an_address_that_nobody_answers_are_errors(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    engine.room_for(2)
+    engine.check_capacity(2)
     with pytest.raises(UserError, match=r"3 processes needs 3 GPUs, and the cluster has fewer.*2 GPUs, 4"):
-        engine.room_for(3)
+        engine.check_capacity(3)
     for address, said in (("127.0.0.1:1", "no Ray cluster answers"), ("ray://here:10001", "takes HOST:PORT")):
         monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(UserError, match=said), engines.start("ray", Resources(), 1):
@@ -230,7 +230,7 @@ def test_work_larger_than_a_node_is_shared_by_several(engine: Engine, cluster: C
     extra = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
     try:
-        engine.room_for(3)
+        engine.check_capacity(3)
         told = engine.run("train", lead, tmp_path, processes=3, assist=partial(help_out, tmp_path))
         assert told == f"{extra.node_ip_address} (2, 1) and 1 with 0 by 0,1"
         for work in (wait_for_the_other, fail_when_alone):  # who waits for the other one, and who complains of it
@@ -258,7 +258,7 @@ def test_a_cell_of_two_nodes_has_the_numbers_of_one(
     extra = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
     try:
-        assist, asked = partial(worker_calls.assist, name, ""), Asked(cell, "a cell", 1000, MORE)
+        assist, asked = partial(worker_calls.assist, name, ""), TrainRequest(cell, "a cell", 1000, MORE)
         assert engine.run("train", worker_calls.train, asked, name, processes=3, assist=assist) is None
     finally:
         cluster.remove_node(extra)

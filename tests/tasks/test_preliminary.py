@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from contrastive.runs.recorded import grid_of
+from contrastive.runs.recorded import parse_grid
 from contrastive.runs.store import report_folder
 from tasks import record, tracking
 from tasks.render import build_preliminary, build_report
@@ -16,7 +16,7 @@ def test_means_of_what_has_ended_stand_without_a_verdict_until_the_final_report(
     cells = [(f"c{row}s{s}", label, s, accuracy + 0.01 * s) for row, (label, accuracy) in rows for s in (0, 1)]
     for name, label, seed, accuracy in cells[:3]:
         record.record_cell(client, "small", cell_folder(name, label, seed, accuracy), ["Recipes"])
-    build_preliminary(grid_of(json.dumps(document).encode(), "small"), 3, 4)
+    build_preliminary(parse_grid(json.dumps(document).encode(), "small"), 3, 4)
     page = (report_folder("small") / "index.html").read_text()
     text = (report_folder("small") / "README.md").read_text()
     assert "**Preliminary: 3 of 4 cells have ended**" in text and 'http-equiv="refresh"' in page

@@ -208,7 +208,10 @@ def test_what_the_report_itself_cannot_do_is_not_blamed_on_mlflow(home: Path):
 def test_a_file_that_mlflow_does_not_give_is_told_as_such(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     artifacts = Artifacts(MlflowClient(tracking_uri="http://127.0.0.1:1"))
-    with pytest.raises(tracking.TrackingFailed, match="MLflow at .* could not be used"), tracking.in_words(NotFetched):
+    with (
+        pytest.raises(tracking.TrackingFailed, match="MLflow at .* could not be used"),
+        tracking.as_tracking_error(NotFetched),
+    ):
         artifacts.path("a run", "mlflow-artifacts:/1/a", "examples.npz")
 
 
@@ -243,10 +246,10 @@ def test_a_folder_that_another_experiment_measured_otherwise_is_left_alone_by_sy
     own, folder = evaluation_key(planned.experiment.evaluation), cell_folder(status.id, "ce", 0, 0.75)
     client = tracking.open_tracker(home)
     measured(folder, own, 0.75)
-    sync.sync(plan, plans.document(plan, []))
+    sync.sync(plan, plans.grid_document(plan, []))
     measured(folder, "another", 0.5)
     assert [line.partition(": ")[2] for line in sync.audit(plan)] == [MEASURED_OTHERWISE]
-    sync.sync(plan, plans.document(plan, []))
+    sync.sync(plan, plans.grid_document(plan, []))
     (run,) = [run for run in runs(client, planned.experiment.name) if "ablate.cell" in run.data.tags]
     assert run.data.metrics["test.accuracy"] == 0.75 and run.data.tags["ablate.status"] == "finished"
 

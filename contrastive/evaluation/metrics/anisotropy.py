@@ -48,6 +48,6 @@ def singular_values(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " k"
     """Largest first, by the eigenvalues of the smaller product of the vectors with themselves."""
     if len(vectors) < vectors.shape[1]:
         vectors = vectors.T
-    products = parallel.each(lambda rows: vectors[rows].T @ vectors[rows], parallel.blocks(len(vectors), 2048))
+    products = parallel.map_parts(lambda rows: vectors[rows].T @ vectors[rows], parallel.blocks(len(vectors), 2048))
     values = np.linalg.eigvalsh(sum(products))[::-1]
     return np.sqrt(np.where(values > len(values) * np.finfo(np.float64).eps * values[0], values, 0))

@@ -137,7 +137,7 @@ class Problems:
         def fill(columns: slice) -> None:
             gram[columns] = self.rows[:, columns].T @ self.rows / len(self.rows)
 
-        parallel.each(fill, parallel.blocks(len(gram), COLUMNS))
+        parallel.map_parts(fill, parallel.blocks(len(gram), COLUMNS))
         vectors: Float[np.ndarray, "d d"] = eigh(gram)[1]
         return vectors
 
@@ -149,7 +149,7 @@ class Problems:
         def fill(rows: slice) -> None:
             np.matmul(self.rows[rows], basis, out=made[rows])
 
-        parallel.each(fill, parallel.blocks(len(made), ROWS))
+        parallel.map_parts(fill, parallel.blocks(len(made), ROWS))
         return made
 
     def squares(self) -> Float[np.ndarray, "p d"]:
@@ -158,7 +158,7 @@ class Problems:
         def work(part: slice) -> Any:
             return self.inside[part].astype(np.float64).T @ self.turned_rows[part].astype(np.float64) ** 2
 
-        total: Any = sum(parallel.each(work, parallel.blocks(len(self.rows), ROWS)))
+        total: Any = sum(parallel.map_parts(work, parallel.blocks(len(self.rows), ROWS)))
         return total / self.inside.sum(0)[:, None]
 
     def losses(self, weights: Any) -> tuple[float, Any]:
@@ -174,7 +174,7 @@ class Problems:
             return (loss * inside).sum((0, 2), dtype=np.float64), pulled
 
         total, gradient = np.zeros(len(self.strengths)), np.zeros(weights.shape)
-        for losses, pulled in parallel.each(work, parallel.blocks(len(self.rows), ROWS)):
+        for losses, pulled in parallel.map_parts(work, parallel.blocks(len(self.rows), ROWS)):
             total += losses
             gradient += pulled.reshape(weights.shape)
         return float(self.strengths @ total), gradient * self.strengths[:, None, None]
@@ -229,7 +229,7 @@ def centred(
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
     """float32 rows around their mean, in units of each column's deviation, or of that of all; mean and units."""
     mean, blocks = vectors.mean(0, dtype=np.float64), parallel.blocks(len(vectors), ROWS)
-    square = sum(parallel.each(lambda rows: ((vectors[rows] - mean) ** 2).sum(0), blocks)) / len(vectors)
+    square = sum(parallel.map_parts(lambda rows: ((vectors[rows] - mean) ** 2).sum(0), blocks)) / len(vectors)
     constant = square <= len(vectors) * EPSILON * square + (len(vectors) * mean * EPSILON) ** 2
     square = np.where(constant, 0, square)
     unit = np.sqrt(square if columns else np.full_like(square, square.mean()))
@@ -239,7 +239,7 @@ def centred(
     def fill(rows: slice) -> None:
         made[rows] = np.where(constant, 0, (vectors[rows] - mean) / unit)
 
-    parallel.each(fill, blocks)
+    parallel.map_parts(fill, blocks)
     return made, mean, unit
 
 
@@ -252,7 +252,7 @@ def scalers(rows: Any, mean: Any, unit: Any, members: Any, scaled: bool) -> tupl
         inside, values = members[:, part].astype(np.float64), rows[part].astype(np.float64)
         return np.stack([inside @ values, inside @ values**2])
 
-    own_mean, square = sum(parallel.each(moments, parallel.blocks(len(rows), ROWS))) / members.sum(1)[:, None]
+    own_mean, square = sum(parallel.map_parts(moments, parallel.blocks(len(rows), ROWS))) / members.sum(1)[:, None]
     variance = square - own_mean**2
     constant = variance <= 1e-10 * square  # to float32, among these rows: its weight is 0, whatever the scale
     return np.sqrt(np.where(constant, 1, variance)), own_mean

@@ -20,7 +20,7 @@ def over_blocks(
     from sklearn.metrics.pairwise import euclidean_distances
 
     rows = parallel.blocks(len(vectors), max(1, BYTES // (8 * len(vectors))))
-    return parallel.each(lambda some: work(some, euclidean_distances(vectors[some], vectors, squared=True)), rows)
+    return parallel.map_parts(lambda some: work(some, euclidean_distances(vectors[some], vectors, squared=True)), rows)
 
 
 def unit_rows(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:

@@ -15,26 +15,26 @@ from contrastive.grid import deepspeed_file
 from contrastive.models.model import Model
 from contrastive.training import gather
 from contrastive.training.sharding.fsdp import Fsdp
-from contrastive.training.sharding.whole import Whole
+from contrastive.training.sharding.whole import DataParallel
 from contrastive.training.sharding.zero import Zero, with_deepspeed
 
-Shared: TypeAlias = Whole | Zero | Fsdp
+Shared: TypeAlias = DataParallel | Zero | Fsdp
 
 
 def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
     """The model on its device, with its optimizer, in the way that the cell chooses."""
     if cell.training.sharding is None:
-        return Whole(model, cell, accelerator)
-    if reason := deepspeed_file.unshareable(cell.objective, cell.training):
+        return DataParallel(model, cell, accelerator)
+    if reason := deepspeed_file.sharding_conflict(cell.objective, cell.training):
         raise UserError(reason)
-    return (Zero if deepspeed_file.names_file(cell.training) else Fsdp)(model, cell, accelerator)
+    return (Zero if deepspeed_file.uses_deepspeed(cell.training) else Fsdp)(model, cell, accelerator)
 
 
 def join_processes(training: Training) -> Accelerator:
     """A fresh Accelerator, which has joined the other processes of the cell."""
     on_gpu = torch.cuda.is_available()
     if training.sharding is not None:
-        gather.join()
-    if deepspeed_file.names_file(training):
+        gather.ensure_process_group()
+    if deepspeed_file.uses_deepspeed(training):
         return with_deepspeed(training, on_gpu)
     return Accelerator(mixed_precision="no" if training.precision == "fp32" else training.precision, cpu=not on_gpu)

@@ -11,7 +11,16 @@ from contrastive.config.cell import Cell
 from contrastive.models import tuning
 from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
-from contrastive.training.sharding.step import Around, Gradients, Look, Work, adamw, by_vectors, looking, trained_by
+from contrastive.training.sharding.step import (
+    Gradients,
+    Look,
+    StepModule,
+    Work,
+    adamw,
+    optimizer_parameters,
+    reading_work,
+    vector_gradients,
+)
 from contrastive.views.types import Output
 
 
@@ -19,13 +28,13 @@ class Fsdp:
     """A model whose training state FSDP splits."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
-        self.model, self.around, self.accelerator = model, Around(model), accelerator
-        blocks = [module for name, module in model.named_modules() if tuning.is_block(name)]
+        self.model, self.around, self.accelerator = model, StepModule(model), accelerator
+        blocks = [module for name, module in model.named_modules() if tuning.is_block_name(name)]
         # attention is computed again after its block has computed, so the weights stay until its gradient
         again = not cell.objective.view_facts().attention
         gather.shard_parameters(self.around, blocks, accelerator.device, again)
         self.optimizer, self.clip = adamw(model, cell), cell.training.clip
-        self.listed, self.device = trained_by(self.optimizer), accelerator.device
+        self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
 
     def forward(self, work: Work) -> tuple[Tensor, Any]:
@@ -43,11 +52,11 @@ class Fsdp:
         return float(norm.full_tensor()), True
 
     def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
-        return by_vectors(output), False
+        return vector_gradients(output), False
 
     def read(self, look: Look) -> Any:
         with torch.no_grad():
-            self.around(looking(self.model, look))
+            self.around(reading_work(self.model, look))
         return self.around.seen
 
     def held(self, parameter: Any) -> Tensor:
@@ -59,16 +68,16 @@ class Fsdp:
     def whole(self, tensor: Any) -> Tensor:
         return tensor.detach().full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
 
-    def moments(self) -> Any:
+    def optimizer_state(self) -> Any:
         kept = self.optimizer.state_dict()
         own = {number: {name: own_part(value) for name, value in of.items()} for number, of in kept["state"].items()}
-        return gather.to_first(kept | {"state": own})
+        return gather.gather_to_first(kept | {"state": own})
 
-    def take_up(self, moments: Any) -> None:
+    def load_optimizer_state(self, moments: Any) -> None:
         self.optimizer.load_state_dict(moments[gather.rank()])
         states: dict[Any, dict[str, Any]] = self.optimizer.state
         for parameter, kept in states.items():
-            kept |= {name: gather.part_of(parameter, value) for name, value in kept.items() if name != "step"}
+            kept |= {name: gather.local_shard(parameter, value) for name, value in kept.items() if name != "step"}
 
 
 def own_part(value: Any) -> Any:

@@ -18,7 +18,7 @@ Work: TypeAlias = Callable[[Callable[[Batch], Any]], tuple[Tensor, Any]]  # enco
 Look: TypeAlias = Callable[[Model], Any]
 
 
-class Around(nn.Module):
+class StepModule(nn.Module):
     """The model as a sharder sees it: whatever of a step reads weights happens inside of a call; a loss comes out."""
 
     def __init__(self, model: Model):
@@ -31,7 +31,7 @@ class Around(nn.Module):
         return loss
 
 
-def looking(model: Model, look: Look) -> Work:
+def reading_work(model: Model, look: Look) -> Work:
     """The work that only looks at the model, and has no loss."""
 
     def work(encode: Callable[[Batch], Any]) -> tuple[Tensor, Any]:
@@ -45,11 +45,11 @@ def adamw(model: Model, cell: Cell) -> torch.optim.AdamW:
     return torch.optim.AdamW(tuning.optimizer_groups(model, cell.training, cell.encoder.tune))
 
 
-def trained_by(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+def optimizer_parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def by_vectors(output: Output) -> Gradients:
+def vector_gradients(output: Output) -> Gradients:
     """Of a term, by the vectors and logits that it reads, where weights cannot be asked for: it shows a dead term."""
-    reached = [tensor for tensor in gradcache.tensors(output) if tensor.requires_grad]
+    reached = [tensor for tensor in gradcache.output_tensors(output) if tensor.requires_grad]
     return lambda value, _: torch.autograd.grad(value, reached, retain_graph=True, allow_unused=True)

@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from contrastive.config.cell import Cell
 from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
-from contrastive.training.sharding.step import Gradients, Look, Work, adamw, trained_by
+from contrastive.training.sharding.step import Gradients, Look, Work, adamw, optimizer_parameters
 from contrastive.views.types import Output
 
 
-class Whole:
+class DataParallel:
     """The whole model in every process."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
         self.model, self.accelerator, self.clip = model.to(accelerator.device), accelerator, cell.training.clip
         self.optimizer = adamw(model, cell)
-        self.listed, self.device = trained_by(self.optimizer), accelerator.device
+        self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
-        gather.leave_out(model, "losses.")
+        gather.exclude_from_ddp(model, "losses.")
         self.prepared, self.stepper = accelerator.prepare(model, self.optimizer)
 
     def forward(self, work: Work) -> tuple[Tensor, Any]:
@@ -42,7 +42,7 @@ class Whole:
 
     def of_terms(self, encoded: gradcache.Direct | gradcache.Replayed, output: Output) -> tuple[Gradients, bool]:
         """How to ask for the gradient of one term alone, and whether that is the parameters' (else the vectors')."""
-        return gather.averaged(encoded.gradients), True
+        return gather.average_gradients(encoded.gradients), True
 
     def read(self, look: Look) -> Any:
         """What is seen of the model where its weights are whole."""
@@ -59,9 +59,9 @@ class Whole:
     def whole(self, tensor: Tensor) -> Tensor:
         return tensor.detach()
 
-    def moments(self) -> Any:
+    def optimizer_state(self) -> Any:
         """What AdamW keeps, for a checkpoint; of use in the first process only."""
         return self.optimizer.state_dict()
 
-    def take_up(self, moments: Any) -> None:
+    def load_optimizer_state(self, moments: Any) -> None:
         self.optimizer.load_state_dict(moments)

@@ -13,7 +13,16 @@ from contrastive.config.cell import Cell, Training
 from contrastive.grid import deepspeed_file
 from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
-from contrastive.training.sharding.step import Around, Gradients, Look, Work, adamw, by_vectors, looking, trained_by
+from contrastive.training.sharding.step import (
+    Gradients,
+    Look,
+    StepModule,
+    Work,
+    adamw,
+    optimizer_parameters,
+    reading_work,
+    vector_gradients,
+)
 from contrastive.views.types import Output
 
 
@@ -21,10 +30,10 @@ class Zero:
     """A model whose training state DeepSpeed splits."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
-        self.model, self.around = model, Around(model)
+        self.model, self.around = model, StepModule(model)
         self.splits_weights = deepspeed_file.splits_weights(cell.training)
         self.optimizer = adamw(model, cell)
-        self.listed, self.device = trained_by(self.optimizer), accelerator.device
+        self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
         if self.splits_weights:
             bring_in_parts(self.around, accelerator)
@@ -45,8 +54,8 @@ class Zero:
 
     def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
         if not self.splits_weights:
-            return gather.averaged(encoded.gradients), True
-        gradients = by_vectors(output)
+            return gather.average_gradients(encoded.gradients), True
+        gradients = vector_gradients(output)
 
         def given(value: Tensor, parameters: list[nn.Parameter]) -> Any:
             with counted_once(self.around):
@@ -56,7 +65,7 @@ class Zero:
 
     def read(self, look: Look) -> Any:
         with torch.no_grad():
-            self.engine(looking(self.model, look))
+            self.engine(reading_work(self.model, look))
         return self.around.seen
 
     def held(self, parameter: nn.Parameter) -> Tensor:
@@ -74,11 +83,11 @@ class Zero:
         with GatheredParameters(tensor, enabled=hasattr(tensor, "ds_id")):
             return tensor.detach().clone()
 
-    def moments(self) -> Any:
+    def optimizer_state(self) -> Any:
         with self._listed_parts():
-            return gather.to_first(self.optimizer.state_dict())
+            return gather.gather_to_first(self.optimizer.state_dict())
 
-    def take_up(self, moments: Any) -> None:
+    def load_optimizer_state(self, moments: Any) -> None:
         with self._listed_parts():
             self.optimizer.load_state_dict(moments[gather.rank()])
 

@@ -98,7 +98,7 @@ LONGER = f"owner/name@{COMMIT}0"
 @pytest.mark.parametrize("name", ["owner/name", "owner/name@main", f"name@{COMMIT}", LONGER, f"owner/../x@{COMMIT}"])
 def test_a_hub_source_that_is_not_pinned(name):
     with pytest.raises(UserError, match="write hf:OWNER/NAME@REVISION, where the revision is a commit of 40"):
-        locate.pinned(f"hf:{name}")
+        locate.parse_hub_source(f"hf:{name}")
 
 
 def test_a_folder_of_a_hub_repository_is_no_encoder():

@@ -215,7 +215,7 @@ def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str,
     folders = []
     for seed in (0, 1):
         drawing = cell(source, seed, resample=True)
-        folders.append(tokens.prepare_tokens(drawing.data, drawing.encoder, home, drawing.draw()))
+        folders.append(tokens.prepare_tokens(drawing.data, drawing.encoder, home, drawing.train_sample_seed()))
     first, second = map(tokens.open, folders)
     assert first.folder != second.folder
     assert (first.splits["test"].digests == second.splits["test"].digests).all()
@@ -223,7 +223,7 @@ def test_tokens_and_the_vocabulary_of_a_new_encoder_follow_the_draw(source: str,
     vocabularies = [folder / "tokenizer" / "tokenizer.json" for folder in folders]
     assert vocabularies[0].read_bytes() != vocabularies[1].read_bytes()
     alike = [cell(source, seed) for seed in (0, 1)]
-    assert [each.draw() for each in alike] == [None, None]
+    assert [each.train_sample_seed() for each in alike] == [None, None]
     assert len({tokens.token_key(each.data, each.encoder) for each in alike}) == 1
 
 

@@ -15,12 +15,12 @@ from contrastive.data import tokens as token_store
 from contrastive.errors import UserError
 from contrastive.evaluation import embed
 from contrastive.evaluation.evaluate_cell import evaluate_cell
-from contrastive.evaluation.needs import lacking
+from contrastive.evaluation.needs import lacks_embeddings
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.grid.identity import cell_id, evaluation_key, identity
 from contrastive.grid.status import statuses
 from contrastive.runs import store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tasks import worker_calls
@@ -41,7 +41,7 @@ LARGER_AND_MORE = LARGER.model_copy(update={"vectors": ("mean",), "post": ("stan
 
 def trained(cell: Cell, evaluation: Evaluation = Evaluation()) -> Path:  # noqa: B008
     folder = store.run_folder(cell_id(identity(cell)))
-    train_cell(folder, Asked(cell, "a cell", 1000, evaluation))
+    train_cell(folder, TrainRequest(cell, "a cell", 1000, evaluation))
     return folder
 
 
@@ -92,7 +92,7 @@ def test_what_an_evaluation_reads_is_there(source, home):
     tokens = token_store.open(prepare_cell_tokens(cell))
     texts = tokens.splits["test"]
     batch = batches.collate(texts, np.arange(len(texts)), tokens.pad_id, tokens.special_ids)
-    model = embed.restore(cell, folder, tokens)
+    model = embed.load_trained_model(cell, folder, tokens)
     states = model.eval().encode(batch)
     np.testing.assert_allclose(found["test/layer:0:cls"], states.hidden[0][:, 0].detach(), atol=1e-5)
     words = batch.attention_mask[..., None] / batch.attention_mask.sum(1)[:, None, None]
@@ -109,7 +109,7 @@ def test_made_later_from_the_weights_it_is_the_same(source, home, tmp_path, monk
     folder = trained(cell)
     weights = (folder / "checkpoint" / "weights.safetensors").stat().st_ino
     evaluate_cell(folder, Evaluation())
-    assert not lacking(folder, Evaluation()) and lacking(folder, MORE)
+    assert not lacks_embeddings(folder, Evaluation()) and lacks_embeddings(folder, MORE)
     evaluate_cell(folder, MORE)
     late = arrays(folder)
     assert early.keys() == late.keys() and all((early[name] == late[name]).all() for name in early)
@@ -172,7 +172,7 @@ def test_a_fresh_cell_embeds_them_at_once_and_its_own_not_at_all(source, home, m
     )
     folder = measured(cell, LARGER)
     assert sizes == [16, 60] and (scores(folder), examples(folder)) == expected
-    assert lacking(folder, OWN) and not lacking(folder, LARGER)
+    assert lacks_embeddings(folder, OWN) and not lacks_embeddings(folder, LARGER)
     evaluate_cell(folder, OWN)
     assert sizes == [16, 60, 32] and {score["count"] for score in scores(folder)} >= {32}
 

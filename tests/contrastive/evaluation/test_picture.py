@@ -65,7 +65,7 @@ def test_two_threads_draw_what_one_does(many, monkeypatch):
     monkeypatch.setattr("contrastive.evaluation.picture.MANY", many)
     vectors, drawn = scaled(clouds(150)[0]), []
     for count in (1, 2):
-        with parallel.threads(count):
+        with parallel.thread_limit(count):
             drawn.append(tsne(vectors))
     assert (drawn[0] == drawn[1]).all()
 

@@ -155,7 +155,7 @@ def test_the_same_twice_and_with_two_threads():
     for settings, vectors in everything:
         found = []
         for count in (1, 1, 2):
-            with parallel.threads(count):
+            with parallel.thread_limit(count):
                 found.append(transfer.score(settings, vectors))
         assert found[0] == found[1] == found[2]
 

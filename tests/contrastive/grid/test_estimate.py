@@ -14,8 +14,8 @@ from contrastive.config.experiment import Speed
 from contrastive.data import tokens
 from contrastive.errors import UserError
 from contrastive.grid import estimate
-from contrastive.grid.estimate import Batches, Fit
-from contrastive.grid.groups import Part
+from contrastive.grid.estimate import Batches, CostEstimator
+from contrastive.grid.groups import CellTime
 from contrastive.grid.identity import evaluation_key
 from contrastive.models import encoder
 from contrastive.runs import store
@@ -48,14 +48,14 @@ def calibrate(like: Cell, rate: object = 2.0) -> None:
 
 def test_nothing_is_known_at_first_then_time_grows_with_texts_epochs_and_passes():
     assert estimate.total_seconds([cell(100)]) is None and estimate.total_seconds([]) == 0
-    assert Fit().predicted(cell(100)) is None and Fit().basis(cell(100)) == ""
-    assert Fit().evaluation_seconds(cell(100)) is None
+    assert CostEstimator().predicted(cell(100)) is None and CostEstimator().basis(cell(100)) == ""
+    assert CostEstimator().evaluation_seconds(cell(100)) is None
     for name, seconds in (("one", 10.0), ("two", 12.0), ("three", 90.0)):
         finish(name, cell(100), seconds)
     assert estimate.total_seconds([cell(100)]) == pytest.approx(12)
     assert estimate.total_seconds([cell(200), cell(100, epochs=3)]) == pytest.approx(24 + 36, rel=0.1)
     assert estimate.total_seconds([cell(100, loss="rdrop", view="two_stage")]) == pytest.approx(24, rel=0.1)
-    assert Fit().basis(cell(100)) == "finished"
+    assert CostEstimator().basis(cell(100)) == "finished"
 
 
 def test_a_folder_that_cannot_be_read_is_left_out(home: Path):
@@ -76,58 +76,60 @@ def test_cells_alike_are_known_best():
     assert estimate.total_seconds([cell(50, loss="ce+supcon")]) == pytest.approx(15, rel=0.2)  # of its objective
     two_passes = estimate.total_seconds([cell(100, loss="ce+swav")])
     assert two_passes == pytest.approx(60, rel=0.1)  # of its encoder alone, and its usual view encodes twice
-    assert Fit().seconds(cell(10, model="scratch:deberta-v2")) is None  # another encoder is not comparable
+    assert CostEstimator().seconds(cell(10, model="scratch:deberta-v2")) is None  # another encoder is not comparable
     assert estimate.total_seconds([plain, cell(100, model="scratch:deberta-v2")]) is None
 
 
 def test_timed_steps_say_it_without_any_finished_cell_and_finished_ones_correct_it():
     one, other = cell(100, loss="ce"), cell(300, tune={"last_blocks": 1}, loss="ce+supcon")
     calibrate(one)
-    fit = Fit()
+    fit = CostEstimator()
     assert fit.seconds(one) == 2 * fit.work(one) and fit.basis(one) == "calibration"
     expected = fit.seconds(other)
     assert expected is not None and expected != fit.seconds(one)
     finish("other", other, 1.5 * expected)
-    assert Fit().seconds(other) == pytest.approx(1.5 * expected) and Fit().basis(other) == "finished"
+    assert (
+        CostEstimator().seconds(other) == pytest.approx(1.5 * expected) and CostEstimator().basis(other) == "finished"
+    )
 
 
 def test_cells_that_share_frozen_blocks_pay_for_them_once():
     tuned = {"last_blocks": 1}
     one, kept = cell(100, tune=tuned), cell(100, tune=tuned | {"frozen_dropout": False})
     calibrate(one)
-    fit = Fit()
+    fit = CostEstimator()
     alone, two, four = (fit.seconds(one, together=count) for count in (1, 2, 4))
     assert alone is not None and two is not None and four is not None
     common = 2 * (alone - two)  # two halves are computed once
     assert four == pytest.approx(alone - 0.75 * common) and common > 0
-    stored, computed = fit.seconds(kept), Fit(speed=Speed(reuse="none")).seconds(kept)
+    stored, computed = fit.seconds(kept), CostEstimator(speed=Speed(reuse="none")).seconds(kept)
     assert (
         stored is not None and computed == pytest.approx(alone) and stored < alone - common
     )  # which embeds from it, too
     assert 0 < fit.prefix_seconds(kept, "test") < fit.prefix_seconds(kept, "train") < 1.2 * common
     finish("one", one, 2 * four, speed={"reuse": "none", "together": 4})
-    assert Fit().seconds(one) == pytest.approx(2 * alone)
+    assert CostEstimator().seconds(one) == pytest.approx(2 * alone)
 
 
 def test_timed_steps_of_other_hardware_or_damaged_tell_nothing(monkeypatch: pytest.MonkeyPatch):
     one = cell(100)
     calibrate(one)
-    assert Fit().seconds(one) is not None and Fit(device="gpu").seconds(one) is None
+    assert CostEstimator().seconds(one) is not None and CostEstimator(device="gpu").seconds(one) is None
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr("contrastive.runs.provenance.processor", lambda: "another one")
-        assert Fit().seconds(one) is None
+        assert CostEstimator().seconds(one) is None
     for wrong in ("text", None, [], {"key": []}):
         calibrate(one, wrong)
-        assert Fit().seconds(one) is None, wrong
+        assert CostEstimator().seconds(one) is None, wrong
 
 
 def test_memory_is_of_the_process_the_frozen_weights_and_what_a_cell_has_itself():
     one, other = cell(100, tune={"last_blocks": 1}), cell(100)
-    fit = Fit()
+    fit = CostEstimator()
     assert fit.memory(one) == fit.shared(one) + fit.own(one)
     assert fit.shared(one) > fit.shared(other) == estimate.PROCESS  # nothing is frozen there
     finish("other", other, 10, peak_memory_bytes=3 * fit.memory(other))
-    assert Fit().memory(other) == pytest.approx(3 * fit.memory(other), rel=0.01)
+    assert CostEstimator().memory(other) == pytest.approx(3 * fit.memory(other), rel=0.01)
 
 
 def test_lengths_are_those_of_the_prepared_tokens(home: Path):
@@ -135,9 +137,9 @@ def test_lengths_are_those_of_the_prepared_tokens(home: Path):
     texts.write_text("text,label\n" + "".join(f"some words {i},{'ab'[i % 2]}\n" for i in range(120)))
     one = cell(100)
     one = one.model_copy(update={"data": one.data.model_copy(update={"source": f"file:{texts}"})})
-    assert not Fit().texts(one).counted and Fit().batches(one).length == 128
+    assert not CostEstimator().texts(one).counted and CostEstimator().batches(one).length == 128
     tokens.prepare_tokens(one.data, one.encoder, home)
-    fit = Fit()
+    fit = CostEstimator()
     assert fit.texts(one).counted and fit.batches(one).length < 10
     sizes = {name: len(found) for name, found in fit.texts(one).splits.items()}
     assert sizes == {"train": 100, "validation": 0, "test": 10}
@@ -154,9 +156,9 @@ def test_evaluation_takes_what_it_took_of_the_same_settings():
         store.write_json(folder / "attempts" / "0002" / "attempt.json", attempt)
     twice = cell(100)
     twice = twice.model_copy(update={"data": twice.data.model_copy(update={"test": 20})})
-    assert Fit(evaluation=settings).evaluation_seconds(cell(100)) == pytest.approx(2.5)
-    assert Fit(evaluation=settings).evaluation_seconds(twice) == pytest.approx(5.0)
-    assert Fit(evaluation=Evaluation(folds=3)).evaluation_seconds(cell(100)) is None
+    assert CostEstimator(evaluation=settings).evaluation_seconds(cell(100)) == pytest.approx(2.5)
+    assert CostEstimator(evaluation=settings).evaluation_seconds(twice) == pytest.approx(5.0)
+    assert CostEstimator(evaluation=Evaluation(folds=3)).evaluation_seconds(cell(100)) is None
 
 
 LENGTH = 32
@@ -210,7 +212,7 @@ def test_work_is_tokens_times_blocks_times_passes_and_a_store_takes_the_frozen_o
     assert blocks(sized(loss="rdrop", view="two_stage")) == pytest.approx(2 * 3 * two_terms)
     assert blocks(sized(loss="ce+mlm")) == pytest.approx(2 * 3 * two_terms + estimate.GUESSES)
     longer = sized(training={"epochs": 6})
-    embedding = 2 * Fit().work(sized()) - Fit().work(longer)
+    embedding = 2 * CostEstimator().work(sized()) - CostEstimator().work(longer)
     assert embedding == 3 * LENGTH * (10 + 40)
 
 
@@ -237,7 +239,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plans.Plan:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = tmp_path / "small.yaml"
     path.write_text(SMOKE.read_text() + "resources: {slots: 1}\n")
-    return plans.make_forecast(path)
+    return plans.load_plan(path)
 
 
 @pytest.mark.full
@@ -251,7 +253,7 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     assert (after.slots, after.calibrated, after.finished, after.lengths_known) == (1, 8, 0, True)
     assert 0 < after.device_seconds <= after.wall_seconds < 600
     assert 200 * 2**20 < after.memory_bytes < 2 * 2**30
-    said = plans.as_dict(small, plans.foreseen(small))
+    said = plans.forecast_dict(small, plans.preflight_report(small))
     assert said["predicted"]["wall_seconds"] == pytest.approx(after.wall_seconds)
     assert all(cell["rests_on"] == "calibration" and cell["predicted"]["seconds"] > 0 for cell in said["cells"])
     assert len(list((store.home() / "cache" / "calibration").iterdir())) == 1
@@ -267,12 +269,12 @@ def test_where_only_evaluation_is_left_its_time_is_unknown(small: plans.Plan):
 def test_seconds_of_cores_are_those_of_each_cells_own_threads(tmp_path: Path, small: plans.Plan):
     path = tmp_path / "small.yaml"
     path.write_text(path.read_text().replace("base: {", "base: {threads: 2, "))
-    cells = plans.cells_to_train(plans.make_forecast(path))
-    parts, _ = plans.groups_ahead(plans.make_forecast(path), [[cell] for cell in cells], Fit())
+    cells = plans.cells_to_train(plans.load_plan(path))
+    parts, _ = plans.planned_times(plans.load_plan(path), [[cell] for cell in cells], CostEstimator())
     assert [part.threads for part in parts] == [cell.training.threads for cell in cells]
     assert {part.threads for part in parts} == {1, 2}
-    assert plans.busy(Part(2.0, 1.0, devices=2, threads=3), on_gpu=False) == 15
-    assert plans.busy(Part(2.0, 1.0, devices=2, threads=3), on_gpu=True) == 4
+    assert plans.busy_seconds(CellTime(2.0, 1.0, devices=2, threads=3), on_gpu=False) == 15
+    assert plans.busy_seconds(CellTime(2.0, 1.0, devices=2, threads=3), on_gpu=True) == 4
 
 
 @pytest.mark.full

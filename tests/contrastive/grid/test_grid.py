@@ -11,7 +11,7 @@ from contrastive.config.cell import Cell, Training, Tune
 from contrastive.config.experiment import PARTS, SETTINGS
 from contrastive.config.objective import Objective
 from contrastive.grid import names
-from contrastive.grid.combinations import read_settings
+from contrastive.grid.combinations import settings_read
 from contrastive.grid.expand import Resolved, Row
 from contrastive.grid.load import parse_experiment
 
@@ -180,11 +180,11 @@ def test_settings_read_are_those_that_canonical_keeps(tune):
                 parts = {"data": experiment.data, "encoder": encoder, "objective": objective, "training": training}
                 cell = Cell.model_construct(**parts, seed=0)
                 variant = tuple(getattr(objective, name) for name in registry.variant_settings())
-                read = read_settings(loss, view, variant, tune)
+                read = settings_read(loss, view, variant, tune)
                 kept = cell.canonical()
                 for name in [*other, "layer_decay", "encoder_lr"]:
                     if name != "view":
-                        survives = names.setting(kept, name) == names.setting(cell, name)
+                        survives = names.setting_value(kept, name) == names.setting_value(cell, name)
                         assert survives == (name in read), (loss, view, level, name)
                 assert (kept.objective.view is not None) == ("view" in read)
                 assert not (kept.objective.level == "token" and "level" not in read)

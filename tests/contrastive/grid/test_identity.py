@@ -217,7 +217,7 @@ def test_defaults_are_pinned():
 
 def test_a_cell_depends_on_the_code_of_its_own_loss_and_view_only(source: str):
     def files(cell: Cell) -> set[str]:
-        return set(fingerprint.code_files(identities.STAGES, identities.chosen_entries(cell)))
+        return set(fingerprint.code_files(identities.STAGES, identities.registry_choices(cell)))
 
     plain, contrast = files(make(source, objective__loss="ce")), files(make(source, objective__view="topk_tokens"))
     assert "contrastive.losses.supcon" in contrast - plain

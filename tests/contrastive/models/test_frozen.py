@@ -13,12 +13,12 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaske
 from contrastive.config.cell import Cell
 from contrastive.data import locate
 from contrastive.data import tokens as token_store
-from contrastive.data.locate import cut
+from contrastive.data.locate import separable_blocks
 from contrastive.data.tokens import Tokens
 from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import frozen
 from contrastive.models import model as models
-from contrastive.training.gradcache import tensors
+from contrastive.training.gradcache import output_tensors
 from contrastive.views import VIEWS
 from contrastive.views.batches import Batch, collate
 from contrastive.views.types import Hidden
@@ -89,7 +89,7 @@ def step(model: models.Model, batch: Batch, count: int) -> dict[str, Tensor]:
     model.zero_grad()
     torch.manual_seed(7)
     output = model(batch)
-    given = tensors(output)
+    given = output_tensors(output)
     numbers = torch.Generator().manual_seed(3)
     sum((tensor * torch.randn(tensor.shape, generator=numbers)).sum() for tensor in given).backward()
     found = {f"output {i}": tensor.detach() for i, tensor in enumerate(given)}
@@ -124,14 +124,16 @@ def test_a_cut_changes_no_bit_and_hides_nothing_that_a_view_reads(
     """And one block more apart would hide what the view reads, or is one that trains."""
     name = roberta if kind == "roberta" else kind
     model, batch = built(cell := cell_of(source, name, {"last_blocks": 1}, **objective))
-    assert model.cut == cut(cell) <= BLOCKS - 1
+    assert model.cut == separable_blocks(cell) <= BLOCKS - 1
     if model.cut:
         assert_equal(step(model, batch, model.cut), step(model, batch, 0))
-    if cut(cell) < BLOCKS - 1:
+    if separable_blocks(cell) < BLOCKS - 1:
         with pytest.raises(IndexError, match="was not computed"):
-            step(model, batch, cut(cell) + 1)
+            step(model, batch, separable_blocks(cell) + 1)
     for tuned in range(2, BLOCKS + 1):
-        assert cut(cell_of(source, name, {"last_blocks": tuned}, **objective)) == min(BLOCKS - tuned, cut(cell))
+        assert separable_blocks(cell_of(source, name, {"last_blocks": tuned}, **objective)) == min(
+            BLOCKS - tuned, separable_blocks(cell)
+        )
 
 
 TUNES = [
@@ -165,18 +167,18 @@ def test_a_cut_changes_no_bit_whatever_trains_above_it(kind: str, tune: dict, so
 def test_nothing_is_apart_where_nothing_is_frozen_or_processes_split_the_weights(source: str, shared_home: Path):
     whole = cell_of(source, "scratch:bert", {}, loss="ce")
     adapted = cell_of(source, "scratch:bert", {"lora": {"r": 2}}, loss="ce")
-    assert cut(whole) == cut(adapted) == built(whole)[0].cut == built(adapted)[0].cut == 0
+    assert separable_blocks(whole) == separable_blocks(adapted) == built(whole)[0].cut == built(adapted)[0].cut == 0
     last = {"last_blocks": 1}
-    assert cut(cell_of(source, "scratch:bert", last, {"processes": 2}, loss="ce")) == BLOCKS - 1
-    assert cut(cell_of(source, "scratch:bert", last, {"processes": 2, "sharding": "fsdp"}, loss="ce")) == 0
+    assert separable_blocks(cell_of(source, "scratch:bert", last, {"processes": 2}, loss="ce")) == BLOCKS - 1
+    assert separable_blocks(cell_of(source, "scratch:bert", last, {"processes": 2, "sharding": "fsdp"}, loss="ce")) == 0
 
 
 def test_a_convolution_after_the_first_block_is_read_from_the_configuration(roberta: str, source: str):
     cell = cell_of(source, roberta, {"last_blocks": 1}, loss="ce")
-    assert not locate.has_convolution(cell.encoder) and cut(cell) == BLOCKS - 1
+    assert not locate.has_convolution(cell.encoder) and separable_blocks(cell) == BLOCKS - 1
     path = Path(roberta.removeprefix("file:")) / "config.json"  # DeBERTa's largest says it so
     path.write_text((before := path.read_text()).replace("{", '{"conv_kernel_size": 3,', 1))
-    assert locate.has_convolution(cell.encoder) and cut(cell) == 0
+    assert locate.has_convolution(cell.encoder) and separable_blocks(cell) == 0
     path.write_text(before)
 
 
@@ -208,7 +210,10 @@ def test_a_block_that_was_computed_apart_says_so_where_it_is_asked_for():
 def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, shared_home: Path):
     model, _ = built(cell_of(source, "scratch:bert", {"last_blocks": 2}, loss="ce"))
     names, own = [name for name, _ in model.named_parameters()], model.backbone.embeddings
-    with pytest.raises(RuntimeError, match="planted"), frozen.only(model.backbone, slice(1), nn.Identity()):
+    with (
+        pytest.raises(RuntimeError, match="planted"),
+        frozen.restricted_to_blocks(model.backbone, slice(1), nn.Identity()),
+    ):
         assert len(model.backbone.encoder.layer) == 1
         raise RuntimeError("planted")
     assert len(model.backbone.encoder.layer) == BLOCKS and model.backbone.embeddings is own
@@ -217,7 +222,7 @@ def test_the_encoder_is_itself_again_after_a_pass_that_fails(source: str, shared
 
 def modes(backbone: nn.Module) -> list[bool]:
     """Of the embeddings and each block: whether all of it is in training mode; an assertion that none is half so."""
-    parts = [frozen.bare(backbone).embeddings, *frozen.bare(backbone).encoder.layer]
+    parts = [frozen.without_adapters(backbone).embeddings, *frozen.without_adapters(backbone).encoder.layer]
     found = [{module.training for module in part.modules()} for part in parts]
     assert all(len(of_part) == 1 for of_part in found)
     return [of_part.pop() for of_part in found]

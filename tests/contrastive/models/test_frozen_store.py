@@ -27,7 +27,7 @@ from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
 from contrastive.runs import store
 from contrastive.training import checkpoint
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
 from contrastive.views.tokens import rebuilt, words_of
@@ -62,7 +62,7 @@ def opened(cell: Cell) -> Tokens:
 
 
 def with_store(cell: Cell, speed: Speed = FULL) -> Tokens:
-    return frozen_store.with_frozen_part(opened(cell), cell, speed)
+    return frozen_store.with_stored_training_outputs(opened(cell), cell, speed)
 
 
 def place(cell: Cell, speed: Speed = FULL) -> Path:
@@ -178,7 +178,7 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str
     ]
     assert models.cut(others[0]) == models.cut(others[1]) == 1
     known = {
-        cell: (place(cell), frozen_readers.read_by(cell, FULL, "train", opened(cell).folder.name))
+        cell: (place(cell), frozen_readers.store_identity(cell, FULL, "train", opened(cell).folder.name))
         for cell in (*same, *others)
     }
     for one, two in combinations(known, 2):
@@ -202,7 +202,7 @@ def test_another_encoder_in_the_same_folder_is_another_store(source: str, bert: 
 
 def test_it_is_what_the_frozen_blocks_give_token_by_token(source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="simcse_sup")
-    tokens = frozen_store.to_embed(with_store(cell), cell, FULL, ("validation", "test"))
+    tokens = frozen_store.with_stored_outputs(with_store(cell), cell, FULL, ("validation", "test"))
     backbone = models.Model(cell, tokens).eval().backbone
     assert len(set(tokens.splits["train"].lengths)) > 3  # so with padding
     assert tokens.splits["validation"].below is None and len(tokens.splits["validation"]) == 0
@@ -233,7 +233,7 @@ def test_embeddings_are_the_same_but_for_rounding_and_those_made_later_to_the_bi
     folder = trained.folder_of(cell)
     found: list[dict[str, np.ndarray]] = []
     for speed, first in ((NONE, more), (FULL, more), (FULL, Evaluation())):
-        train_cell(folder, Asked(cell, "a cell", 1000, first, speed))
+        train_cell(folder, TrainRequest(cell, "a cell", 1000, first, speed))
         embed_cell(folder, more)
         with np.load(folder / "embeddings.npz") as arrays:
             found.append(dict(arrays))
@@ -260,7 +260,7 @@ def test_embeddings_of_cells_with_dropout_below_are_read_too_and_are_the_same_to
         found.append([])
         for cell in cells:
             folder = trained.folder_of(cell)
-            train_cell(folder, Asked(cell, "a cell", 1000, more, speed))
+            train_cell(folder, TrainRequest(cell, "a cell", 1000, more, speed))
             for file in ("embeddings.npz", "predictions.npz"):
                 with np.load(folder / file) as arrays:
                     found[-1] += [arrays[name] for name in sorted(arrays.files)]
@@ -283,7 +283,7 @@ def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
 
     def attach(cell: Cell) -> None:
         ready.wait()
-        found.append(frozen_store.with_frozen_part(tokens, cell, FULL))
+        found.append(frozen_store.with_stored_training_outputs(tokens, cell, FULL))
 
     threads = [threading.Thread(target=attach, args=(cell,)) for cell in cells]
     for thread in threads:
@@ -300,7 +300,9 @@ def test_one_store_is_made_for_all_and_by_one_of_those_who_want_it_at_once(
 @pytest.mark.parametrize("damage", ["short", "missing", "changed", "unfinished"])
 def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home: Path):
     cell = cell_of(source, bert, loss="ce")
-    expected = np.array(frozen_store.with_frozen_part(tokens := opened(cell), cell, FULL).splits["train"].below)
+    expected = np.array(
+        frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, FULL).splits["train"].below
+    )
     path = place(cell) / "train" / "below.npy"
     if damage == "short":
         path.write_bytes(path.read_bytes()[:-100])
@@ -310,7 +312,7 @@ def test_a_damaged_store_is_made_again(damage: str, source: str, bert: str, home
         path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 0xFF]))
     else:  # as one who was killed leaves it
         path.parent.rename(path.parent.with_suffix(".unfinished"))
-    assert np.array_equal(frozen_store.with_frozen_part(tokens, cell, FULL).splits["train"].below, expected)
+    assert np.array_equal(frozen_store.with_stored_training_outputs(tokens, cell, FULL).splits["train"].below, expected)
     assert not path.parent.with_suffix(".unfinished").exists()
 
 
@@ -321,7 +323,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
 def test_the_room_that_it_takes_is_known_before(source: str, bert: str, home: Path, monkeypatch: pytest.MonkeyPatch):
     """With what belongs to a text: its positive and its negative."""
     cell = cell_of(source, bert, loss="simcse_sup")
-    texts = frozen_store.with_frozen_part(tokens := opened(cell), cell, HALF).splits["train"]
+    texts = frozen_store.with_stored_training_outputs(tokens := opened(cell), cell, HALF).splits["train"]
     arrays = [part.below for part in (texts, *texts.partners)]
     assert sum(array.nbytes for array in arrays) == frozen_store.bytes_of_store(texts, cell.encoder, HALF)
     needed = frozen_store.bytes_of_store(tokens.splits["train"], cell.encoder, FULL)
@@ -347,7 +349,7 @@ def told(cell: Cell, speed: Speed) -> str:
     folder = trained.folder_of(cell)
     if folder.exists():
         store.remove(folder)
-    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=speed))
     return store.read_json(folder / "provenance.json")["speed"]["reuse"]
 
 

@@ -16,10 +16,10 @@ from contrastive.losses.sccl import Sccl
 from contrastive.models import encoder as encoders
 from contrastive.models import frozen, frozen_store
 from contrastive.models import model as models
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import store
 from contrastive.training import gradcache, train
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from contrastive.training.train import CellTraining
 from contrastive.training.train_cell import train_cell
 from contrastive.views.batches import collate
@@ -32,7 +32,7 @@ from tests.tiers import rest_is_full
 LENGTHS = (5, 2, 4)
 
 
-class Counted(Passes):
+class Counted(PassCache):
     """Tells how many passes were computed."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def test_other_tokens_masks_counts_or_random_numbers_are_other_passes():
 
 def test_without_dropout_random_numbers_do_not_matter_and_none_are_drawn_or_set():
     backbone, batch, passes = backbone_of(), batch_of(*LENGTHS), Counted()
-    for module in frozen.still(backbone, 1):
+    for module in frozen.frozen_modules(backbone, 1):
         module.eval()
     torch.manual_seed(5)
     first = passes(backbone, batch, 2)
@@ -119,13 +119,13 @@ def test_a_batch_in_parts_passes_its_frozen_blocks_once(source: str, home: Path)
     tokens = token_store.open(prepare_cell_tokens(cell))
     batch = collate(tokens.splits["train"], np.arange(7), tokens.pad_id, tokens.special_ids)
     found: list[dict[str, Tensor]] = []
-    for below in (Passes(sharing=False), passes := Counted()):
+    for below in (PassCache(sharing=False), passes := Counted()):
         torch.manual_seed(0)
         model = models.Model(cell, tokens).train()
         model.below = below
         torch.manual_seed(5)
         encoded = gradcache.encode_in_parts(model, batch, 3)
-        sum(leaf.square().sum() for leaf in gradcache.tensors(encoded.output)).backward()
+        sum(leaf.square().sum() for leaf in gradcache.output_tensors(encoded.output)).backward()
         encoded.finish()
         found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None} | {"next": torch.rand(3)})
     assert found[0].keys() == found[1].keys() and len(found[0]) > 10
@@ -141,7 +141,7 @@ def test_remembering_passes_changes_no_bit_of_a_cell(source: str, home: Path, mo
     for reuse in ("full", "none"):
         monkeypatch.setenv("ABLATE_HOME", str(home / reuse))
         folder = folder_of(cell)
-        train_cell(folder, Asked(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
+        train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=Speed(reuse=reuse)))
         found.append(numbers(folder))
     assert found[0] == found[1]
 
@@ -150,7 +150,7 @@ def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):
     """All training texts are encoded for it: as many tokens as the data have."""
     cell = make(source, encoder=LAST_BLOCK, loss="sccl")
     tokens = token_store.open(prepare_cell_tokens(cell))
-    passes = Passes()
+    passes = PassCache()
     (home / "cell").mkdir()
     training = CellTraining(cell, home / "cell", tokens, checkpoint_every=1000, speed=Speed(), passes=passes)
     next(training.steps())  # before the first batch
@@ -161,9 +161,9 @@ def test_what_a_loss_begins_from_is_not_kept(source: str, home: Path):
 def test_a_doubled_batch_shares_the_pass_of_each_half(with_dropout: bool):
     backbone = backbone_of()
     if not with_dropout:
-        for module in frozen.still(backbone, 1):
+        for module in frozen.frozen_modules(backbone, 1):
             module.eval()
-    computed, passes = [], Passes()
+    computed, passes = [], PassCache()
     backbone.encoder.layer[0].register_forward_hook(lambda block, inputs, output: computed.append(len(inputs[0])))
     found = []
 
@@ -189,7 +189,7 @@ def sccl(source: str, **settings) -> Cell:
 
 def trained(cell: Cell, speed: Speed = SPEED) -> dict[str, object]:
     folder = folder_of(cell)
-    train_cell(folder, Asked(cell, "a cell", 1000, speed=speed))
+    train_cell(folder, TrainRequest(cell, "a cell", 1000, speed=speed))
     return numbers(folder)
 
 
@@ -206,9 +206,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each time that all texts are encoded for it."""
     counted: list[int] = []
-    real = frozen_store.embeddings
+    real = frozen_store.untrained_embeddings
     monkeypatch.setattr(
-        frozen_store, "embeddings", lambda *given: real(*given[:3], lambda: counted.append(1) or given[3]())
+        frozen_store, "untrained_embeddings", lambda *given: real(*given[:3], lambda: counted.append(1) or given[3]())
     )
     return counted
 
@@ -243,8 +243,8 @@ def test_it_is_the_embedding_of_each_training_text_by_the_encoder_as_it_is(
 
 
 def place(cell: Cell, speed: Speed = SPEED) -> Path:
-    tokens = frozen_store.with_frozen_part(token_store.open(prepare_cell_tokens(cell)), cell, speed)
-    return frozen_store.embeddings_folder(cell, tokens, speed)
+    tokens = frozen_store.with_stored_training_outputs(token_store.open(prepare_cell_tokens(cell)), cell, speed)
+    return frozen_store.untrained_folder(cell, tokens, speed)
 
 
 def test_it_is_named_after_all_that_it_follows_from(source: str, home: Path):

@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def publish(run: Path, name: str, text: str) -> None:
-    with claim.attempt(run, "train", lambda: False) as work:
+    with claim.begin_attempt(run, "train", lambda: False) as work:
         assert work is not None
         (work.folder / name).parent.mkdir(exist_ok=True)
         (work.folder / name).write_text(text)
@@ -94,17 +94,17 @@ def test_a_killed_holder_is_followed_at_once_and_its_attempt_kept(is_stopped: bo
 
 
 def test_an_attempt_ends_with_what_stopped_it_and_its_log_is_the_cells_until_another_one_succeeded(run: Path):
-    with pytest.raises(ValueError, match="because"), claim.attempt(run, "train", lambda: False) as first:
-        assert first is not None and claim.at_work(run) == run
+    with pytest.raises(ValueError, match="because"), claim.begin_attempt(run, "train", lambda: False) as first:
+        assert first is not None and claim.current_folder(run) == run
         (first.folder / "metrics.jsonl").write_text("failed")
-        assert claim.at_work(run) == first.folder
+        assert claim.current_folder(run) == first.folder
         raise ValueError("because")
     (known,) = claim.attempts(run)
     assert known["outcome"] == "ValueError: because" and known["stage"] == "train" and known["ended"] >= known["began"]
     assert not claim.is_held(run) and store.damage(run, "TRAINED") is not None
-    assert claim.at_work(run) == first.folder
+    assert claim.current_folder(run) == first.folder
     publish(run, "metrics.jsonl", "done")
-    assert claim.at_work(run) == run and (run / "metrics.jsonl").read_text() == "done"
+    assert claim.current_folder(run) == run and (run / "metrics.jsonl").read_text() == "done"
 
 
 def test_publishing_removes_what_was_there_of_an_older_attempt(run: Path):
@@ -124,7 +124,7 @@ def test_a_harmed_note_of_an_attempt_stops_nobody(harmed: str, run: Path):
     publish(run, "weights", "old")
     (run / "attempts" / "0001" / "attempt.json").write_text(harmed)
     publish(run, "weights", "new")
-    assert trained(run) == "new" and claim.latest(run) == "0002"
+    assert trained(run) == "new" and claim.latest_attempt(run) == "0002"
 
 
 def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
@@ -141,21 +141,21 @@ def test_what_is_no_file_any_more_is_put_right(run: Path, tmp_path: Path):
 
 def test_whoever_waits_ends_when_its_permit_is_taken_away(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
-    with stopping.granted(tmp_path) as leave, claim.held(run):
+    with stopping.stop_permit(tmp_path) as leave, claim.hold(run):
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
         leave.unlink()
-        with pytest.raises(stopping.Stopped), claim.attempt(run, "train", lambda: False):
+        with pytest.raises(stopping.Stopped), claim.begin_attempt(run, "train", lambda: False):
             pass
 
 
 def test_only_a_stage_that_is_damaged_is_set_back_and_none_that_somebody_works_on(run: Path):
     publish(run, "weights", "whole")
-    assert claim.set_back(run) == "" and trained(run) == "whole"
+    assert claim.invalidate_damaged(run) == "" and trained(run) == "whole"
     before = (run / "weights").stat()
     (run / "weights").write_text("harms")
     os.utime(run / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
     store._digest.cache_clear()
-    with claim.attempt(run, "evaluate", lambda: False):
-        assert claim.set_back(run) == "", "somebody works on it"
-    assert claim.set_back(run) == "weights was changed"
+    with claim.begin_attempt(run, "evaluate", lambda: False):
+        assert claim.invalidate_damaged(run) == "", "somebody works on it"
+    assert claim.invalidate_damaged(run) == "weights was changed"
     assert not (run / "TRAINED").exists()

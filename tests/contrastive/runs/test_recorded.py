@@ -12,7 +12,7 @@ import pytest
 from contrastive.errors import UserError
 from contrastive.grid.plan import declaration_file, declarations, declare
 from contrastive.runs import store
-from contrastive.runs.recorded import Declaration, grid_of, provenance_of
+from contrastive.runs.recorded import Declaration, parse_grid, parse_provenance
 from tests import recorded
 
 FIRST = Declaration(0, {"test.accuracy": 0.01}, {"A": ["test.accuracy"]}, {"A": ["ce", "new"]}, [0, 1])
@@ -51,8 +51,8 @@ def test_a_damaged_file_is_named():
 
 
 def test_a_grid_is_read_as_it_was_recorded():
-    read = grid_of(json.dumps(recorded.grid()).encode(), "small")
-    assert grid_of(json.dumps(read.document()).encode(), "small") == read
+    read = parse_grid(json.dumps(recorded.grid()).encode(), "small")
+    assert parse_grid(json.dumps(read.document()).encode(), "small") == read
     assert [row.label for row in read.sections[0].rows] == ["ce", "ce+supcon"]
 
 
@@ -61,7 +61,7 @@ def test_a_grid_of_an_earlier_version_lacks_what_was_added_since():
     for row in document["sections"][0]["rows"]:
         del row["against"], row["settings"]
     del document["experiment"]["report"], document["sections"][0]["show"]["transfer"]
-    read = grid_of(json.dumps(document).encode(), "small")
+    read = parse_grid(json.dumps(document).encode(), "small")
     assert read.sections[0].rows[0].settings is None and read.data == []
 
 
@@ -69,11 +69,11 @@ def test_a_grid_that_cannot_be_read_says_where_and_what_to_do():
     document = recorded.grid()
     document["sections"][0]["rows"][1]["cells"] = 7
     with pytest.raises(UserError, match=r"grid of small .*sections.0.rows.1.cells.*`ablate sync`"):
-        grid_of(json.dumps(document).encode(), "small")
+        parse_grid(json.dumps(document).encode(), "small")
 
 
 def test_provenance_that_says_nothing_is_none_and_damage_is_refused():
-    assert provenance_of(b"{}", "c0") is None
-    assert provenance_of(json.dumps(recorded.provenance()).encode(), "c0") == recorded.noted()
+    assert parse_provenance(b"{}", "c0") is None
+    assert parse_provenance(json.dumps(recorded.provenance()).encode(), "c0") == recorded.noted()
     with pytest.raises(UserError, match=r"provenance.json of the cell c0 is damaged .*--mend"):
-        provenance_of(b'{"wall_seconds": 1', "c0")
+        parse_provenance(b'{"wall_seconds": 1', "c0")

@@ -133,11 +133,15 @@ def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(link_to: st
     with pytest.raises(OSError) as refused:
         store.write_json(path / "abc" / "DONE", {})
     what = "a link that leads nowhere" if link_to else "a file"
-    assert store.explain(refused.value).startswith(f"{path} is {what}, which cannot be used here: move it away")
+    assert store.explain_os_error(refused.value).startswith(
+        f"{path} is {what}, which cannot be used here: move it away"
+    )
 
 
 def test_a_full_disk_is_named_with_the_room_that_is_left(tmp_path: Path):
-    said = store.explain(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights")))
+    said = store.explain_os_error(
+        OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "not there" / "weights"))
+    )
     assert said.startswith(f"the disk is full: could not write {tmp_path}/not there/weights; the disk at /")
     assert re.search(r"has \d+\.\d MiB left: make room there, or set ABLATE_HOME .* the same command goes on", said)
 

@@ -15,8 +15,8 @@ from contrastive.config.cell import Cell
 from contrastive.config.evaluation import Evaluation
 from contrastive.data import tokenizer
 from contrastive.data import tokens as token_store
-from contrastive.models.frozen import Passes
-from contrastive.training.request import Asked
+from contrastive.models.frozen import PassCache
+from contrastive.training.request import TrainRequest
 from tests.contrastive.conftest import WORDS
 from tests.contrastive.training import trained
 
@@ -53,11 +53,11 @@ def make(
 
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> tuple[Path, dict | None]:
-    from contrastive.training.failures import try_stage
+    from contrastive.training.failures import run_stage
     from contrastive.training.train_cell import train_cell
 
     folder = trained.folder_of(cell)
-    return folder, try_stage(train_cell, folder, Asked(cell, "a cell", checkpoint_every, MORE))
+    return folder, run_stage(train_cell, folder, TrainRequest(cell, "a cell", checkpoint_every, MORE))
 
 
 def nothing() -> None:
@@ -96,7 +96,7 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
     from contrastive.training import gather
     from contrastive.training.in_process import steps_here
 
-    gather.meet(str(into / "meeting"), rank, 2)
+    gather.init_process_group(str(into / "meeting"), rank, 2)
     usual = dict(losses.LOSSES)
     for case in cases:
         folder = into / case.name
@@ -107,9 +107,9 @@ def _share(rank: int, cases: list[Case], into: Path) -> None:
         try:
             prepared = prepare_cell_tokens(case.cell)
             wanted = prepare_evaluation(case.cell, MORE, prepared)
-            asked = Asked(case.cell, "a cell", 3, MORE)
+            asked = TrainRequest(case.cell, "a cell", 3, MORE)
             tokens = token_store.open(prepared)
-            for _ in steps_here(asked, case.cell.training, folder, tokens, wanted, Passes()):
+            for _ in steps_here(asked, case.cell.training, folder, tokens, wanted, PassCache()):
                 case.each_step()
         except BaseException:
             (folder / f"failed.{rank}").write_text(traceback.format_exc())

@@ -19,9 +19,9 @@ from contrastive.models import model
 from contrastive.runs import claim, store
 from contrastive.training import sharding, train
 from contrastive.training.collapse import collapsed_since
-from contrastive.training.failures import try_stage
-from contrastive.training.gradient_audit import Audit, GradientPathError
-from contrastive.training.request import Asked
+from contrastive.training.failures import run_stage
+from contrastive.training.gradient_audit import GradientAudit, GradientPathError
+from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import VIEWS
 from contrastive.views.cluster import cluster
@@ -32,7 +32,7 @@ from tests.contrastive.training.trained import folder_of, make, numbers, run
 def reported(cell: Cell) -> dict:
     """What is kept of a failed training."""
     folder = folder_of(cell)
-    report = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
+    report = run_stage(train_cell, folder, TrainRequest(cell, "a cell", 1000))
     assert report is not None and store.failure(folder) == report
     return report
 
@@ -80,7 +80,7 @@ def test_out_of_memory_halves_what_is_encoded_at_a_time_and_keeps_the_batch(
 def test_a_change_since_the_plan_is_refused(source: str, home: Path):
     planned = folder_of(make(source))
     with pytest.raises(UserError, match="changed since this grid was planned"):
-        train_cell(planned, Asked(make(source, loss="rdrop"), "a cell", 1000))
+        train_cell(planned, TrainRequest(make(source, loss="rdrop"), "a cell", 1000))
 
 
 def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot(source: str, home: Path):
@@ -95,7 +95,7 @@ def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot
         else:
             shared.listed = [parameter for parameter in shared.listed if parameter.shape != head.weight.shape]
         with pytest.raises(GradientPathError, match="head"):
-            Audit(shared, ["ce"], cell.objective.terms())
+            GradientAudit(shared, ["ce"], cell.objective.terms())
 
 
 def test_the_audit_stops_a_cell_whose_term_or_block_trains_nothing(

@@ -13,9 +13,9 @@ from torch import nn
 from contrastive.config import registry
 from contrastive.config.objective import Objective
 from contrastive.losses import LOSSES
-from contrastive.models.model import stateful
+from contrastive.models.model import loss_modules
 from contrastive.training import gather
-from contrastive.training.terms import terms
+from contrastive.training.terms import loss_terms
 from contrastive.views.types import Guesses, Output, VectorGroup
 
 SAMPLES, VIEWS, SIZE, CLASSES = 7, 2, 6, 3
@@ -50,12 +50,12 @@ def compute(name: str, share: slice) -> dict[str, torch.Tensor]:
     output = Output([group], own["sentences"], own["logits"], Guesses(own["surprise"], HIDDEN[share]))
     torch.manual_seed(0)
     objective = Objective(loss=name)
-    modules = nn.ModuleDict(stateful(objective, SIZE)).double()
+    modules = nn.ModuleDict(loss_modules(objective, SIZE)).double()
     for module in modules.values():
         if hasattr(module, "remember"):
             module.remember(torch.nn.functional.normalize(torch.randn(5, SIZE), dim=-1))
-    together, labels = gather.whole_batch(output, LABELS[share])
-    values = terms(together, labels, objective, modules)
+    together, labels = gather.gather_batch(output, LABELS[share])
+    values = loss_terms(together, labels, objective, modules)
     total = torch.stack(list(values.values())).sum()
     total.backward()
     gradients = {key: leaf.grad for key, leaf in own.items() if leaf.grad is not None}
@@ -103,4 +103,4 @@ def test_where_one_process_has_fewer_vectors_a_text_the_others_are_masked(ranks:
 
 def test_alone_everything_is_given_back_as_it_was():
     output = Output([], torch.ones(2, 1, 3), None)
-    assert gather.whole_batch(output, LABELS)[0] is output and gather.processes() == 1
+    assert gather.gather_batch(output, LABELS)[0] is output and gather.process_count() == 1

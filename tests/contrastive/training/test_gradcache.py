@@ -29,7 +29,7 @@ class Tiny(nn.Module):
         self.backbone = encoders.load_encoder(Encoder(model="scratch:bert", scratch=sizes), 64, 0).double()
         set_dropout(self.backbone, dropout)
         self.dropout, self.head, self.view = nn.Dropout(dropout), nn.Linear(16, 2).double(), view
-        guesser = encoders.guesser(Encoder(model="scratch:bert", scratch=sizes), self.backbone)
+        guesser = encoders.load_masked_lm_head(Encoder(model="scratch:bert", scratch=sizes), self.backbone)
         self.masked = Masked(guesser.double(), 4, range(5), 64)
 
     def encode(self, batch: Batch) -> Encoded:
@@ -127,7 +127,7 @@ def most_kept(model: Tiny, batch: Batch, at_a_time: int | None) -> int:
 def test_a_batch_in_parts_keeps_what_a_batch_of_one_part_keeps(texts: int):
     model = Tiny("two_stage", dropout=0.0).train()
     batch = batch_of(*([6] * texts))
-    leaves = sum(leaf.nbytes for leaf in gradcache.tensors(gradcache.encode_in_parts(model, batch, 4).output))
+    leaves = sum(leaf.nbytes for leaf in gradcache.output_tensors(gradcache.encode_in_parts(model, batch, 4).output))
     part = most_kept(model, batch[0:4], None)
     assert most_kept(model, batch, 4) <= 1.2 * part + leaves
     assert most_kept(model, batch, None) > texts / 4 / 2 * part  # of which the weights are no more in a larger batch

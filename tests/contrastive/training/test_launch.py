@@ -90,7 +90,7 @@ def test_a_job_whose_permit_is_taken_away_stops_with_a_checkpoint(
     def has_begun(folder: Path) -> bool:
         return (log := folder / "attempts" / "0001" / "metrics.jsonl").exists() and log.stat().st_size > 2000
 
-    with stopping.granted(home) as leave:
+    with stopping.stop_permit(home) as leave:
         monkeypatch.setenv(stopping.VARIABLE, str(leave))
         with in_background(make(sources, 2, training={"epochs": 200}), has_begun) as (folder, reports):
             leave.unlink()
@@ -179,7 +179,7 @@ def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], 
     (apart / "config.json").write_bytes((folder / "config.json").read_bytes())
     two = Machines("127.0.0.1", (1, 1))
     with ThreadPoolExecutor(1) as other:
-        lost = other.submit(launch.assist, home / "apart", "0001", 1)
+        lost = other.submit(launch.join_remote_cell, home / "apart", "0001", 1)
         trained = launch.launch(apart, 1000, cell.training, "", two)
         assert trained == store.read_json(folder / "provenance.json")["trained_parameters"] > 0
         assert lost.result(timeout=300) == ""
@@ -191,5 +191,5 @@ def test_processes_of_two_machines_meet_at_an_address(sources: tuple[str, str], 
 
 
 def test_only_a_meeting_on_this_machine_keeps_to_loopback():
-    assert launch.network("/a/file") == launch.network("tcp://127.0.0.1:5") == launch.LOOPBACK
-    assert launch.network("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}
+    assert launch.network_environment("/a/file") == launch.network_environment("tcp://127.0.0.1:5") == launch.LOOPBACK
+    assert launch.network_environment("tcp://node-3:29500") == {"MASTER_ADDR": "node-3", "MASTER_PORT": "29500"}

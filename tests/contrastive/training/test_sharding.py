@@ -195,5 +195,5 @@ def test_what_a_file_leaves_to_others_is_left_out(tmp_path: Path):
     ],
 )
 def test_an_objective_that_cannot_be_shared_is_refused(kind: str, objective: dict, said: str):
-    assert deepspeed_file.unshareable(Objective(**objective), Training()) == ""
-    assert re.search(said, deepspeed_file.unshareable(Objective(**objective), Training(sharding=KINDS[kind])))
+    assert deepspeed_file.sharding_conflict(Objective(**objective), Training()) == ""
+    assert re.search(said, deepspeed_file.sharding_conflict(Objective(**objective), Training(sharding=KINDS[kind])))

@@ -16,8 +16,8 @@ from contrastive.evaluation.prepare import prepare_cell_tokens
 from contrastive.models import model
 from contrastive.runs import claim, stopping, store
 from contrastive.training import checkpoint, gradcache, sharding, train
-from contrastive.training.failures import try_stage
-from contrastive.training.request import Asked
+from contrastive.training.failures import run_stage
+from contrastive.training.request import TrainRequest
 from contrastive.training.train_cell import train_cell
 from contrastive.views import batches
 from tests.contrastive.training.trained import folder_of, make, numbers, run, trained_into
@@ -87,7 +87,7 @@ def test_an_interrupted_cell_ends_with_the_numbers_of_an_undisturbed_one(
     monkeypatch.setattr(checkpoint, "save_checkpoint", real)
     folder = folder_of(cell)
     assert steps == [2, 4] and not (folder / "TRAINED").exists()
-    with open(claim.at_work(folder) / "metrics.jsonl", "a") as log:
+    with open(claim.current_folder(folder) / "metrics.jsonl", "a") as log:
         log.write('{"step": 4, "torn')  # as a killed writer leaves it
     assert numbers(run(cell)) == undisturbed
     assert not list(folder.glob("attempts/*/resume")) and len(claim.attempts(folder)) == 2
@@ -101,14 +101,14 @@ def test_a_cell_whose_permit_is_taken_away_stops_with_a_checkpoint_and_goes_on_f
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
     folder = folder_of(cell)
-    with stopping.granted(home) as leave, monkeypatch.context() as worker:
+    with stopping.stop_permit(home) as leave, monkeypatch.context() as worker:
         worker.setenv(stopping.VARIABLE, str(leave))
         taker = threading.Thread(target=take_away, args=(leave, folder))
         taker.start()
-        told = try_stage(train_cell, folder, Asked(cell, "a cell", 1000))
+        told = run_stage(train_cell, folder, TrainRequest(cell, "a cell", 1000))
         taker.join()
     assert told is not None and told["kind"] == "stopped" and store.failure(folder) is None
-    done = (claim.at_work(folder) / "metrics.jsonl").read_text().count("\n")
+    done = (claim.current_folder(folder) / "metrics.jsonl").read_text().count("\n")
     assert 3 <= done < 8 * 8
     assert numbers(run(cell)) == undisturbed
     assert [known["outcome"][:8] for known in claim.attempts(folder)] == ["Stopped:", "done"]
@@ -149,7 +149,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
         cell = make(source, encoder={"tune": tune}, training={"epochs": 2})
         folder = run(cell)
         tokens = token_store.open(prepare_cell_tokens(cell))
-        restored = embed.restore(cell, folder, tokens)
+        restored = embed.load_trained_model(cell, folder, tokens)
         test = tokens.splits["test"]
         found = restored.predict(batches.collate(test, np.arange(len(test)), tokens.pad_id, tokens.special_ids))
         with np.load(folder / "embeddings.npz") as arrays, np.load(folder / "predictions.npz") as guesses:
@@ -160,7 +160,7 @@ def test_a_restored_model_gives_the_stored_embeddings(source: str, home: Path):
 def test_what_was_predicted_is_noted_beside_what_was_measured(source: str, home: Path):
     cell = make(source)
     folder, said = folder_of(cell), {"seconds": 2.5, "memory_bytes": 10}
-    train_cell(folder, Asked(cell, "a cell", 1000, predicted=said))
+    train_cell(folder, TrainRequest(cell, "a cell", 1000, predicted=said))
     noted = store.read_json(folder / "provenance.json")
     assert noted["predicted"] == said and 100 * 2**20 < noted["peak_memory_bytes"] < 8 * 2**30
     assert 100 < noted["peak_memory_mib"] < 8 * 2**10
@@ -191,7 +191,7 @@ def test_each_step_draws_other_random_numbers_and_each_process_too(
         (home / str(seed)).mkdir()
         cell = make(source, seed=seed)
         trained_into(home / str(seed), cell, token_store.open(prepare_cell_tokens(cell)))
-    train.draw_from(0, 0, 1)
+    train.seed_step(0, 0, 1)
     assert len({*drawn, float(torch.rand(()))}) == len(drawn) + 1 == 2 * 8 + 1
 
 

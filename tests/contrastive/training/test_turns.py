@@ -10,10 +10,10 @@ import torch
 from contrastive.config.cell import Cell
 from contrastive.losses import LOSSES
 from contrastive.models import frozen, model
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import claim, stopping, store
 from contrastive.training import train, train_cell, turns
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from tests.contrastive.training.trained import LAST_BLOCK, folder_of, make, numbers, run
 from tests.tiers import rest_is_full
 
@@ -42,8 +42,8 @@ def alone(cells: list[Cell]) -> Found:
 
 def in_turns(cells: list[Cell], every: int = 1000) -> list[dict | None]:
     """The report of each."""
-    asked = {folder_of(cell): Asked(cell, "a cell", every, together=len(cells)) for cell in cells}
-    reports = turns.train_in_turns(asked)
+    asked = {folder_of(cell): TrainRequest(cell, "a cell", every, together=len(cells)) for cell in cells}
+    reports = turns.train_interleaved(asked)
     assert reports.keys() == {folder.name for folder in asked}
     return [reports[folder.name] for folder in asked]
 
@@ -98,14 +98,14 @@ def test_cells_in_turns_are_those_trained_alone_to_the_bit(
 
 def test_no_pass_is_remembered_after_its_step(group: list[Cell], monkeypatch: pytest.MonkeyPatch):
     known: list[int] = []
-    real = Passes.forget
+    real = PassCache.forget
 
-    def note(self: Passes) -> None:
+    def note(self: PassCache) -> None:
         known.append(len(self.remembered))
         real(self)
         assert not self.remembered
 
-    monkeypatch.setattr(Passes, "forget", note)
+    monkeypatch.setattr(PassCache, "forget", note)
     in_turns(group)
     assert max(known) == 2  # of two passes a step, whatever the number of cells
 
@@ -159,7 +159,7 @@ def test_one_that_fails_tells_why_and_leaves_the_others_as_they_are(
 def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
     """Do something where the group's step of this number, counted over all its cells, begins."""
     begun: list[int] = []
-    real = train.draw_from
+    real = train.seed_step
 
     def draw_from(*given: int) -> None:
         begun.append(1)
@@ -167,7 +167,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None
             act()
         real(*given)
 
-    monkeypatch.setattr(train, "draw_from", draw_from)
+    monkeypatch.setattr(train, "seed_step", draw_from)
 
 
 @pytest.mark.full
@@ -175,7 +175,7 @@ def test_cells_that_lose_their_permit_all_stop_and_go_on_in_turns_to_the_same_nu
     group: list[Cell], home: Path, undisturbed: Found, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(stopping, "LOOK_AFTER", 0.0)
-    with stopping.granted(home) as leave, monkeypatch.context() as patched:
+    with stopping.stop_permit(home) as leave, monkeypatch.context() as patched:
         patched.setenv(stopping.VARIABLE, str(leave))
         at_step(patched, 5, leave.unlink)  # the second step of the second cell
         told = in_turns(group)
@@ -199,8 +199,8 @@ def test_a_group_that_is_killed_goes_on_from_its_checkpoints(
     assert stopped.tb is not None  # whoever keeps the exception keeps no claim with it
     assert not any(claim.is_held(folder_of(cell)) for cell in group)
     steps: list[int] = []
-    real = train.draw_from
-    monkeypatch.setattr(train, "draw_from", lambda seed, step, process: steps.append(step) or real(seed, step, process))
+    real = train.seed_step
+    monkeypatch.setattr(train, "seed_step", lambda seed, step, process: steps.append(step) or real(seed, step, process))
     assert in_turns(group) == [None] * 3 and found_of(group) == undisturbed
     assert steps == [2, 2]  # nothing was done again: the first cell had ended
 

@@ -11,9 +11,9 @@ from contrastive.config.experiment import USUAL, Speed
 from contrastive.config.objective import Objective
 from contrastive.data.tokens import Tokens
 from contrastive.grid.identity import cell_id, identity
-from contrastive.models.frozen import Passes
+from contrastive.models.frozen import PassCache
 from contrastive.runs import store
-from contrastive.training.request import Asked
+from contrastive.training.request import TrainRequest
 from contrastive.training.sharding import Shared
 from contrastive.training.train import CellTraining
 from contrastive.training.train_cell import train_cell
@@ -44,7 +44,7 @@ def folder_of(cell: Cell) -> Path:
 
 def run(cell: Cell, checkpoint_every: int = 1000) -> Path:
     folder = folder_of(cell)
-    train_cell(folder, Asked(cell, "a cell", checkpoint_every))
+    train_cell(folder, TrainRequest(cell, "a cell", checkpoint_every))
     return folder
 
 
@@ -69,7 +69,7 @@ def curve(folder: Path, *keys: str) -> np.ndarray:
 
 
 def trained_into(folder: Path, cell: Cell, tokens: Tokens, speed: Speed = USUAL) -> Shared:
-    passes = Passes(sharing=speed.reuse != "none")
+    passes = PassCache(sharing=speed.reuse != "none")
     training = CellTraining(cell, folder, tokens, checkpoint_every=10_000, speed=speed, passes=passes)
     for _ in training.steps():
         passes.forget()

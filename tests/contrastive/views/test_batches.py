@@ -69,10 +69,10 @@ def test_a_budget_is_kept_by_batches_that_have_enough_texts(texts, size, bucket,
 def test_no_fewer_batches_would_keep_the_budget(texts, budget):
     """And the fullest of them is as empty as it can be in that many."""
     ordered = sorted(texts, reverse=True)
-    found = [0, *batches.evenly(ordered, budget, 2)]
-    assert len(found) == len(batches.begins(ordered, budget))
+    found = [0, *batches.balanced_starts(ordered, budget, 2)]
+    assert len(found) == len(batches.batch_starts(ordered, budget))
     most = max((end - first) * ordered[first] for first, end in zip(found, [*found[1:], len(ordered)], strict=True))
-    assert most <= budget and (most <= 2 * ordered[0] or len(batches.begins(ordered, most - 1)) > len(found))
+    assert most <= budget and (most <= 2 * ordered[0] or len(batches.batch_starts(ordered, most - 1)) > len(found))
 
 
 def test_short_texts_fill_a_batch_of_many_and_long_ones_of_few():
@@ -112,7 +112,7 @@ MIXED = tokens_with(of_lengths(LENGTHS))
 
 
 def flat(cell: Cell, tokens: Tokens = MIXED) -> list:
-    return [(epoch, [batch.tolist() for batch in of_step]) for epoch, of_step in batches.steps(cell, tokens)]
+    return [(epoch, [batch.tolist() for batch in of_step]) for epoch, of_step in batches.optimizer_steps(cell, tokens)]
 
 
 @pytest.mark.parametrize("training", [{}, {"token_budget": 400}, {"token_budget": 400, "accumulate": 3}])
@@ -139,30 +139,30 @@ def test_a_seed_of_the_order_is_that_of_all_cells():
 def test_no_batch_is_left_with_one_text_or_fewer_than_there_are_processes():
     def sizes(texts: int, **training) -> list[int]:
         tokens = tokens_with(of_lengths([62] * texts))
-        found = batches.steps(cell_of(epochs=1, **training), tokens)
+        found = batches.optimizer_steps(cell_of(epochs=1, **training), tokens)
         return sorted(len(batch) for _, of_step in found for batch in of_step)
 
     assert sizes(7, token_budget=192) == sizes(7, token_budget=192, processes=2) == [2, 2, 3]  # 3, 3 and 1
     assert sizes(43, token_budget=448, processes=4) == [4, 4, 7, 7, 7, 7, 7]  # 7 times 6 and 1
     assert sizes(8, token_budget=4000, batch_size=1, bucket=7) == [4, 4]  # texts drawn together: 7 and 1
-    assert batches.evenly([64, 30, 30, 30], 192, 2) == [2]  # 1 and 3 are as many tokens at most
+    assert batches.balanced_starts([64, 30, 30, 30], 192, 2) == [2]  # 1 and 3 are as many tokens at most
 
 
 def test_the_budget_holds_for_partners_too():
     lengths = np.random.default_rng(1).permutation(LENGTHS)
     tokens = tokens_with(replace(of_lengths(LENGTHS), partners=(of_lengths(lengths),)))
-    found = [batch for _, of_step in batches.steps(cell_of(token_budget=400), tokens) for batch in of_step]
+    found = [batch for _, of_step in batches.optimizer_steps(cell_of(token_budget=400), tokens) for batch in of_step]
     assert all(len(batch) * max(LENGTHS[batch].max(), lengths[batch].max()) <= 400 for batch in found)
 
 
 def test_what_is_loaded_is_what_the_steps_say_from_any_step_on():
     cell = cell_of(token_budget=400, processes=2, accumulate=2)
-    whole = [batch for _, of_step in batches.steps(cell, MIXED) for batch in of_step]
+    whole = [batch for _, of_step in batches.optimizer_steps(cell, MIXED) for batch in of_step]
     cpu = torch.device("cpu")
-    coming = batches.loaded(cell, MIXED, 3, 0, cpu)
+    coming = batches.training_batches(cell, MIXED, 3, 0, cpu)
     next(coming)
     assert not ours()  # on a CPU
-    halves = [list(batches.loaded(cell, MIXED, 3, process, cpu)) for process in (0, 1)]
+    halves = [list(batches.training_batches(cell, MIXED, 3, process, cpu)) for process in (0, 1)]
     assert len(halves[0]) == len(halves[1]) == len(whole) - 6
     for indices, *parts in zip(whole[6:], *halves, strict=True):
         rows = [row.tolist() for part in parts for row in part.input_ids]
@@ -182,10 +182,10 @@ def test_a_thread_makes_the_next_ones_in_their_order_and_draws_nothing():
         makers.add(threading.current_thread())
         return item * item
 
-    assert list(batches.made_ahead(make, range(20))) == [item * item for item in range(20)]
+    assert list(batches.prefetch(make, range(20))) == [item * item for item in range(20)]
     assert len(makers) == 1 and threading.main_thread() not in makers and not ours()
     assert torch.equal(torch.get_rng_state(), random)
-    assert list(batches.made_ahead(make, [])) == [] and list(batches.made_ahead(make, [3])) == [9]
+    assert list(batches.prefetch(make, [])) == [] and list(batches.prefetch(make, [3])) == [9]
 
 
 def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
@@ -198,7 +198,7 @@ def test_the_next_one_is_made_while_one_is_in_use_and_not_all_of_them():
         return item
 
     items = iter(range(100))
-    coming = batches.made_ahead(make, items)
+    coming = batches.prefetch(make, items)
     assert next(coming) == 0
     assert third.wait(10) and made == [0, 1, 2] and next(items) == 3  # and nobody asked for 1 and 2
     coming.close()
@@ -212,14 +212,14 @@ def test_what_goes_wrong_ahead_is_raised_where_it_would_be_used():
 
     seen = []
     with pytest.raises(MemoryError, match="of the third"):
-        for made in batches.made_ahead(make, range(9)):
+        for made in batches.prefetch(make, range(9)):
             seen.append(made)  # noqa: PERF402
     assert seen == [0, 1, 2] and not ours()
 
 
 def test_a_loop_that_ends_early_leaves_no_thread():
     slow = threading.Event()
-    coming = batches.made_ahead(lambda item: (slow.wait(0.2), item), range(9))
+    coming = batches.prefetch(lambda item: (slow.wait(0.2), item), range(9))
     next(coming)
     assert len(ours()) == 1
     coming.close()
@@ -231,7 +231,9 @@ def test_a_loop_that_ends_early_leaves_no_thread():
 def test_a_gpu_is_given_pinned_batches_of_the_same_texts():
     cell, gpu = cell_of(token_budget=400), torch.device("cuda", 0)
     for one, other in zip(
-        batches.loaded(cell, MIXED, 0, 0, gpu), batches.loaded(cell, MIXED, 0, 0, torch.device("cpu")), strict=True
+        batches.training_batches(cell, MIXED, 0, 0, gpu),
+        batches.training_batches(cell, MIXED, 0, 0, torch.device("cpu")),
+        strict=True,
     ):
         assert all(tensor.is_pinned() for tensor in tensors(one))
         assert all(torch.equal(a.cpu(), b) for a, b in zip(tensors(one.to(gpu)), tensors(other), strict=True))

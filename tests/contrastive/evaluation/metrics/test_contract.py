@@ -52,9 +52,9 @@ def test_scores_are_numbers_with_a_direction_and_a_count(name):
 @every_metric
 def test_the_same_twice_and_with_one_thread_and_two(name):
     inputs = clouds(texts=600, size=32)
-    with parallel.threads(1):
+    with parallel.thread_limit(1):
         first, second = measure([name], inputs), measure([name], inputs)
-    with parallel.threads(2):
+    with parallel.thread_limit(2):
         third = measure([name], inputs)
     assert first == second == third
     for one, two, three in zip(first, second, third, strict=True):

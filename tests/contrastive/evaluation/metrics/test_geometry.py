@@ -101,9 +101,9 @@ def test_many_blocks_measure_what_one_does(name, monkeypatch):
     names = ("retrieval", "knn", "uniformity", "silhouette")
     whole = measure(names, inputs(name))
     monkeypatch.setattr(pairs, "BYTES", 8 * 120 * 7)
-    with parallel.threads(1):
+    with parallel.thread_limit(1):
         parts = measure(names, inputs(name))
-    with parallel.threads(2):
+    with parallel.thread_limit(2):
         assert measure(names, inputs(name)) == parts  # to the last bit
     assert [score.name for score in parts] == [score.name for score in whole]
     close = 0.05 if name == "some zeros" else 1e-3  # exactly 1 from all others, rounded anyhow

@@ -128,7 +128,7 @@ def test_the_same_bits_with_one_thread_and_two(loss, classes):
     members = np.random.default_rng(0).random((3, 3000)) < 0.8
     found = []
     for count in (1, 2, 2):
-        with parallel.threads(count):
+        with parallel.thread_limit(count):
             found.append(fit_classifiers(vectors, labels, members, np.ones(3), loss=loss, scaled=True))
     for other in found[1:]:
         assert (other.weights == found[0].weights).all() and (other.intercepts == found[0].intercepts).all()

@@ -100,7 +100,7 @@ def test_a_scratch_encoders_head_shares_its_word_vectors(model: str):
     torch.manual_seed(0)
     encoder = Encoder(model=model)
     backbone = encoders.load_encoder(encoder, WORDS, PAD)
-    head = encoders.guesser(encoder, backbone)
+    head = encoders.load_masked_lm_head(encoder, backbone)
     assert any(p is backbone.get_input_embeddings().weight for p in head.parameters())
     batch = batch_of(9, 4)
     guesses = Masked(head, MASK, [PAD, CLS, SEP, MASK], WORDS)(

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from contrastive.config.evaluation import Evaluation
 
 
-def larger_split(count: int, key: str) -> str:
+def larger_split_name(count: int, key: str) -> str:
     """The name of so many test texts; with the key of their tokens, so that other texts have another one."""
     return f"larger.{count}@{key}.test"
 
 
-def held_split(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:
+def stored_split_name(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:
     """The name of what an evaluation measures as `split`, of those that there are."""
     if split != "test" or evaluation.test is None:
         return split
-    begin = larger_split(evaluation.test, "").removesuffix(".test")
+    begin = larger_split_name(evaluation.test, "").removesuffix(".test")
     return next((name for name in names if name.startswith(begin) and name.endswith(".test")), begin)

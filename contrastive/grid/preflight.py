@@ -10,46 +10,48 @@ from contrastive.config import registry
 from contrastive.config.cell import Cell, Data
 from contrastive.config.evaluation import Evaluation
 from contrastive.errors import UserError
-from contrastive.grid.identity import same_texts
+from contrastive.grid.identity import text_settings
 from contrastive.grid.plan import Plan
 from contrastive.runs import store
-from contrastive.runs.store import place_of
+from contrastive.runs.store import cache_folder
 
 MOST = 20  # divisions of data that are looked at: a plan is to stay quick
 ClassCounts = dict[str, dict[str, int]]  # split → class → texts
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class PreflightReport:
     """`errors` are why nothing can be trained or measured; `warnings`, what will be missing."""
 
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def __add__(self, other: "Foreseen") -> "Foreseen":
-        return Foreseen(self.errors + other.errors, self.warnings + other.warnings)
+    def __add__(self, other: "PreflightReport") -> "PreflightReport":
+        return PreflightReport(self.errors + other.errors, self.warnings + other.warnings)
 
     def refuse(self) -> None:
         if self.errors:
             raise UserError("\n".join(self.errors))
 
 
-def foresee(plan: Plan, *, on_gpu: bool) -> Foreseen:
+def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
     to_train = [status.cell for status in plan.to_do if status.action != "evaluate"]
-    errors, warnings = of_data(plan)
+    errors, warnings = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in to_train):
         errors.append("training.precision is fp16, which needs a GPU, and there is none here: take bf16 or fp32")
-    return Foreseen(tuple(errors), tuple(warnings))
+    return PreflightReport(tuple(errors), tuple(warnings))
 
 
-def of_data(plan: Plan) -> tuple[list[str], list[str]]:
+def check_data(plan: Plan) -> tuple[list[str], list[str]]:
     """Unusable data is an error where no other is usable; else the other cells can go on without its own."""
     names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
-    divisions = {(same_texts(status.cell.data), status.cell.draw()): status.cell for status in plan.to_do}
+    divisions = {
+        (text_settings(status.cell.data), status.cell.train_sample_seed()): status.cell for status in plan.to_do
+    }
     for cell in islice(divisions.values(), MOST):
         about = f"data {names[cell.data]}: " if names[cell.data] else ""
         try:
-            counts = noted_class_counts(cell, plan.test_key(cell), plan.experiment.evaluation.test)
+            counts = known_class_counts(cell, plan.test_key(cell), plan.experiment.evaluation.test)
             warnings += (
                 [f"{about}{line}" for line in impossible_scores(counts, plan.experiment.evaluation)] if counts else []
             )
@@ -60,14 +62,14 @@ def of_data(plan: Plan) -> tuple[list[str], list[str]]:
     return [], [f"{line} (its cells will fail)" for line in unusable] + warnings
 
 
-def noted_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:
+def known_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:
     """As they were noted when the tokens with this key were prepared, or of the files; None of a hub's data, which is
     not fetched."""
-    prepared = place_of("tokens", key)
+    prepared = cache_folder("tokens", key)
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return None if cell.data.source.startswith("hf:") else _divided(cell.data, cell.draw(), measured, key)
+    return None if cell.data.source.startswith("hf:") else _divided(cell.data, cell.train_sample_seed(), measured, key)
 
 
 @cache
