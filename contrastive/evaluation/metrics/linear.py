@@ -3,8 +3,8 @@
 The vectors are copied once, centred and scaled in float64, so that neither their size nor a common mean costs digits;
 the scaler of each problem's own training rows is folded into its weights. L-BFGS minimises the sum of all objectives,
 along the eigenvectors of the rows' mean square, each in the unit in which the Hessian would be 1 were all rows curved
-alike. Products with the data are one float32 GEMM for all classifiers together, a block of rows at a time; all else is
-float64.
+alike. Products with the data are one GEMM for all classifiers together, a block of rows at a time, in float32 where
+there is much data; all else is float64.
 """
 
 import warnings
@@ -26,6 +26,7 @@ ROWS = 1024  # of a block: it stays in cache while it is used
 COLUMNS = 128  # of a part of the Gram matrix
 STEPS = 1000  # of L-BFGS; a hundred are many
 TOLERANCE = 1e-4  # largest entry of the gradient at the optimum
+SMALL = 2**21  # numbers of the data up to which float64 is quick enough; float32's rounding ends the search earlier
 EPSILON = np.finfo(np.float64).eps
 Loss = Literal["hinge", "logistic"]
 
@@ -74,7 +75,7 @@ def hinge(scores: Any, signs: Any) -> tuple[Any, Any]:
 def logistic_loss(scores: Any, signs: Any) -> tuple[Any, Any]:
     """log(1 + exp(−sign · score)), and its derivative"""
     away = -signs * scores
-    return np.logaddexp(away, np.float32(0)), -signs * expit(away)
+    return np.logaddexp(away, np.zeros_like(away)), -signs * expit(away)
 
 
 def softmax(scores: Any, one_hot: Any) -> tuple[Any, Any]:
@@ -117,7 +118,8 @@ class Problems:
             slope += np.concatenate([penalised[..., :-1] @ basis, penalised[..., -1:]], -1)
             return loss + float((weights * penalised).sum()) / 2, (slope * units[:, None]).ravel()
 
-        options = {"maxcor": 20, "maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": TOLERANCE, "ftol": 1e-9, "maxls": 8}
+        ends_at = 1e-9 if self.rows.dtype == np.float32 else 1e-13  # share of the objective
+        options = {"maxcor": 20, "maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": TOLERANCE, "ftol": ends_at, "maxls": 8}
         ended = minimize(objective, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options)
         if ended.status == 1:
             warnings.warn(
@@ -144,7 +146,7 @@ class Problems:
     @cached_property
     def turned_rows(self) -> Float[np.ndarray, "n d"]:
         """The rows along the eigenvectors."""
-        basis, made = self.basis.astype(np.float32), np.empty_like(self.rows)
+        basis, made = self.basis.astype(self.rows.dtype), np.empty_like(self.rows)
 
         def fill(rows: slice) -> None:
             np.matmul(self.rows[rows], basis, out=made[rows])
@@ -163,7 +165,7 @@ class Problems:
 
     def losses(self, weights: Any) -> tuple[float, Any]:
         """The sum of all losses, each times its problem's strength, and the gradient by these weights."""
-        flat, curve = weights.astype(np.float32), CURVES[self.kind][0]
+        flat, curve = weights.astype(self.rows.dtype), CURVES[self.kind][0]
         push, starts = np.ascontiguousarray(flat[..., :-1].reshape(-1, self.rows.shape[1]).T), flat[..., -1]
 
         def work(part: slice) -> tuple[Any, Any]:
@@ -227,14 +229,14 @@ def fit_classifiers(
 def centred(
     vectors: Float[np.ndarray, "n d"], columns: bool
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """float32 rows around their mean, in units of each column's deviation, or of that of all; mean and units."""
+    """The rows around their mean, in units of each column's deviation, or of that of all; mean and units."""
     mean, blocks = vectors.mean(0, dtype=np.float64), parallel.blocks(len(vectors), ROWS)
     square = sum(parallel.map_parts(lambda rows: ((vectors[rows] - mean) ** 2).sum(0), blocks)) / len(vectors)
     constant = square <= len(vectors) * EPSILON * square + (len(vectors) * mean * EPSILON) ** 2
     square = np.where(constant, 0, square)
     unit = np.sqrt(square if columns else np.full_like(square, square.mean()))
     unit[unit == 0] = 1
-    made = np.empty(vectors.shape, np.float32)
+    made = np.empty(vectors.shape, np.float64 if vectors.size <= SMALL else np.float32)
 
     def fill(rows: slice) -> None:
         made[rows] = np.where(constant, 0, (vectors[rows] - mean) / unit)

@@ -176,7 +176,7 @@ def test_cells_share_a_store_where_they_read_the_same_and_only_there(source: str
         cell_of(source, "scratch:bert", loss="ce", seed=1),
         cell_of(source, "scratch:bert", loss="ce", encoder={"scratch": {"layers": 3}}),
     ]
-    assert models.cut(others[0]) == models.cut(others[1]) == 1
+    assert models.separable_blocks(others[0]) == models.separable_blocks(others[1]) == 1
     known = {
         cell: (place(cell), frozen_readers.store_identity(cell, FULL, "train", opened(cell).folder.name))
         for cell in (*same, *others)

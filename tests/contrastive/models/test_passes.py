@@ -274,7 +274,7 @@ def test_what_was_read_from_a_store_decides_it_too(
     speed = Speed(reuse="half")
     high = sccl(source, encoder=STILL, view="two_stage")
     low = sccl(source, encoder=STILL, view="layers", layers=(0, 2))
-    assert models.cut(high) != models.cut(low)
+    assert models.separable_blocks(high) != models.separable_blocks(low)
     for cell in (high, low):
         trained(cell, speed)
     monkeypatch.setenv("ABLATE_HOME", str(home / "again"))

@@ -88,7 +88,7 @@ def test_the_audit_finds_a_frozen_head_and_a_parameter_that_the_optimizer_forgot
     tokens = token_store.open(prepare_cell_tokens(cell))
     for fault in ("frozen", "forgotten"):
         accelerator = train.start_accelerator(cell)
-        shared = sharding.Whole(model.Model(cell, tokens), cell, accelerator)
+        shared = sharding.DataParallel(model.Model(cell, tokens), cell, accelerator)
         head = shared.model.head
         if fault == "frozen":
             head.requires_grad_(False)

@@ -215,7 +215,7 @@ def test_batches_filled_by_tokens_train_to_the_end_of_the_schedule(source: str, 
     cell = make(source, loss="ce+supcon", training={"epochs": 2, "token_budget": 96, "batch_size": 4, "order_seed": 0})
     undisturbed = numbers(run(cell))
     curve = undisturbed["curve"]
-    steps = list(train.steps(cell, token_store.open(prepare_cell_tokens(cell))))
+    steps = list(train.optimizer_steps(cell, token_store.open(prepare_cell_tokens(cell))))
     assert len(curve) == len(steps) == train.count_steps(cell, token_store.open(prepare_cell_tokens(cell)))
     assert curve[-1]["lr.head"] == pytest.approx(1e-2 / (len(steps) - np.ceil(len(steps) / 10)))  # the last of linear
     sizes = {len(batch) for _, of_step in steps for batch in of_step}
