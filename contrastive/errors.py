@@ -1,24 +1,24 @@
-"""The error whose message is written for the person at the terminal: what arrived, and what to do."""
+"""UserError, for mistakes that the user can fix, and functions that make values safe to print in messages."""
 
 import re
 
-LONGEST, LONGEST_NAME = 300, 60  # characters of a value, and of a name, that a message repeats
-# What a terminal or a browser obeys instead of showing it (escape sequences, bells, overrides of the direction of text,
-# other line breaks), or what nobody sees (zero-width spaces, NUL), and halves of characters, which cannot be written.
+LONGEST, LONGEST_NAME = 300, 60  # most characters of a value, and of a name, that a message repeats
+# Characters that control a terminal or browser instead of being shown (escape sequences, bells, changes of text
+# direction, other line breaks), invisible ones (zero-width spaces, NUL), and lone surrogates, which cannot be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
 class UserError(ValueError):
-    """Something outside of this program is wrong; shown without a traceback."""
+    """A mistake in the user's input or environment; shown without a traceback. The message says what to do."""
 
 
 def printable(text: str) -> str:
-    """A text of several lines of which nothing commands a terminal. What does stands as JSON has it, `\\u001b`."""
+    """Escape control and invisible characters as `\\u001b`; keep newlines and tabs."""
     return UNSEEN.sub(lambda match: match[0] if match[0] in "\n\t" else _escaped(match), text)
 
 
 def brief(value: object, longest: int = LONGEST) -> str:
-    """A value as a message may repeat it: on one line, and of a long one the beginning and the end."""
+    """Return a value as one printable line for a message; a long value keeps its beginning and end only."""
     text, half = str(value), longest // 2
     return UNSEEN.sub(_escaped, text if len(text) <= longest else f"{text[:half]}…{text[-half:]}")
 

@@ -1,1 +1,1 @@
-"""The types that an experiment file is checked against."""
+"""Schema of experiment files (pydantic models), and the registries of losses, views and metrics read from source."""

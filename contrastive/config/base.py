@@ -1,4 +1,4 @@
-"""What every part of an experiment's schema is made of."""
+"""Base class, common field types and shared validators of the experiment schema."""
 
 import re
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ Weights = Annotated[str, StringConstraints(pattern=r"^(package|hf|file):.+")]
 
 
 class Settings(BaseModel):
-    """Base of every part of the schema: frozen, and an unknown key is an error."""
+    """Base class of the schema: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def check_no_number(value: Any) -> None:
-    """That what names a split or file is not a number of texts written in a way that YAML takes for text."""
+    """Raise ValueError if the name of a split or file looks like a number of texts that YAML read as text."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_.,' ]*([eE][-+]?[0-9]+)?", value, re.ASCII):
         raise ValueError(
-            f"`{brief_name(value)}` is text, and would be the name of a split; write a number of texts as 1000 or "
-            "1_000, without quotes"
+            f"`{brief_name(value)}` is text and would name a split; write a number of texts as 1000 or 1_000, "
+            "without quotes"
         )
 
 

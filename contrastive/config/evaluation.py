@@ -1,4 +1,4 @@
-"""How embeddings are measured: what an experiment file says of it. Changing it never trains again."""
+"""Schema of `evaluation` and of transfer data. Changing these settings never trains a cell again."""
 
 from typing import Annotated, Literal
 
@@ -12,27 +12,29 @@ from contrastive.errors import brief_name
 Vectors = Annotated[str, StringConstraints(pattern=r"^(cls|mean|first_last|layer:(0|[1-9][0-9]{0,2}):(cls|mean))$")]
 Post = Annotated[str, StringConstraints(pattern=r"^(whiten|whiten:[1-9][0-9]{0,5}|standardise|flow)$")]
 
-# What each task of GLUE is known for; the others are known for their accuracy.
+# Official metric of each GLUE task; accuracy for the others.
 KNOWN_FOR = {"cola": "matthews", "mrpc": "f1", "qqp": "f1", "stsb": "spearman"}
 
 
 class Transfer(Settings):
-    """Transfer data, on which finished encoders are tried. Labelled texts, or pairs of them, get a logistic regression
-    on their embeddings; pairs with a score need none."""
+    """Transfer data, on which finished encoders are evaluated: texts or pairs with labels, by logistic regression on
+    their embeddings, or pairs with a similarity score, without training."""
 
     name: Name
     source: str = Field(
         pattern=r"^(package|hf|file):.+", description="package:NAME, hf:OWNER/NAME@REVISION, file:PATH, as for data"
     )
     text: str = Field("text", min_length=1, description="column that holds the text")
-    other: str | None = Field(None, min_length=1, description="column that holds the other text of a pair")
+    other: str | None = Field(None, min_length=1, description="column that holds the second text of a pair")
     label: str = Field("label", min_length=1, description="column that holds the label")
-    score: str | None = Field(None, min_length=1, description="column that says how alike a pair is, as a number")
+    score: str | None = Field(None, min_length=1, description="column that holds the similarity of a pair, a number")
     subset: str | None = Field(None, min_length=1, description="column that names the subset of a scored pair")
-    train: Positive | None = Field(None, description="number of training texts; all the rest when left out")
-    test: Positive | str | None = Field(None, description="number of texts, or a split or file; scored pairs: all")
+    train: Positive | None = Field(None, description="number of training texts; left out: all that remain")
+    test: Positive | str | None = Field(
+        None, description="number of texts, or the name of a split or file; for scored pairs left out: all"
+    )
     metric: Literal["accuracy", "f1", "matthews", "spearman", "pearson"] | None = Field(
-        None, description="what the task is known for; left out: GLUE's for GLUE's tasks, else accuracy or spearman"
+        None, description="main metric; left out: the official one for GLUE tasks, else accuracy or spearman"
     )
 
     @field_validator("test")
@@ -44,30 +46,35 @@ class Transfer(Settings):
     @model_validator(mode="after")
     def _fitting(self) -> "Transfer":
         if self.test is None and (self.score is None or self.source.startswith("hf:")):
-            raise ValueError("`test` is missing: number of texts, or the name of a split or file of its own")
+            raise ValueError("`test` is missing: give a number of texts, or the name of a split or file")
         if isinstance(self.test, str) and self.source.startswith("package:"):
-            raise ValueError(f"`test` is a number of texts, not `{self.test}`: {self.source} has no split of its own")
+            raise ValueError(f"`test` must be a number of texts, not `{self.test}`: {self.source} has no test split")
         if self.score is not None and self.train is not None:
-            raise ValueError("`train` does not fit: nothing is trained on pairs with a `score`")
+            raise ValueError("`train` has no use: nothing is trained on pairs with a `score`; leave it out")
         if self.score is not None and self.source.startswith("hf:") and not isinstance(self.test, str):
-            raise ValueError(f"`test` is the name of a split of {self.source}, not {self.test}: all its pairs count")
+            raise ValueError(
+                f"`test` must name a split of {self.source}, not {self.test}: all pairs of that split are used"
+            )
         if self.score is None and self.subset is not None:
-            raise ValueError("`subset` divides scored pairs; name the column of the `score` too")
+            raise ValueError("`subset` divides scored pairs, but `score` is missing; name its column too")
         if self.score is not None and self.other is None:
-            raise ValueError("`score` tells how alike two texts are; name the column of the `other` too")
+            raise ValueError(
+                "`score` is the similarity of two texts, but `other` is missing; name the column of the second text too"
+            )
         if (self.score is None) == (self.known_for() in ("spearman", "pearson")):
             suited = "accuracy, f1 and matthews" if self.score is None else "spearman and pearson"
-            raise ValueError(f"`{self.known_for()}` does not fit: the metrics of such data are {suited}")
+            raise ValueError(f"`{self.known_for()}` cannot be computed: the metrics of such data are {suited}")
         return self
 
     def known_for(self) -> str:
+        """Return the main metric: the one set, or the official or usual one for the task."""
         if self.metric is not None:
             return self.metric
         task = self.source.partition("@")[0].rsplit("/", 1)[-1]
         return KNOWN_FOR.get(task, "accuracy" if self.score is None else "spearman")
 
     def scores(self) -> tuple[str, ...]:
-        """Names of the scores there will be, first what the task is known for."""
+        """Return the names of the scores to be computed, the main metric first."""
         first = self.known_for()
         if self.score is None:
             names = dict.fromkeys((first, "accuracy"))
@@ -79,7 +86,7 @@ class Transfer(Settings):
 
 
 class Evaluation(Settings):
-    """How embeddings are measured. Changing it never trains again."""
+    """How embeddings are evaluated. Changing it never trains a cell again."""
 
     splits: tuple[Literal["train", "validation", "test"], ...] = Field(("test",), min_length=1)
     metrics: tuple[str, ...] = Field(
@@ -87,35 +94,36 @@ class Evaluation(Settings):
     )
     folds: int = Field(5, ge=2)
     vectors: tuple[Vectors, ...] = Field(
-        (), description="further vectors of a text, beside those that trained: cls, mean, first_last, layer:8:mean …"
+        (), description="vectors to evaluate besides those used in training: cls, mean, first_last, layer:8:mean …"
     )
     post: tuple[Post, ...] = Field(
-        (), description="what is done to vectors, beside nothing: whiten, whiten:256 (columns kept), standardise, flow"
+        (), description="transformations to evaluate besides none: whiten, whiten:256 (columns kept), standardise, flow"
     )
-    transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are tried")
+    transfer: tuple[Transfer, ...] = Field((), description="transfer data on which finished encoders are evaluated")
     test: Positive | None = Field(
         None,
-        description="number of test texts to measure on, in the place of data.test and at least as many: the first are "
-        "those of data.test, and the others are left over after training, so that finished cells are measured on more "
-        "texts and never train again",
+        description="number of test texts to evaluate on instead of data.test, at least as many: those of data.test, "
+        "then texts that training left over, so that finished cells are evaluated on more texts without training again",
     )
     picture: Literal["tsne", "umap"] = "tsne"
     picture_points: int = Field(1000, ge=10, description="texts in a picture")
 
     def unmeasurable(self, data: Data) -> str:
-        """Why a cell of these data cannot be measured on so many test texts; empty where it can."""
+        """Return why a cell with these data cannot be evaluated on `test` texts; empty if it can."""
         if self.test is None:
             return ""
         if isinstance(data.test, str):
-            return f"data.test is `{brief_name(data.test)}`, of which all texts are measured: leave out evaluation.test"
+            return f"data.test is `{brief_name(data.test)}`, and all its texts are evaluated: leave out evaluation.test"
         if data.resample:
             return (
-                "with data.resample, any text that is not a test text may train: how many test texts there are has to "
-                "be decided before training, so give that number to data.test, and leave out evaluation.test"
+                "with data.resample, every text outside data.test may be used for training: set data.test to this "
+                "number, and leave out evaluation.test"
             )
         if data.train is None:
-            return "data.train is left out, so that all texts train, and none is left to measure on: give it a number"
-        return f"{self.test} is less than data.test, {data.test}: give that or more" if self.test < data.test else ""
+            return (
+                "data.train is left out, so training uses all texts and none is left to evaluate on: give it a number"
+            )
+        return f"{self.test} is less than data.test ({data.test}): give at least that" if self.test < data.test else ""
 
     @field_validator("metrics")
     @classmethod
@@ -126,10 +134,10 @@ class Evaluation(Settings):
         return value
 
     def embedded(self) -> tuple[str, ...]:
-        """The splits that are embedded: training texts where they are measured, or something is fitted on them."""
+        """Return the splits to embed; training texts only if they are evaluated or a transformation is fitted."""
         train = ("train",) if "train" in self.splits or self.post else ()
         return (*train, "validation", "test")
 
     def drops_twice(self) -> bool:
-        """Whether a metric reads vectors of two dropout masks of a text."""
+        """Return whether a metric needs the vectors of a text under two dropout masks."""
         return any(registry.metrics()[name].facts.drops_twice for name in self.metrics)

@@ -1,7 +1,7 @@
-"""What an experiment file may say. Frozen data, checked completely before anything starts.
+"""Schema of an experiment file: frozen data, checked completely before anything starts.
 
-A `Cell` holds exactly what decides a result. Everything else of an `Experiment` (title, show, evaluation, resources)
-stays outside of it, so that changing it never trains again.
+A `Cell` holds exactly what decides a result. Everything else in an `Experiment` (title, show, evaluation, resources)
+is outside the cell, so changing it never trains a cell again.
 """
 
 import math
@@ -18,7 +18,7 @@ from contrastive.config.evaluation import Evaluation
 from contrastive.config.objective import Objective
 
 USUAL_MARGIN = 0.01
-# the last part of a score's name, and what lies between its least and its greatest value
+# Pattern for the last part of a score's name, and the difference between its greatest and least value.
 WIDTHS = (
     (re.compile(r".*accuracy|.*f1|nmi|ece|precision_at_\d+|map_at_r"), 1.0),
     (re.compile(r"ari|silhouette|matthews|mean|(spearman|pearson)(_.*)?"), 2.0),
@@ -26,12 +26,12 @@ WIDTHS = (
 
 
 def score_width(score: str) -> float:
-    """From the least to the greatest value that a score can have; infinite where it has no bounds, or none is known."""
+    """Return the difference between the greatest and least possible value; infinite if unbounded or unknown."""
     return next((size for kind, size in WIDTHS if kind.fullmatch(metric_of(score))), math.inf)
 
 
 def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
-    """By its full name, its metric's, or what is usual; None of a score without bounds that nothing was declared of."""
+    """Look up the margin of equivalence by score, then by metric, then the default; None for an unbounded score."""
     bare = score.rpartition("/")[2]
     if bare in declared or metric_of(score) in declared:
         return declared.get(bare, declared.get(metric_of(score)))
@@ -39,26 +39,28 @@ def margin_of(score: str, declared: Mapping[str, float]) -> float | None:
 
 
 def metric_of(score: str) -> str:
-    """`svm_accuracy` of whiten:64/test.svm_accuracy."""
+    """Return the metric in the name of a score: `svm_accuracy` for whiten:64/test.svm_accuracy."""
     return score.rpartition("/")[2].partition(".")[2].rpartition(".")[2]
 
 
 class Speed(Settings):
     reuse: Literal["none", "full", "half"] = Field(
         "full",
-        description="what frozen blocks give for a text is computed once, for cells with tune.frozen_dropout: false, "
-        "and kept in full or half precision; none: each pass is computed",
+        description="store the output of frozen blocks in full or half precision and compute it once, for cells with "
+        "tune.frozen_dropout: false; none: compute every pass",
     )
     together: Positive | None = Field(
         None,
         description="cells that train in one process and share each pass of their frozen blocks; left out: as many as "
-        "memory holds and devices leave",
+        "fit in memory and keep all devices busy",
     )
 
     @model_validator(mode="after")
     def _fitting(self) -> "Speed":
         if self.reuse == "none" and (self.together or 1) > 1:
-            raise ValueError(f"together: {self.together} shares passes of frozen blocks, and reuse: none computes each")
+            raise ValueError(
+                f"together: {self.together} shares passes of frozen blocks, but reuse: none forbids it; drop either"
+            )
         return self
 
 
@@ -66,34 +68,34 @@ USUAL = Speed()
 
 
 class ShownTable(Settings):
-    """A list (a row a cell) of `values`, or, with `columns`, a pivot of each value."""
+    """A table with one line per row of the section, or, with `columns`, one pivot table per value."""
 
-    rows: str | None = Field(None, description="axis that names the rows; all axes when left out")
+    rows: str | None = Field(None, description="axis that names the rows; left out: all axes")
     columns: str | None = Field(None, description="axis that names the columns of a pivot")
     values: tuple[str, ...] = Field(("test.accuracy",), min_length=1, description="SPLIT.METRIC, e.g. test.accuracy")
     family: tuple[str, ...] | None = Field(
-        None, description="those of the values that are tested, p-values corrected over all of them; left out: all"
+        None, description="values that are tested, with p-values corrected over all of them; left out: all values"
     )
 
     @model_validator(mode="after")
     def _tested(self) -> "ShownTable":
         if self.family is not None and (missing := [name for name in self.family if name not in self.values]):
-            raise ValueError(f"`family` names `{missing[0]}`, which is none of the values: {', '.join(self.values)}")
+            raise ValueError(f"`family` names `{missing[0]}`, which is not one of the values: {', '.join(self.values)}")
         return self
 
 
 class Show(Settings):
     table: ShownTable = ShownTable()
-    tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one a cell, at the first seed")
+    tsne: bool = Field(False, description="a grid of t-SNE (or UMAP) pictures, one per row, at the first seed")
     curves: bool = Field(False, description="loss and gradient-norm curves")
-    transfer: bool = Field(False, description="a table of transfer data, each by what it is known for, and their mean")
-    pairs: bool = Field(False, description="a matrix of all pairs of rows, with a p-value each")
+    transfer: bool = Field(False, description="a table of the main metric on all transfer data, and their mean")
+    pairs: bool = Field(False, description="a matrix of all pairs of rows with their p-values")
     spectra: bool = Field(False, description="the singular values of the embeddings")
-    search: bool = Field(False, description="the best score to be expected of so many rows that are tried")
+    search: bool = Field(False, description="the expected best score against the number of rows tried")
 
 
 class Section(Settings):
-    """One table of the report: a product of axes over the base, and how to show it."""
+    """One table of the report: a product of axes over the base settings, and how to show it."""
 
     title: str = Field(min_length=1)
     note: str = ""
@@ -109,40 +111,42 @@ class Section(Settings):
 
 
 class Resources(Settings):
-    """Where and how the cells run; decides no number."""
+    """Where and how cells run; no result depends on it."""
 
-    slots: Positive | None = Field(None, description="cells at a time; left out: as many as the devices hold")
-    gpus_per_cell: float = Field(
-        1.0, ge=0, le=1, description="share of a GPU of a cell, or of each of its processes; .5 packs two, 0 needs none"
+    slots: Positive | None = Field(
+        None, description="cells that run at a time; left out: as many as fit on the devices"
     )
-    most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is taken for a slip")
+    gpus_per_cell: float = Field(
+        1.0, ge=0, le=1, description="share of a GPU per cell or process; 0.5: two cells on a GPU, 0: no GPU"
+    )
+    most_cells: Positive = Field(100_000, description="most cells of a grid; a file with more is rejected as a mistake")
     checkpoint_every: Positive = Field(200, description="optimizer steps between two checkpoints of a cell")
-    hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is begun again")
+    hung_after: Positive = Field(1800, description="seconds without a finished step after which a cell is restarted")
 
 
 class Report(Settings):
-    """What a report concludes from, and what it says of money; changes nothing that is trained or measured."""
+    """How a report judges differences, names rows and computes cost; no training or evaluation depends on it."""
 
     margin: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict,
-        description="score or metric → the largest difference that does not matter, e.g. {accuracy: 0.01}; left out: "
-        "0.01 of a score between 0 and 1 or −1 and 1, none of others",
+        description="score or metric → margin of equivalence, the largest difference that does not matter, e.g. "
+        "{accuracy: 0.01}; left out: 0.01 for scores between 0 and 1 or −1 and 1, none for others",
     )
     primary: str | None = Field(
-        None, description="the score that is tested, e.g. test.accuracy; left out: all that a table shows, together"
+        None, description="the score that is tested, e.g. test.accuracy; left out: all scores of a table, corrected"
     )
     labels: Mapping[str, str] = Field(
         default_factory=dict,
-        description="names that readers know: what a row, or a part of its name, would be called → what it is called, "
+        description="names for readers: default name of a row, or of a part of it → name in the report, "
         "e.g. {head only: the head alone}",
     )
     price_per_hour: float | None = Field(
-        None, ge=0, description="of a GPU, or of a machine without one; left out: none"
+        None, ge=0, description="price of a GPU hour, or of an hour of a machine without GPU; left out: none"
     )
     currency: str = Field("USD", min_length=1)
 
     def family(self, table: ShownTable) -> list[str]:
-        """The scores of a table that are tested: those that it declares, the primary one where it shows it, or all."""
+        """Return the scores of a table that are tested: its family, else the primary score if shown, else all."""
         if table.family is not None:
             return list(table.family)
         return [self.primary] if self.primary in table.values else list(table.values)
@@ -163,6 +167,6 @@ class Experiment(Settings):
     report: Report = Report()
 
 
-# Setting → the part of a cell that holds it: the names that `base`, `axes`, `include` and their like may use.
+# Setting → the part of a cell that holds it. `base`, `axes`, `include`, `exclude` and `baseline` use these names.
 PARTS: dict[str, type[Settings]] = {"data": Data, "encoder": Encoder, "objective": Objective, "training": Training}
 SETTINGS: dict[str, str] = {name: part for part, model in PARTS.items() for name in model.model_fields}

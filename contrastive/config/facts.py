@@ -1,19 +1,19 @@
-"""What a loss, a view or a metric says of itself beside its signature, in its own file as `FACTS = …`.
+"""Types of `FACTS`, the properties that the file of a loss, view or metric declares beyond its signature.
 
-Planning reads these from the source (contrastive/config/registry.py), so keywords are written as literals. Whoever
-prices, shares, splits or refuses something asks the facts, and never for a name.
+Planning reads them from the source (contrastive/config/registry.py), so the values are literals. Code that estimates
+cost, shares passes, shards or rejects settings looks at facts, never at the name of a loss, view or metric.
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Ways in which processes split the training state, with DeepSpeed's stages of ZeRO or PyTorch's FSDP.
+# How processes split the training state: DeepSpeed's ZeRO stages or PyTorch's FSDP.
 Splitting = Literal["zero1", "zero2", "zero3", "fsdp"]
 
 
 @dataclass(frozen=True)
 class Unsplittable:
-    """Ways of splitting the training state under which it cannot be trained, and why: a clause such as "it reads …"."""
+    """Ways of splitting the training state that do not work, and the reason as a clause such as "it reads …"."""
 
     ways: tuple[Splitting, ...]
     because: str
@@ -21,52 +21,55 @@ class Unsplittable:
 
 @dataclass(frozen=True)
 class LossFacts:
-    """A loss. Its first parameter says what it reads (views, logits, surprise), the others which settings."""
+    """Facts of a loss. Its first parameter names its input (views, logits, surprise), the others its settings."""
 
-    vectors: int | None = None  # of each text that it compares, or predictions if it reads logits; None: any number
-    compares: bool = True  # vectors or predictions, so that the view matters
-    needs_batch: bool = True  # it compares the texts of a batch; False: a batch of one text teaches it something, too
-    supervised: bool = False  # the term that weighs 1, against which `alpha` weighs the others
-    contains: tuple[str, ...] = ()  # losses that its name stands for besides itself
-    weight: str = "alpha"  # the setting that weighs it
-    usual_view: str | None = None  # the view that it is made for, where the number of vectors does not tell
-    least_texts: str | None = None  # the setting that says how many training texts it needs at least
-    positives: Literal["class", "text"] | None = None  # whose vectors an InfoNCE draws together; its floor follows
+    vectors: int | None = None  # vectors (or predictions, if it reads logits) per text; None: any number
+    compares: bool = True  # it compares vectors or predictions, so that the view matters
+    needs_batch: bool = True  # it compares the texts of a batch; False: it can train on one text
+    supervised: bool = False  # it has weight 1, and `alpha` weighs the other terms against it
+    contains: tuple[str, ...] = ()  # further losses that are part of it
+    weight: str = "alpha"  # the setting that holds its weight
+    usual_view: str | None = None  # its view if none is set; None: the first usual view that fits
+    least_texts: str | None = None  # the setting that is the least number of training texts
+    positives: Literal["class", "text"] | None = None  # what an InfoNCE pulls together; gives its lower bound
     unsplittable: Unsplittable | None = None
 
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """A view. Its third parameter names a tool (slow, twin, judge, guess, lexicon, rephrase), the others settings."""
+    """Facts of a view. Its third parameter names a tool (slow, twin, judge, guess, lexicon, rephrase), the others
+    settings."""
 
-    vectors: int | None = None  # of each text, where that is fixed
-    predictions: int = 1  # of the head, of each text
-    passes: int = 1  # of the encoder over a text as it is
-    changed_passes: int = 0  # over other words or embeddings of a text, which no store of frozen blocks holds
-    slow_passes: int = 0  # of the encoder's slow copy
-    partners: bool = False  # it encodes the texts that the data gives each text as partners, too
-    # The blocks whose output it reads: the last, those of the setting `layers` or `middle`, any of them.
+    vectors: int | None = None  # vectors per text; None: not fixed
+    predictions: int = 1  # predictions of the head per text
+    passes: int = 1  # passes of the encoder over the unchanged text
+    changed_passes: int = 0  # passes over changed words or embeddings, which no frozen store holds
+    slow_passes: int = 0  # passes of the slow copy of the encoder
+    partners: bool = False  # it also encodes the partner texts (positives, hard negatives) of the data
+    # The blocks whose output it reads: the last, those of the settings `layers` or `middle`, or all.
     looks_into: Literal["last", "layers", "middle", "all"] = "last"
-    attention: bool = False  # it computes the attention of these blocks again, with their weights
-    positions: bool = False  # it tells the encoder other positions
-    judged: bool = False  # it asks the head how wrong it is
-    unread: tuple[str, ...] = ()  # settings of its signature that it does not read
+    attention: bool = False  # it recomputes the attention of these blocks
+    positions: bool = False  # it changes the position ids
+    judged: bool = False  # it follows the gradient of the cross-entropy
+    unread: tuple[str, ...] = ()  # settings in its signature that it does not read
     unsplittable: Unsplittable | None = None
-    variants: tuple["FactsVariant", ...] = ()  # what it is instead where a setting has a certain value
+    variants: tuple["FactsVariant", ...] = ()  # facts that replace these at certain values of a setting
 
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """A metric of embeddings and predictions."""
+    """Facts of a metric of embeddings and predictions."""
 
-    scores: tuple[str, ...] = ()  # names of what it gives; left out: one score of its own name
-    of_classes: bool = False  # it tells classes apart, of which there must be two
-    folded: bool = False  # it is cross-validated, so that each class needs as many texts as there are folds
-    drops_twice: bool = False  # it reads vectors of two dropout masks of a text
+    scores: tuple[str, ...] = ()  # names of its scores; left out: its own name
+    of_classes: bool = False  # it needs texts of at least two classes
+    folded: bool = False  # it is cross-validated, so each class needs at least as many texts as folds
+    drops_twice: bool = False  # it reads vectors of each text under two dropout masks
 
 
 @dataclass(frozen=True)
 class FactsVariant:
+    """Facts of a view when `setting` has `value`."""
+
     setting: str
     value: str
     facts: ViewFacts

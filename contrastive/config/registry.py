@@ -1,8 +1,8 @@
-"""Read a registry (`LOSSES`, `VIEWS`, …) from its source, without importing it.
+"""Read the registries (`LOSSES`, `VIEWS`, `METRICS`, …) from their source code, without importing them.
 
-`losses/__init__.py` holds one dict literal, name → function. From that, from the functions' signatures and from the
-`FACTS` beside them follows what the schema accepts, which settings matter to a cell, what a cell costs, and which files
-decide its result. Reading the source instead of importing it keeps `ablate plan` free of torch.
+`losses/__init__.py` holds one dict literal, name → function. This dict, the signatures of the functions and the `FACTS`
+beside them determine what the schema accepts, which settings affect a cell, what a cell costs, and which files decide
+its result. Reading the source instead of importing it keeps `ablate plan` free of torch.
 """
 
 import ast
@@ -21,28 +21,28 @@ FACTS = {
     "LOSSES": LossFacts,
     "VIEWS": ViewFacts,
     "METRICS": MetricFacts,
-}  # what a file that says nothing of itself stands for
+}  # type of the facts in each registry, whose defaults apply to a file without FACTS
 
 Facts = TypeVar("Facts")
 
 
 @dataclass(frozen=True)
 class RegistryEntry(Generic[Facts]):
-    """One line of a registry: where the function lives, what its signature asks for, and what it says of itself."""
+    """One line of a registry: the function or class, its parameters and its facts."""
 
     name: str
     module: str
     function: str
-    first: str  # name of the first parameter: what it is given ("views", "logits", "encode" …)
-    tools: tuple[str, ...]  # names of the other parameters that may be given by position
+    first: str  # name of the first parameter, its input ("views", "logits", "encode" …)
+    tools: tuple[str, ...]  # names of the other positional parameters
     settings: tuple[str, ...]  # names of the keyword-only parameters
-    defaults: Mapping[str, Any]  # those of them that have a default, with it
-    is_module: bool  # a class, with weights or a state of its own
+    defaults: Mapping[str, Any]  # setting → default value, for settings that have one
+    is_module: bool  # a class with weights or state
     facts: Facts
 
 
 def module_file(module: str) -> Path | None:
-    """The source file of a module of this project; None for a module of anybody else."""
+    """Return the source file of a module of this project; None for any other module."""
     base = PACKAGE_ROOT.joinpath(*module.split("."))
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():
@@ -58,12 +58,12 @@ def syntax_tree(module: str) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as error:
         line = f", line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
-        raise UserError(f"{path}{line}: this is no Python; mend it, and give the same command again") from error
+        raise UserError(f"{path}{line}: not valid Python; fix it and run the command again") from error
 
 
 @cache
 def literal(module: str, name: str) -> Any:
-    """The value of a module constant that is written as a literal."""
+    """Return the value of a module constant that is written as a literal."""
     return ast.literal_eval(_defined(module, name))
 
 
@@ -79,7 +79,7 @@ def views() -> dict[str, RegistryEntry[ViewFacts]]:
 
 @cache
 def variant_settings() -> tuple[str, ...]:
-    """The settings by whose value a view is another one."""
+    """Return the settings whose value selects a variant of a view."""
     return tuple(sorted({variant.setting for line in views().values() for variant in line.facts.variants}))
 
 
@@ -89,7 +89,7 @@ def metrics() -> dict[str, RegistryEntry[MetricFacts]]:
 
 
 def setting_readers(setting: str) -> list[str]:
-    """The losses and views that read a setting, each with what else must be set for that."""
+    """Return the losses and views that read a setting, with the variant under which a view does."""
     names = [
         line.name
         for line in loss_entries().values()
@@ -106,7 +106,7 @@ def setting_readers(setting: str) -> list[str]:
 
 @cache
 def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
-    """The lines of the dict literal `table` in `module`."""
+    """Return the entries of the dict literal `table` in `module`."""
     origins = {
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in syntax_tree(module).body
@@ -118,13 +118,13 @@ def entries(module: str, table: str) -> dict[str, RegistryEntry[Any]]:
     assert isinstance(value, ast.Dict), f"{module}.{table} must be a dict literal"
     for key, function in zip(value.keys, value.values, strict=True):
         assert isinstance(key, ast.Constant) and isinstance(key.value, str), f"{module}.{table}: keys are names"
-        assert isinstance(function, ast.Name), f"{module}.{table}: one name a line"
-        lines[key.value] = _line(key.value, *origins[function.id], usual=FACTS.get(table))
+        assert isinstance(function, ast.Name), f"{module}.{table}: values are plain names"
+        lines[key.value] = _read_entry(key.value, *origins[function.id], facts_type=FACTS.get(table))
     return lines
 
 
 def _defined(module: str, name: str) -> Any:
-    """What a module defines under a name: a function, a class, or the value of a constant."""
+    """Return the syntax tree of a function, a class, or the value of a constant in a module."""
     for node in syntax_tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return node
@@ -135,44 +135,44 @@ def _defined(module: str, name: str) -> Any:
     raise LookupError(f"{module} defines no {name}")
 
 
-def _line(name: str, module: str, function: str, usual: type | None) -> RegistryEntry[Any]:
+def _read_entry(name: str, module: str, function: str, facts_type: type | None) -> RegistryEntry[Any]:
     definition = _defined(module, function)
     is_module = isinstance(definition, ast.ClassDef)
-    called = [definition]
-    if is_module:  # what compares pairs has no forward
+    functions = [definition]
+    if is_module:  # pairwise losses have no forward
         methods = {method.name: method for method in definition.body if isinstance(method, ast.FunctionDef)}
-        called = [methods[name] for name in ("__init__", "forward") if name in methods]
-    first, *tools = [parameter.arg for parameter in called[-1].args.args if parameter.arg != "self"]
-    pairs = [pair for one in called for pair in zip(one.args.kwonlyargs, one.args.kw_defaults, strict=True)]
+        functions = [methods[name] for name in ("__init__", "forward") if name in methods]
+    first, *tools = [parameter.arg for parameter in functions[-1].args.args if parameter.arg != "self"]
+    pairs = [pair for each in functions for pair in zip(each.args.kwonlyargs, each.args.kw_defaults, strict=True)]
     settings = tuple(dict.fromkeys(argument.arg for argument, _ in pairs))
     defaults = {argument.arg: ast.literal_eval(value) for argument, value in pairs if value is not None}
-    facts = usual and _facts(module, usual)
+    facts = facts_type and _facts(module, facts_type)
     return RegistryEntry(name, module, function, first, tuple(tools), settings, defaults, is_module, facts)
 
 
-def _facts(module: str, usual: type) -> Any:
-    """What `FACTS` in a module says, or the usual where it has none."""
+def _facts(module: str, facts_type: type) -> Any:
+    """Return the value of `FACTS` in a module, or the defaults if it has none."""
     try:
         written = _defined(module, "FACTS")
     except LookupError:
-        return usual()
-    at = f"{module_file(module)}, line {written.lineno}: FACTS"
+        return facts_type()
+    location = f"{module_file(module)}, line {written.lineno}: FACTS"
     try:
-        facts = _written_value(written)
+        facts = _evaluate(written)
     except (AttributeError, TypeError, ValueError) as error:
-        there = ", ".join(field.name for field in fields(usual))
-        raise UserError(f"{at}: {error}; a {usual.__name__} says in literals: {there}") from error
-    if not isinstance(facts, usual):
-        raise UserError(f"{at}: expected a {usual.__name__}, got {ast.unparse(written)}")
+        names = ", ".join(field.name for field in fields(facts_type))
+        raise UserError(f"{location}: {error}; a {facts_type.__name__} takes literals for: {names}") from error
+    if not isinstance(facts, facts_type):
+        raise UserError(f"{location}: expected a {facts_type.__name__}, got {ast.unparse(written)}")
     return facts
 
 
-def _written_value(node: ast.expr) -> Any:
-    """The value of literals, and of calls of what contrastive/config/facts.py defines."""
+def _evaluate(node: ast.expr) -> Any:
+    """Evaluate literals and calls of the types in contrastive/config/facts.py."""
     if isinstance(node, ast.Tuple):
-        return tuple(map(_written_value, node.elts))
+        return tuple(map(_evaluate, node.elts))
     if isinstance(node, ast.Call):
-        made = getattr(declarations, ast.unparse(node.func))
-        named = {str(word.arg): _written_value(word.value) for word in node.keywords}
-        return made(*map(_written_value, node.args), **named)
+        facts_type = getattr(declarations, ast.unparse(node.func))
+        keywords = {str(word.arg): _evaluate(word.value) for word in node.keywords}
+        return facts_type(*map(_evaluate, node.args), **keywords)
     return ast.literal_eval(node)

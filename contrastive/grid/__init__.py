@@ -1,1 +1,1 @@
-"""From the YAML text of an experiment file to checked cells: messages, identity, names, and what is left to do."""
+"""From the YAML text of an experiment file to checked cells: messages, identity, names, cost, and what must run."""

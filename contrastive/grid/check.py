@@ -1,5 +1,5 @@
-"""What is wrong in an experiment file: single settings, what stands beside the cells, and settings that are right alone
-and wrong together, or read by no cell."""
+"""Find mistakes in an experiment file beyond its types: names that do not exist, settings that cannot be combined,
+settings that no cell reads, and tables of scores that are not evaluated."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ PINNED = re.compile(r"hf:[^@]+/[^@]+@[0-9a-f]{40}")
 
 
 def single_values(experiment: Experiment) -> Iterator[Finding]:
-    """What is wrong with the settings in a section's maps, each value on its own, and with names that are looked up."""
+    """Find wrong single values in the sections, and names of files, models and data sets that do not exist."""
     for name in ("source", "model", "translators", "sharding"):
         part = SETTINGS[name]
         yield from (((part, name), text) for text in _lookups(name, getattr(getattr(experiment, part), name)))
@@ -51,25 +51,25 @@ def single_values(experiment: Experiment) -> Iterator[Finding]:
             maps |= {(kind, position): settings for position, settings in enumerate(further)}
         for where, settings in maps.items():
             for name, value in settings.items():
-                yield from _value(("sections", number, *where, name), name, value)
+                yield from _wrong_value(("sections", number, *where, name), name, value)
         for name, values in section.axes.items():
-            yield from _axis_values(("sections", number, "axes", name), name, values)
+            yield from _wrong_axis_values(("sections", number, "axes", name), name, values)
 
 
-def _axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
+def _wrong_axis_values(path: SettingPath, name: str, values: tuple[Any, ...]) -> Iterator[Finding]:
     if name not in SETTINGS:
         yield path, unknown_in_cells(name)
         return
     if not values:
         yield path, "an empty axis; give it a value or leave it out"
     for position, value in enumerate(values):
-        yield from _value((*path, position), name, value)
+        yield from _wrong_value((*path, position), name, value)
     yield from (
         ((*path, position), f"{shown_value(values[position])} is given twice") for position in _repeated(values)
     )
 
 
-def _value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
+def _wrong_value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
     if name not in SETTINGS:
         yield path, unknown_in_cells(name)
         return
@@ -82,7 +82,7 @@ def _value(path: SettingPath, name: str, value: Any) -> Iterator[Finding]:
 
 
 def _lookups(name: str, value: Any) -> Iterator[str]:
-    """What is wrong with names of files, models and data sets; those of a hub are fetched when they are needed."""
+    """Find what is wrong with names of files, models and data sets; names on a hub are only checked for their form."""
     if name == "sharding" and value is not None and value.startswith(deepspeed_file.KIND):
         yield from _refusal(deepspeed_file.file_settings, value)
     for source in {"source": [value], "model": [value], "translators": value}.get(name) or ():
@@ -94,11 +94,11 @@ def _lookups(name: str, value: Any) -> Iterator[str]:
         packages = registry.entries("contrastive.data", "DATASETS")
         package = value.removeprefix("package:")
         if package not in packages:
-            yield f"no data of a package `{brief_name(package)}`" + nearest_name(package, packages)
+            yield f"there is no data set of a package `{brief_name(package)}`" + nearest_name(package, packages)
 
 
 def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
-    """Why something is not here, or cannot be used."""
+    """Yield the message of the UserError that `look` raises, if any."""
     try:
         look(*arguments)
     except UserError as error:
@@ -106,15 +106,15 @@ def _refusal(look: Callable[..., object], *arguments: Any) -> Iterator[str]:
 
 
 def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[Finding]:
-    """What no single value shows: repeated seeds and titles, and tables of what is not there."""
+    """Find mistakes outside the cells: repeated seeds and titles, and what evaluation, report and tables name."""
     evaluation, set_by_sections = experiment.evaluation, _set_by_sections(experiment)
     for position in _repeated(experiment.seeds):
         yield ("seeds", position), f"{experiment.seeds[position]} is given twice"
     if "validation" in evaluation.splits and experiment.data.validation == 0 and "validation" not in set_by_sections:
-        yield ("evaluation", "splits"), "`validation` has no texts; give data.validation a number, or a split or file"
+        yield ("evaluation", "splits"), "`validation` has no texts; set data.validation to a number, a split or a file"
     if (reason := resample_error(experiment.data)) and not {"train", "resample"} & set_by_sections:
         yield ("data", "resample"), reason
-    yield from _evaluation(experiment)
+    yield from _wrong_evaluation(experiment)
     for name in ("metrics", "splits", "vectors", "post"):
         values = getattr(evaluation, name)
         for position in _repeated(values):
@@ -122,33 +122,33 @@ def outside_cells(experiment: Experiment, findings: list[Finding]) -> Iterator[F
     titles = [section.title for section in experiment.sections]
     for number in _repeated(titles):
         if titles[number] != PLACEHOLDERS["title"]:
-            yield ("sections", number, "title"), f"another section has the title {shown_value(titles[number])} too"
-    yield from _judged(experiment)
+            yield ("sections", number, "title"), f"another section also has the title {shown_value(titles[number])}"
+    yield from _wrong_report(experiment)
     evaluation_is_sound = not any(path[0] == "evaluation" for path, _ in findings)
-    there = score_names_of(evaluation) if evaluation_is_sound else None
+    score_names = score_names_of(evaluation) if evaluation_is_sound else None
     for number, section in enumerate(experiment.sections):
-        yield from _table(("sections", number), section, evaluation, there)
+        yield from _wrong_table(("sections", number), section, evaluation, score_names)
 
 
-def _evaluation(experiment: Experiment) -> Iterator[Finding]:
-    """What is not there to be measured with: blocks of the encoder, a package, transfer data of that name."""
+def _wrong_evaluation(experiment: Experiment) -> Iterator[Finding]:
+    """Find blocks, packages and transfer data that the evaluation names and that do not exist."""
     path: SettingPath = ("evaluation",)
     evaluation = experiment.evaluation
     if evaluation.picture == "umap" and find_spec("umap") is None:
         yield (*path, "picture"), "umap is not installed: `pip install umap-learn`"
     for name, look in (("vectors", check_block), ("post", check_width)):
-        if not experiment.encoder.model.startswith("hf:"):  # which is fetched when it is needed
+        if not experiment.encoder.model.startswith("hf:"):  # a hub's model is fetched when it is needed
             for position, value in enumerate(getattr(evaluation, name)):
                 yield from (((*path, name, position), text) for text in _refusal(look, experiment.encoder, value))
     names = [transfer.name for transfer in evaluation.transfer]
     for position in _repeated(names):
-        yield (*path, "transfer", position, "name"), f"other transfer data has the name {names[position]} too"
+        yield (*path, "transfer", position, "name"), f"other transfer data also has the name {names[position]}"
     for position, transfer in enumerate(evaluation.transfer):
         yield from (((*path, "transfer", position, "source"), text) for text in _lookups("source", transfer.source))
 
 
-def _judged(experiment: Experiment) -> Iterator[Finding]:
-    """Margins and a primary score of what no table shows, and margins wider than a score can differ."""
+def _wrong_report(experiment: Experiment) -> Iterator[Finding]:
+    """Find margins and a primary score that no table shows, and margins as wide as the range of a score."""
     report = experiment.report
     shown = dict.fromkeys(value for section in experiment.sections for value in section.show.table.values)
     names = dict.fromkeys((*shown, *map(metric_of, shown)))
@@ -157,7 +157,7 @@ def _judged(experiment: Experiment) -> Iterator[Finding]:
         if name not in names:
             yield path, f"no table shows `{brief_name(name)}`" + nearest_name(name, names)
         elif limit >= (width := score_width(name if "." in name else f"test.{name}")):
-            yield path, f"{limit:g} is all that the score can differ by ({width:g}): give less, such as 0.01"
+            yield path, f"{limit:g} is not below the range of the score ({width:g}): give less, such as 0.01"
     if report.primary is not None and report.primary not in shown:
         yield (
             ("report", "primary"),
@@ -166,21 +166,23 @@ def _judged(experiment: Experiment) -> Iterator[Finding]:
 
 
 def _set_by_sections(experiment: Experiment) -> set[str]:
-    """Names of the settings in which cells may differ from the experiment's own parts."""
+    """Return the names of the settings that any section changes."""
     maps = ((section.base, section.axes, section.baseline, *section.include) for section in experiment.sections)
     return {name for settings in maps for each in settings for name in each}
 
 
 def score_names_of(evaluation: Evaluation) -> list[str]:
-    """Names of the scores of the vectors that trained."""
+    """Return the names of the scores of the vectors used in training."""
     scores = [name for metric in evaluation.metrics for name in messages.score_names(metric)]
-    there = [f"{split}.{name}" for split in evaluation.splits for name in scores]
-    there += [name for transfer in evaluation.transfer for name in transfer.scores()]
-    return there + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
+    score_names = [f"{split}.{name}" for split in evaluation.splits for name in scores]
+    score_names += [name for transfer in evaluation.transfer for name in transfer.scores()]
+    return score_names + (["transfer.mean"] if len(evaluation.transfer) > 1 else [])
 
 
-def _table(path: SettingPath, section: Section, evaluation: Evaluation, there: list[str] | None) -> Iterator[Finding]:
-    """What a table shows that is not there; `there` are the names of the scores, where these are known."""
+def _wrong_table(
+    path: SettingPath, section: Section, evaluation: Evaluation, score_names: list[str] | None
+) -> Iterator[Finding]:
+    """Find axes and scores that a table shows and that do not exist; `score_names` is None if they are unknown."""
     table, path = section.show.table, (*path, "show", "table")
     axes = axis_names(section)
     for side in ("rows", "columns"):
@@ -188,19 +190,22 @@ def _table(path: SettingPath, section: Section, evaluation: Evaluation, there: l
         if name is not None and name not in axes:
             yield (*path, side), f"`{brief_name(name)}` is not an axis of this section" + nearest_name(name, axes)
     if table.columns is not None and table.columns == table.rows:
-        yield (*path, "columns"), f"`{brief_name(table.columns)}` names the rows already"
-    if there is None:
+        yield (*path, "columns"), f"`{brief_name(table.columns)}` already names the rows"
+    if score_names is None:
         return
     if section.show.transfer and not evaluation.transfer:
-        yield (*path[:-1], "transfer"), "there is no transfer data: name some under evaluation.transfer"
-    available = set(there) if len(table.values) > 1 else there
+        yield (*path[:-1], "transfer"), "there is no transfer data: add some under evaluation.transfer"
+    available = set(score_names) if len(table.values) > 1 else score_names
     for position, value in enumerate(table.values):
         if value not in available:
-            yield (*path, "values", position), f"`{brief_name(value)}` is not evaluated" + nearest_name(value, there)
+            yield (
+                (*path, "values", position),
+                f"`{brief_name(value)}` is not evaluated" + nearest_name(value, score_names),
+            )
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[int]:
-    """The positions of the values that stand before already."""
+    """Yield the positions of values that occur earlier in the sequence."""
     seen = set()
     for position, value in enumerate(values):
         if (key := _key(value)) in seen:
@@ -209,7 +214,7 @@ def _repeated(values: Sequence[Any]) -> Iterator[int]:
 
 
 def _key(value: Any) -> Any:
-    """Equal for values that say the same: 1 and 1.0 do, 1 and true do not."""
+    """Return a key that is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, tuple):
         return tuple(map(_key, value))
     if isinstance(value, Mapping):
@@ -217,20 +222,20 @@ def _key(value: Any) -> Any:
     return isinstance(value, bool), value
 
 
-SHOWN = [("title",), ("note",), ("show",)]  # of a section: decides no cell
-OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # what is wrong there is wrong in every cell, and said once
-# Why no cell reads a setting that no loss and no view names, or that these read only at times.
+SHOWN = [("title",), ("note",), ("show",)]  # parts of a section that affect no cell
+OF_ALL_CELLS: set[SettingPath] = {("data", "resample")}  # a mistake here is in every cell, and is reported once
+# Why no cell reads a setting, where a list of the losses and views that read it would not explain it.
 UNREAD = {
     "view": "no loss there compares vectors",
-    "alpha": "it weighs further terms against the cross-entropy, and no loss there has both",
-    "layer_decay": "the encoder is frozen there, or has adapters, which all train at one rate",
+    "alpha": "it weighs terms against the cross-entropy, and no loss there has both",
+    "layer_decay": "the encoder is frozen there, or trains adapters, which share one learning rate",
     "encoder_lr": "the encoder is frozen there",
     "head_lr": "no loss there has a head",
 }
 
 
 def too_many(experiment: Experiment) -> Iterator[Finding]:
-    """More cells than anybody means to train. They are counted, since to make them would take hours and all memory."""
+    """Reject a grid with too many cells. They are counted without building them, which could exhaust memory."""
     counts = [count_combinations(section) for section in experiment.sections]
     cells, most = sum(counts) * len(experiment.seeds), experiment.resources.most_cells
     if cells <= most:
@@ -240,13 +245,13 @@ def too_many(experiment: Experiment) -> Iterator[Finding]:
     parts += [f"include {length}"] if (length := len(experiment.sections[number].include)) else []
     yield (
         ("sections", number),
-        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells, before `exclude`, and at most "
-        f"{most} are taken; the most are here: {comma_list(parts)} values. Give fewer, or raise resources.most_cells",
+        f"{sum(counts)} combinations × {len(experiment.seeds)} seeds are {cells} cells before `exclude`; the limit is "
+        f"{most}. This section has the most: {comma_list(parts)} values. Give fewer, or raise resources.most_cells",
     )
 
 
 def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Settings that are right alone and wrong together, in the sections that are right so far."""
+    """Find settings that cannot be combined or that no cell reads, in the sections without other mistakes."""
     paths = {path for path, _ in findings}
     wrong = {path[:2] if path[0] == "sections" else path[:1] for path in paths if path[2:3] not in SHOWN}
     if wrong & {("encoder",), ("objective",)} or paths & OF_ALL_CELLS:
@@ -260,97 +265,97 @@ def in_cells(builder: Builder, findings: Iterable[Finding]) -> Iterator[Finding]
         yield from (((*path, "exclude", position), "matches no combination") for position in unmatched)
         if not rows:
             yield path, "`exclude` leaves no combination"
-        refused = dict.fromkeys(text for row in rows for text in _refusals(builder, row.overlay))
+        refused = dict.fromkeys(text for row in rows for text in _conflicts(builder, row.overlay))
         yield from ((path, text) for text in refused)
         sound = sound and not refused
         if not refused:
             yield from ((("evaluation", "test"), text) for text in _unmeasurable(builder, rows))
         every = _settings_read(builder, rows)
         if not refused:
-            yield from _unread(_given(path, section), every)
+            yield from _unread(_set_by_section(path, section), every)
             baselines = _settings_read(builder, [row for row in rows if row.is_baseline])
-            yield from _unread(_objective((*path, "baseline"), section.baseline), baselines)
+            yield from _unread(_changed_objective((*path, "baseline"), section.baseline), baselines)
         read |= every
     if sound:
-        own = builder.experiment.objective.model_dump(exclude_unset=True)
-        yield from _unread(_objective(("objective",), own), read)
+        objective = builder.experiment.objective.model_dump(exclude_unset=True)
+        yield from _unread(_changed_objective(("objective",), objective), read)
 
 
 def wrong_labels(resolved: Resolved) -> Iterator[Finding]:
-    """Labels that name no row and no part of one, and rows of a section that would have the same name."""
+    """Find labels that match no row or part of one, and rows of a section that would share a name."""
     labels, path = resolved.experiment.report.labels, ("report", "labels")
     rows = [row for section in resolved.sections for row in section.rows]
     names = dict.fromkeys(name for row in rows for name in (row_label(row.parts), *row.parts))
     for name, label in labels.items():
         if name not in names:
-            yield (*path, name), f"no row and no part of one has this name{nearest_name(name, names)}"
+            yield (*path, name), f"no row or part of a row has this name{nearest_name(name, names)}"
         elif not label.strip():
-            yield (*path, name), "an empty name; give it letters, or leave it out"
+            yield (*path, name), "the new name is empty; write one, or leave the label out"
     for section in resolved.sections:
         seen: dict[str, str] = {}
         for row in section.rows if labels else ():
-            own = row_label(row.parts)
-            if (other := seen.setdefault(row.label, own)) != own:
-                renamed = [name for name in (own, other, *row.parts) if name in labels]
-                yield (*path, *renamed[:1]), f"{own} and {other} would both be called {shown_value(row.label)}"
+            default = row_label(row.parts)
+            if (first := seen.setdefault(row.label, default)) != default:
+                renamed = [name for name in (default, first, *row.parts) if name in labels]
+                yield (*path, *renamed[:1]), f"{default} and {first} would both be called {shown_value(row.label)}"
 
 
 def _settings_read(builder: Builder, rows: Iterable[Variant]) -> set[str]:
-    """The settings that the cells of these rows read."""
+    """Return the settings that the cells of these rows read."""
     return set().union(*{builder.reads(row.overlay) for row in rows})
 
 
 def _unmeasurable(builder: Builder, rows: Iterable[Variant]) -> Iterable[str]:
-    """Why cells of these rows cannot be measured on as many test texts as are asked for."""
+    """Return why cells of these rows cannot be evaluated on `evaluation.test` texts."""
     data = dict.fromkeys(builder.build(row.overlay)["data"] for row in rows)
     return dict.fromkeys(reason for each in data if (reason := builder.experiment.evaluation.unmeasurable(each)))
 
 
-def _refusals(builder: Builder, overlay: Overlay) -> Iterator[str]:
+def _conflicts(builder: Builder, overlay: Overlay) -> Iterator[str]:
     try:
         parts = builder.build(overlay)
         encoder, longest = parts["encoder"], parts["data"].max_length
     except ValidationError as error:
         for item in error.errors():
             reason = str(item.get("ctx", {}).get("error", item["msg"]))
-            yield f"{reason} (drop this combination with `exclude`, or mend it)"
+            yield f"{reason} (drop this combination with `exclude`, or fix it)"
         return
     reason = incompatibility(parts["data"], encoder, parts["objective"], parts["training"])
     reason = reason or _cannot_guess(encoder, parts["objective"])
     if reason := reason or _cannot_split(parts["objective"], parts["training"]):
-        yield f"{reason} (drop this combination with `exclude`, or mend it)"
+        yield f"{reason} (drop this combination with `exclude`, or fix it)"
     used = builder.relevant(builder.settings | overlay)
     if used.get("k", 0) > longest:
-        yield f"k is {used['k']}, and a text has at most {longest} tokens (data.max_length)"
+        yield f"k is {used['k']}, but a text has at most {longest} tokens (data.max_length)"
     most = most_tokens(encoder.model)
     if most is not None and longest > most:
-        yield f"data.max_length is {longest}, and {encoder.model} takes at most {most} tokens: lower data.max_length"
+        yield f"data.max_length is {longest}, but {encoder.model} takes at most {most} tokens: lower data.max_length"
     if encoder.model.startswith("scratch:"):
         blocks = (encoder.scratch or Scratch()).layers
-        wanted = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
-        if max(wanted) >= blocks:
-            yield f"block {max(wanted)} is asked for, and the encoder's blocks are 0 to {blocks - 1}"
+        numbers = [*(used.get("layers") or ()), used.get("middle") or 0, (encoder.tune.last_blocks or 1) - 1]
+        if max(numbers) >= blocks:
+            yield f"there is no block {max(numbers)}: the encoder's blocks are 0 to {blocks - 1}"
 
 
-def _unread(given: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
-    """Settings that no cell reads, such as a queue where no loss has one."""
-    for path, name in given:
+def _unread(settings: Iterable[tuple[SettingPath, str]], read: set[str]) -> Iterator[Finding]:
+    """Find settings that no cell reads, such as a queue where no loss has one."""
+    for path, name in settings:
         if name not in read:
             readers = ", ".join(registry.setting_readers(name))
-            reason = UNREAD.get(name) or (f"it is for {readers}" if readers else "it decides nothing there")
+            reason = UNREAD.get(name) or (f"it is only read by {readers}" if readers else "it has no effect there")
             yield path, f"no cell here reads this setting: {reason}"
 
 
-def _given(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
-    """The settings by which a section's cells are to differ, and those of its objective."""
-    yield from _objective((*path, "base"), section.base)
+def _set_by_section(path: SettingPath, section: Section) -> Iterator[tuple[SettingPath, str]]:
+    """Yield the axes of a section, and the objective settings that it changes."""
+    yield from _changed_objective((*path, "base"), section.base)
     yield from (((*path, "axes", name), name) for name in section.axes)
     for number, further in enumerate(section.include):
-        yield from _objective((*path, "include", number), further)
+        yield from _changed_objective((*path, "include", number), further)
 
 
-def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
-    """Those that are not what they would be anyway."""
+def _changed_objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple[SettingPath, str]]:
+    """Yield the objective settings that are not at their default."""
     for name, value in settings.items():
         if SETTINGS[name] == "objective" and value != PARTS["objective"].model_fields[name].default:
             yield (*path, name), name
@@ -358,16 +363,16 @@ def _objective(path: SettingPath, settings: Mapping[str, Any]) -> Iterator[tuple
 
 def _cannot_guess(encoder: Encoder, objective: Objective) -> str:
     guessing = objective.guessing()
-    with suppress(UserError):  # said where the model is looked up
+    with suppress(UserError):  # reported where the model is looked up
         if guessing and not has_masked_lm_head(encoder):
             return (
-                f"{encoder.model} has no head that guesses hidden words: take another model, or none of "
+                f"{encoder.model} has no masked-language-model head: take another model, or none of "
                 f"{', '.join(guessing)}"
             )
     return ""
 
 
 def _cannot_split(objective: Objective, training: Training) -> str:
-    with suppress(UserError):  # said where the file is looked up
+    with suppress(UserError):  # reported where the file is looked up
         return deepspeed_file.sharding_conflict(objective, training)
     return ""

@@ -1,4 +1,4 @@
-"""The combinations of settings that a section asks for: products of its axes, and what it includes and excludes."""
+"""Combinations of settings in a section: the product of its axes, minus `exclude`, plus `include`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,8 +13,8 @@ from contrastive.config.objective import Objective
 
 Overlay = dict[str, Any]  # setting → checked value
 
-# Stands in for what is missing or wrong, so that the rest of a file can be checked, and for what the other settings of
-# a part need before one can be checked alone.
+# Values for settings that are missing or wrong, so that the rest of a file can be checked, and for required settings
+# when one setting of a part is checked alone.
 PLACEHOLDERS: dict[str, Any] = {
     "name": "x",
     "source": "package:any",
@@ -28,7 +28,7 @@ PLACEHOLDERS: dict[str, Any] = {
 
 
 def check_value(setting: str, value: Any) -> Any:
-    """The value as the schema stores it; raises pydantic's ValidationError."""
+    """Return the value as the schema stores it; raise pydantic's ValidationError if it is wrong."""
     part = SETTINGS[setting]
     return getattr(PARTS[part].model_validate(PLACEHOLDERS.get(part, {}) | {setting: value}, strict=True), setting)
 
@@ -38,37 +38,37 @@ def check_values(settings: Mapping[str, Any]) -> Overlay:
 
 
 def settings_of(experiment: Experiment) -> Overlay:
-    """Every setting of the experiment's own parts."""
+    """Return every setting of the experiment's parts, before any section changes it."""
     return {name: getattr(getattr(experiment, part), name) for name, part in SETTINGS.items()}
 
 
 def axis_names(section: Section) -> tuple[str, ...]:
-    """Settings in which the rows of a section may differ."""
+    """Return the settings in which the rows of a section may differ."""
     return tuple(dict.fromkeys([*section.axes, *(name for further in section.include for name in further)]))
 
 
 def count_combinations(section: Section) -> int:
-    """Combinations of a section before any is left out or found to be equal to another, without making them."""
+    """Count the combinations of a section before exclusion and removal of duplicates, without building them."""
     axes = prod(map(len, section.axes.values())) if section.axes or not section.include else 0
     return axes + len(section.include)
 
 
 def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], list[int]]:
-    """The overlay of each combination, base included, and the positions of the excludes that match none.
+    """Return the overlay of each combination, base included, and the positions of excludes that match none.
 
-    `settings` are those of the experiment, which an exclude may name too.
+    `settings`: the experiment's settings, which an exclude may name too.
     """
     base = check_values(section.base)
-    excludes: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # settings → positions of the excludes that say them
+    excludes: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # settings → positions of the excludes with them
     for number, exclude in enumerate(section.exclude):
         excludes.setdefault(tuple(sorted(check_values(exclude).items())), []).append(number)
-    named = {tuple(name for name, _ in pairs) for pairs in excludes}  # a thousand cost a combination no more than one
+    exclude_keys = {tuple(name for name, _ in pairs) for pairs in excludes}  # one lookup each, however many excludes
     values = [[check_value(name, value) for value in section.axes[name]] for name in section.axes]
     kept: list[Overlay] = []
     matched: set[int] = set()
     for combination in product(*values) if section.axes or not section.include else ():
         overlay = base | dict(zip(section.axes, combination, strict=True))
-        keys = (tuple((name, overlay.get(name, settings[name])) for name in names) for names in named)
+        keys = (tuple((name, overlay.get(name, settings[name])) for name in names) for names in exclude_keys)
         matching = [number for key in keys for number in excludes.get(key, ())]
         matched.update(matching)
         if not matching:
@@ -79,10 +79,10 @@ def combinations(section: Section, settings: Overlay) -> tuple[list[Overlay], li
 
 @cache
 def settings_read(loss: str, view: str | None, variant: tuple[Any, ...], tune: Tune) -> tuple[str, ...]:
-    """Names of the settings that a cell with this objective and tuning reads (a test holds it to `Cell.canonical`).
-    `variant` has the values of `registry.variant_settings`."""
+    """Return the names of the settings that a cell with this objective and tuning reads (tested against
+    `Cell.canonical`). `variant`: the values of `registry.variant_settings`."""
     chosen = dict(zip(registry.variant_settings(), variant, strict=True))
     objective = Objective.model_construct(loss=loss, view=view, **chosen)
-    read = objective.read() | {name for name, part in SETTINGS.items() if part != "objective"}
+    read = objective.settings_read() | {name for name, part in SETTINGS.items() if part != "objective"}
     read -= idle_rates(tune, objective)
     return tuple(name for name in SETTINGS if name in read)

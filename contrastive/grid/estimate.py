@@ -1,8 +1,8 @@
-"""Expected seconds and bytes of cells: what finished cells of this home took, scaled by how much work a cell is.
+"""Estimate the seconds and memory of cells from finished cells of this home, scaled by the amount of work.
 
-Work counts tokens × blocks × passes of the encoder, backward passes included. Within one encoder all else is nearly the
-same, so that the median of seconds a unit of work over the finished cells that are most alike says how long one takes.
-Where none has finished, a few timed steps do (planning/probe.py).
+Work counts tokens × blocks × passes of the encoder, backward passes included. Seconds per unit of work are nearly
+constant within one encoder, so the estimate uses their median over the most similar finished cells. Where none has
+finished, a few timed steps replace them (contrastive/training/probe.py).
 """
 
 import math
@@ -34,37 +34,38 @@ from contrastive.runs import claim, fingerprint, provenance, store
 
 Value = TypeVar("Value")
 
-FLOAT = 4  # bytes
-TRAINED = 16  # bytes a trained number: itself, its gradient, AdamW's two moments
+FLOAT = 4  # bytes of a number
+TRAINED = 16  # bytes per trained parameter: itself, its gradient, AdamW's two moments
 PROCESS = 600 * 2**20  # bytes of a process that has imported everything
-BATCH = 60  # tokens that take as long as the calls of a batch and its step
-GUESSES = 3  # blocks that take as long as the head for hidden words
-UNKNOWN_TEXTS = 20_000  # texts of data that nobody has counted yet
-# what training and evaluation, which load torch, say of themselves
+BATCH = 60  # overhead of a batch and its step, in tokens
+GUESSES = 3  # cost of the masked-language-model head, in blocks
+UNKNOWN_TEXTS = 20_000  # assumed size of data that has not been counted yet
+# constants of modules that import torch, read from their source
 LOOK_EVERY = registry.literal("contrastive.training.train", "LOOK_EVERY")
 DROPOUT_SAMPLE = registry.literal("contrastive.evaluation.embed", "DROPOUT_SAMPLE")
 
 
 class Sizes(NamedTuple):
-    """Of an encoder; `parameters` with those below its blocks."""
+    """Size of an encoder; `parameters` includes the embeddings."""
 
     blocks: int
     hidden: int
     parameters: int
 
     def of_block(self) -> int:
-        """Parameters of one block."""
+        """Return the number of parameters of one block."""
         return 12 * self.hidden**2 + 13 * self.hidden
 
 
-BASE = Sizes(12, 768, 110_000_000)  # of an encoder that is not on this machine yet
+BASE = Sizes(12, 768, 110_000_000)  # assumed for an encoder that is not on this machine yet
 
 
 @cache
 def sizes(encoder: Encoder) -> Sizes:
     if encoder.model.startswith("scratch:"):
-        own = locate.scratch_sizes(encoder)
-        size = Sizes(own["layers"], own["hidden"], own["hidden"] * (own["vocabulary"] + locate.SCRATCH_POSITIONS))
+        scratch = locate.scratch_sizes(encoder)
+        embeddings = scratch["hidden"] * (scratch["vocabulary"] + locate.SCRATCH_POSITIONS)
+        size = Sizes(scratch["layers"], scratch["hidden"], embeddings)
         return size._replace(parameters=size.parameters + size.blocks * size.of_block())
     folder = locate.local_model_folder(encoder.model)
     if folder is None:
@@ -74,29 +75,29 @@ def sizes(encoder: Encoder) -> Sizes:
 
 
 class Batches(NamedTuple):
-    """Of the training texts, once through: how many batches, and their tokens, padding included."""
+    """Batches of one epoch: their number and tokens, padding included."""
 
     number: int
     tokens: int
     longest: int  # tokens of the largest batch
-    length: int  # of its texts
+    length: int  # tokens of its longest text
 
 
 def predicted_batches(lengths: npt.NDArray[np.integer], size: int, bucket: int, budget: int | None = None) -> Batches:
-    """As contrastive/views/batches.py makes them, but for which texts meet."""
+    """Predict the batches of contrastive/views/batches.py from text lengths, with another random order."""
     drawn = lengths[np.random.default_rng(0).permutation(len(lengths))]
     groups = np.split(drawn, range(size * bucket, len(drawn), size * bucket))
     if budget is not None:
         groups = np.array_split(drawn, max(1, math.ceil(len(drawn) / (size * bucket))))
-    made = [shape for group in groups for shape in _cut(np.sort(group)[::-1].tolist(), size, budget)]
-    texts, longest = max(made, key=lambda shape: shape[0] * shape[1], default=(0, 0))
-    return Batches(len(made), sum(n * s for n, s in made), texts * longest, longest)
+    shapes = [shape for group in groups for shape in _batch_shapes(np.sort(group)[::-1].tolist(), size, budget)]
+    texts, longest = max(shapes, key=lambda shape: shape[0] * shape[1], default=(0, 0))
+    return Batches(len(shapes), sum(n * s for n, s in shapes), texts * longest, longest)
 
 
-def _cut(group: list[int], size: int, budget: int | None) -> list[tuple[int, int]]:
-    """Texts of each batch and the length of its longest, of lengths that come longest first."""
+def _batch_shapes(group: list[int], size: int, budget: int | None) -> list[tuple[int, int]]:
+    """Return number of texts and longest length of each batch, given lengths sorted longest first."""
     batches, begin = [], len(group) % size if budget is None else 0
-    if begin:  # the longest texts are the last ones of a group by number
+    if begin:  # the longest texts form the incomplete batch of a group
         batches.append((begin, group[0]))
     while begin < len(group):
         count = min(size if budget is None else max(1, budget // group[begin]), len(group) - begin)
@@ -106,25 +107,25 @@ def _cut(group: list[int], size: int, budget: int | None) -> list[tuple[int, int
 
 
 class Texts(NamedTuple):
-    """Lengths of the texts of a cell's data, in tokens; `counted` where they were counted."""
+    """Lengths in tokens of the texts of each split; `counted` is False if they are assumed."""
 
     splits: dict[str, npt.NDArray[np.int64]]
     counted: bool
 
     def measured(self, evaluation: Evaluation, split: str) -> npt.NDArray[np.int64]:
-        """Lengths of the texts that an evaluation measures; more test texts than the cell's own are taken for alike."""
+        """Return the lengths of the evaluated texts; further test texts are assumed as long as those of the cell."""
         lengths = self.splits[split]
         return np.resize(lengths, evaluation.test) if split == "test" and evaluation.test is not None else lengths
 
 
 def lengths_of_texts(cell: Cell) -> Texts:
-    """From the prepared tokens; before there are any, every text is taken for as long as it may be."""
+    """Return lengths from the prepared tokens, or the maximum length for every text if there are none yet."""
     names = ("train", "validation", "test")
     try:
         folder = store.cache_folder("tokens", tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed()))
         if store.finished(folder):
             return Texts({name: np.diff(np.load(folder / f"{name}.offsets.npy")) for name in names}, True)
-    except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is said elsewhere
+    except (OSError, ValueError, EOFError):  # damaged, or the data cannot be found, which is reported elsewhere
         pass
     counts = {name: getattr(cell.data, name) for name in names}
     counts = {name: count if isinstance(count, int) else UNKNOWN_TEXTS for name, count in counts.items()}
@@ -132,35 +133,34 @@ def lengths_of_texts(cell: Cell) -> Texts:
 
 
 def encoder_passes(cell: Cell) -> tuple[int, int]:
-    """Of the encoder over a text: as it is, with its partners in pairs, and changed."""
+    """Return the encoder passes per text: over the unchanged text and its partners, and over changed texts."""
     facts = cell.objective.view_facts()
     partners = len(cell.data.partners()) if facts.partners else 0
     return facts.passes + partners, facts.changed_passes + cell.objective.reads_guesses()
 
 
 def trained_blocks(cell: Cell) -> int:
-    """Blocks that a gradient goes through."""
+    """Return the number of blocks that a gradient passes through."""
     blocks, last = sizes(cell.encoder).blocks, cell.encoder.tune.last_blocks
     return blocks if last is None else min(blocks, last)
 
 
-def training_work(cell: Cell, made: Batches, *, stored: bool = False, together: int = 1) -> float:
-    """Of these batches, once. `stored`: the frozen blocks' part is read; else `together` cells compute it once."""
+def training_work(cell: Cell, batches: Batches, *, stored: bool = False, together: int = 1) -> float:
+    """Return the work of one epoch. `stored`: the output of frozen blocks is read, else `together` cells share it."""
     blocks, upper, (plain, changed) = sizes(cell.encoder).blocks, trained_blocks(cell), encoder_passes(cell)
     objective, backward = cell.objective, 1 if cell.encoder.tune.lora is not None else 2
     frozen = (blocks - upper) * (plain + changed) - separable_blocks(cell) * plain * (
         1.0 if stored else 1 - 1 / together
     )
-    looks = len(objective.terms()) / LOOK_EVERY  # a term is asked for its own gradient now and then
+    looks = len(objective.terms()) / LOOK_EVERY  # the gradient of each term is measured now and then
     trained = upper * (plain + changed) * (1 + backward * (1 + looks))
     guesses = GUESSES if objective.reads_guesses() else 0
-    tokens_and_calls = made.tokens + BATCH * made.number
+    tokens_and_calls = batches.tokens + BATCH * batches.number
     return tokens_and_calls * (frozen + trained + guesses + blocks * objective.view_facts().slow_passes)
 
 
 class FinishedCell(NamedTuple):
-    """A finished cell, and how it was computed: beside how many others in turns, and whether frozen blocks came from a
-    store."""
+    """A finished cell, the number of cells trained together with it, whether it read a frozen store, and its cost."""
 
     cell: Cell
     together: int
@@ -172,7 +172,7 @@ class FinishedCell(NamedTuple):
 
 
 class CostEstimator:
-    """Expected seconds and bytes of cells; seconds are None where nothing was measured that compares."""
+    """Estimates seconds and bytes of cells; seconds are None without a similar finished cell or calibration."""
 
     def __init__(
         self,
@@ -183,29 +183,29 @@ class CostEstimator:
         device: str = "cpu",
     ):
         self.evaluation, self.speed, self.device = evaluation or Evaluation(), speed or Speed(), device
-        self._kept: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
         self.finished = list(finished_cells(latest))
         rates: dict[Hashable, list[float]] = {}
         memory: dict[Hashable, list[float]] = {}
-        for seen in self.finished:
-            work = self.work(seen.cell, seen.stored, seen.together)
-            expected = self.shared(seen.cell) + seen.together * self._memory(seen.cell)[1]
-            for key in similarity_keys(seen.cell):
-                rates.setdefault(key, []).append(seen.seconds / work)
-                if seen.memory:
-                    memory.setdefault(key, []).append(seen.memory / expected)
+        for past in self.finished:
+            work = self.work(past.cell, past.stored, past.together)
+            expected = self.shared(past.cell) + past.together * self._memory(past.cell)[1]
+            for key in similarity_keys(past.cell):
+                rates.setdefault(key, []).append(past.seconds / work)
+                if past.memory:
+                    memory.setdefault(key, []).append(past.memory / expected)
         self.rates = {key: median(each) for key, each in rates.items()}
         self.memory_ratios = {key: median(each) for key, each in memory.items()}
 
     def seconds(self, cell: Cell, together: int = 1) -> float | None:
-        """Of training and of embedding afterwards; without the frozen blocks' part that a store keeps for many, and
-        with its share of what cells that take turns compute once."""
+        """Return seconds of training and embedding, without stored passes, and with a share of passes that
+        `together` cells compute once."""
         rate = self._rate(cell)
         stored = frozen_readers.trains_from_store(cell, self.speed)
         return None if rate is None else rate * self.work(cell, stored, together)
 
     def work(self, cell: Cell, stored: bool = False, together: int = 1) -> float:
-        """Of training and of embedding afterwards; at least that of one token."""
+        """Return the work of training and embedding, at least 1."""
 
         def count() -> float:
             training = training_work(cell, self.batches(cell), stored=stored, together=together)
@@ -217,103 +217,104 @@ class CostEstimator:
             embedding = blocks * sum(int(lengths.sum()) for lengths in splits)
             return max(1.0, training * cell.training.epochs / cell.training.processes + embedding)
 
-        return self._once(("work", *work_settings(cell), stored, together), count)
+        return self._cached(("work", *work_settings(cell), stored, together), count)
 
     def prefix_seconds(self, cell: Cell, split: str) -> float:
-        """Of what a store keeps of a split: once for all cells that read it."""
+        """Return seconds to fill the frozen store of a split, once for all cells that read it."""
         return (self._rate(cell) or 0.0) * separable_blocks(cell) * int(self.texts(cell).splits[split].sum())
 
     def evaluation_seconds(self, cell: Cell) -> float | None:
         rate = self._evaluation_rate
-        return None if rate is None else rate * self._evaluated(cell)
+        return None if rate is None else rate * self._evaluated_texts(cell)
 
     def embedding_seconds(self, cell: Cell, texts: int) -> float | None:
-        """Of so many texts, as long as the cell's test texts are."""
+        """Return seconds to embed that many texts, as long as the test texts of the cell."""
         rate, lengths = self._rate(cell), np.resize(self.texts(cell).splits["test"], texts)
         return None if rate is None else rate * sizes(cell.encoder).blocks * int(lengths.sum())
 
     def memory(self, cell: Cell) -> int:
-        """Bytes of one cell alone, at its peak."""
+        """Return the peak bytes of a cell that trains alone."""
         return self.shared(cell) + self.own(cell)
 
     def shared(self, cell: Cell) -> int:
-        """Of the process and the frozen weights: once for all cells that train in one process."""
+        """Return bytes of the process and frozen weights, once for all cells of one process."""
         return self._memory(cell)[0]
 
     def own(self, cell: Cell) -> int:
-        """Of trained weights, gradients, moments and a batch."""
+        """Return bytes of trained weights, gradients, moments and a batch, for each cell of a process."""
         shared, own = self._memory(cell)
-        ratio = _first(self.memory_ratios, cell)
+        ratio = _most_similar(self.memory_ratios, cell)
         return own if ratio is None else max(0, int(ratio * (shared + own)) - shared)
 
     def _memory(self, cell: Cell) -> tuple[int, int]:
-        return self._once(("memory", *work_settings(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
+        return self._cached(("memory", *work_settings(cell)), lambda: memory_of_cell(cell, self.batches(cell)))
 
     def predicted(self, cell: Cell, together: int = 1) -> dict[str, float] | None:
-        """What a run folder notes of it beside what is measured then; of memory, that of its process."""
+        """Return the estimate that is recorded in the run folder; memory is that of the whole process."""
         seconds = self.seconds(cell, together)
         if seconds is None:
             return None
         return {"seconds": round(seconds, 3), "memory_bytes": self.shared(cell) + together * self.own(cell)}
 
     def basis(self, cell: Cell) -> str:
-        """What the seconds rest on: `finished` cells, a `calibration`, or nothing."""
-        if _first(self.rates, cell) is not None:
+        """Return the evidence for the seconds: "finished" cells, a "calibration", or "" for none."""
+        if _most_similar(self.rates, cell) is not None:
             return "finished"
-        return "calibration" if self._timed(cell) is not None else ""
+        return "calibration" if self._calibrated_rate(cell) is not None else ""
 
     def texts(self, cell: Cell) -> Texts:
-        return self._once(("texts", *token_settings(cell)), lambda: lengths_of_texts(cell))
+        return self._cached(("texts", *token_settings(cell)), lambda: lengths_of_texts(cell))
 
     def batches(self, cell: Cell) -> Batches:
-        filled = cell.training.batch_size, cell.training.bucket, cell.training.token_budget
-        return self._once(
-            ("batches", *batch_settings(cell)), lambda: predicted_batches(self.texts(cell).splits["train"], *filled)
+        sizes_of_batches = cell.training.batch_size, cell.training.bucket, cell.training.token_budget
+        return self._cached(
+            ("batches", *batch_settings(cell)),
+            lambda: predicted_batches(self.texts(cell).splits["train"], *sizes_of_batches),
         )
 
     def steps(self, cell: Cell) -> int:
-        """Optimizer steps of its training."""
+        """Return the number of optimizer steps of the training."""
         return math.ceil(self.batches(cell).number * cell.training.epochs / cell.training.accumulate)
 
-    def _once(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        if key not in self._kept:
-            self._kept[key] = make()
-        value: Value = self._kept[key]
+    def _cached(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        if key not in self._cache:
+            self._cache[key] = make()
+        value: Value = self._cache[key]
         return value
 
     def _rate(self, cell: Cell) -> float | None:
-        """Seconds a unit of work."""
-        rate = _first(self.rates, cell)
-        return self._timed(cell) if rate is None else rate
+        """Return seconds per unit of work."""
+        rate = _most_similar(self.rates, cell)
+        return self._calibrated_rate(cell) if rate is None else rate
 
-    def _timed(self, cell: Cell) -> float | None:
-        return self._once(
+    def _calibrated_rate(self, cell: Cell) -> float | None:
+        return self._cached(
             ("timed", *calibration_settings(cell).values()), lambda: read_rate(calibration_file(cell, self.device))
         )
 
-    def _evaluated(self, cell: Cell) -> int:
+    def _evaluated_texts(self, cell: Cell) -> int:
         return max(1, sum(len(self.texts(cell).measured(self.evaluation, name)) for name in self.evaluation.splits))
 
     @cached_property
     def _evaluation_rate(self) -> float | None:
-        """Seconds a text, of finished cells that were measured alike."""
+        """Seconds per text, from finished cells with the same evaluation settings."""
         key = evaluation_key(self.evaluation)
         rates = [
-            seen.evaluation_seconds / self._evaluated(seen.cell)
-            for seen in self.finished
-            if seen.evaluation_seconds is not None and seen.evaluation_key == key
+            past.evaluation_seconds / self._evaluated_texts(past.cell)
+            for past in self.finished
+            if past.evaluation_seconds is not None and past.evaluation_key == key
         ]
         return median(rates) if rates else None
 
 
-def _first(ratios: dict[Hashable, float], cell: Cell) -> float | None:
-    """Of the finished cells that are most alike."""
+def _most_similar(ratios: dict[Hashable, float], cell: Cell) -> float | None:
+    """Return the ratio of the most similar finished cells."""
     candidates = (ratios.get(key) for key in similarity_keys(cell)) if ratios else ()
     return next((ratio for ratio in candidates if ratio is not None), None)
 
 
-def memory_of_cell(cell: Cell, made: Batches) -> tuple[int, int]:
-    """Bytes that cells of one process share, the frozen weights among them, and bytes of the cell's own."""
+def memory_of_cell(cell: Cell, batches: Batches) -> tuple[int, int]:
+    """Return the bytes that cells of one process share (with frozen weights), and the bytes of each cell."""
     size, tune, upper = sizes(cell.encoder), cell.encoder.tune, trained_blocks(cell)
     tools = cell.objective.line_of_view().tools
     if tune.lora is not None:
@@ -324,22 +325,24 @@ def memory_of_cell(cell: Cell, made: Batches) -> tuple[int, int]:
     everything = (1 + len({"slow", "twin"} & set(tools))) * size.parameters
     frozen = max(0, everything - (trained if tune.lora is None else 0))
     share = min(1.0, (cell.training.micro_batch or cell.training.batch_size) / cell.training.batch_size)
-    kept = FLOAT * (18 + 3 * made.length / 64) * size.hidden  # a token and block for the gradient; heads have 64 each
+    kept = (
+        FLOAT * (18 + 3 * batches.length / 64) * size.hidden
+    )  # bytes per token and block for the gradient; 64 dimensions per head
     passing = kept + FLOAT * size.hidden * size.blocks  # one frozen block at a time, and its output
     for_gradient = kept * (0.8 if tune.lora is not None else 1.0) * upper
-    batch = made.longest * share / cell.training.processes * sum(encoder_passes(cell)) * (for_gradient + passing)
+    batch = batches.longest * share / cell.training.processes * sum(encoder_passes(cell)) * (for_gradient + passing)
     return PROCESS + FLOAT * frozen, TRAINED * trained + int(batch)
 
 
 def calibration_file(cell: Cell, device: str) -> Path:
-    """Where the timed steps of cells like this one are kept, on hardware like this."""
+    """Return the file with the timed steps of such cells on this hardware."""
     machine = {"processor": provenance.processor(), "device": device}
     key = fingerprint.key("calibration", machine=machine, cell=calibration_settings(cell))
     return store.cache_folder("calibration", f"{key}.json")
 
 
 def read_rate(path: Path) -> float | None:
-    """Seconds a unit of work as timed steps said; None where there were none, or the file is damaged."""
+    """Return seconds per unit of work from timed steps; None if there are none or the file is damaged."""
     try:
         return float(store.read_json(path)["rate"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -347,7 +350,7 @@ def read_rate(path: Path) -> float | None:
 
 
 def finished_cells(latest: int) -> Iterator[FinishedCell]:
-    """The cells that finished last; a folder that cannot be read tells nothing."""
+    """Yield the cells that finished last; folders that cannot be read are skipped."""
     runs = store.home() / "runs"
     done = sorted(runs.glob("*/DONE"), key=lambda path: path.stat().st_mtime_ns) if runs.is_dir() else []
     for folder in (marker.parent for marker in done[-latest:]):
@@ -367,7 +370,7 @@ def finished_cells(latest: int) -> Iterator[FinishedCell]:
 
 
 def _evaluation_of(folder: Path) -> tuple[str, float | None]:
-    """By which settings a cell was measured, and for how long."""
+    """Return the evaluation key of a cell and the seconds that its evaluation took."""
     attempts = [
         each for each in claim.attempts(folder) if (each.get("stage"), each.get("outcome")) == ("evaluate", "done")
     ]
@@ -377,8 +380,8 @@ def _evaluation_of(folder: Path) -> tuple[str, float | None]:
 
 
 def total_seconds(cells: Iterable[Cell], fit: CostEstimator | None = None) -> float | None:
-    """Expected seconds of all cells one after another; None if any has neither a finished cell like it nor timed
-    steps."""
+    """Return expected seconds of all cells in sequence; None if any has neither a similar finished cell nor a
+    calibration."""
     fit = fit or CostEstimator()
     each = [fit.seconds(cell) for cell in cells]
     seconds = [expected for expected in each if expected is not None]

@@ -1,11 +1,11 @@
-"""From an experiment to its cells: products of axes, without the settings that do not matter, with baselines.
+"""Expand an experiment to its grid: sections, rows with their baselines, and canonical cells.
 
-What a section means:
+How a section is expanded:
 - The settings of a cell are the experiment's, overlaid by the section's `base`, overlaid by one combination of `axes`
-  (minus what `exclude` matches) or by one map of `include`. Without axes a section is its `include`, or just its base.
-- `baseline` overlays each of these once more, so that a baseline has the settings of the cells beside it.
-  `baseline: {}` adds none.
-- Two combinations that differ only in settings that their cells do not read are one row.
+  (except those that `exclude` matches) or by one map of `include`. Without axes: `include` alone, or just the base.
+- `baseline` overlays each of these once more, so a baseline shares all other settings with its row. `baseline: {}`
+  adds no baselines.
+- Combinations that differ only in settings that their cells do not read are one row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +31,14 @@ from contrastive.grid.names import (
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration of a section: a canonical cell a seed, in the order of the seeds."""
+    """One configuration of a section, with one canonical cell per seed, in the order of the seeds."""
 
     label: str
-    axes: dict[str, Any]  # the axes that matter to it, as a table shows them
+    axes: dict[str, Any]  # the axes that affect it, with values as a table shows them
     baseline: bool
     cells: tuple[Cell, ...]
-    against: int | None = None  # which row of the section is its baseline; none of a row that is one
-    parts: tuple[str, ...] = ()  # of the label, before `report.labels` renamed them
+    against: int | None = None  # number of its baseline row in the section; None for a baseline
+    parts: tuple[str, ...] = ()  # parts of the label, before `report.labels`
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class GridSection:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A checked experiment with all that follows from its text: found once, by `load`, and carried from there on."""
+    """A checked experiment and its grid, as `load_experiment` returns it."""
 
     experiment: Experiment
     sections: tuple[GridSection, ...]
-    cells: tuple[Cell, ...]  # each once, first come first
+    cells: tuple[Cell, ...]  # without duplicates, in order of appearance
 
     @cached_property
     def names(self) -> dict[Cell, str]:
@@ -62,12 +62,12 @@ class Resolved:
 
     @cached_property
     def data_names(self) -> dict[Data, str]:
-        """How a report tells the data of cells apart."""
+        """The name of each data set in a report."""
         return names_of_data(self.cells)
 
     @cached_property
     def titles(self) -> dict[Cell, list[str]]:
-        """The titles of the sections that show a cell."""
+        """The titles of the sections that show each cell."""
         shown: dict[Cell, dict[str, None]] = {}
         for part in self.sections:
             for cell in (cell for row in part.rows for cell in row.cells):
@@ -76,7 +76,7 @@ class Resolved:
 
 
 def first_seeds(resolved: Resolved, counts: Sequence[Sequence[int]]) -> Resolved:
-    """The same grid with the first seeds of each row alone: section → row → how many."""
+    """Return the grid with only the first seeds of each row; `counts`: section → row → number of seeds."""
     sections = tuple(
         replace(part, rows=tuple(replace(row, cells=row.cells[:n]) for row, n in zip(part.rows, numbers, strict=True)))
         for part, numbers in zip(resolved.sections, counts, strict=True)
@@ -88,30 +88,30 @@ def first_seeds(resolved: Resolved, counts: Sequence[Sequence[int]]) -> Resolved
 
 
 def with_seeds(resolved: Resolved, most: int) -> Resolved:
-    """The same grid at so many seeds: those of its file, and then the smallest that are not among them."""
-    own = resolved.experiment.seeds
-    further = [seed for seed in range(most + len(own)) if seed not in own]
-    seeds = (*own, *further)[:most]
+    """Return the grid with `most` seeds: those of the file, then the smallest unused numbers."""
+    declared = resolved.experiment.seeds
+    further = [seed for seed in range(most + len(declared)) if seed not in declared]
+    seeds = (*declared, *further)[:most]
     return Builder(resolved.experiment.model_copy(update={"seeds": seeds})).resolved()
 
 
 class Variant(NamedTuple):
-    """What a row of a section sets, without what its cells do not read."""
+    """The settings of a row of a section, without those that its cells do not read."""
 
     overlay: Overlay
     is_baseline: bool
-    baseline: Overlay | None  # what the row beside it sets that is its baseline, if it has one
+    baseline: Overlay | None  # the settings of its baseline row, if it has one
 
 
 class Variants(NamedTuple):
-    """Those of one section; one that several combinations share comes once."""
+    """The distinct variants of one section."""
 
     rows: list[Variant]
-    unmatched: list[int]  # positions of the excludes that match no combination
+    unmatched: list[int]  # positions of excludes that match no combination
 
 
 class Builder:
-    """Builds the cells of one experiment; what sections are made of, equal parts and equal cells are made once."""
+    """Builds the cells of one experiment; variants, equal parts and equal cells are cached."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -120,10 +120,10 @@ class Builder:
         self.sections: dict[int, Variants] = {}
         self.parts: dict[tuple[Any, ...], Settings] = {}
         self.rows: dict[tuple[Any, ...], tuple[Cell, ...]] = {}  # an overlay → its cells
-        self.cells: dict[Cell, tuple[Cell, ...]] = {}  # the cell of the first seed → that of every seed
+        self.cells: dict[Cell, tuple[Cell, ...]] = {}  # cell of the first seed → cells of all seeds
 
     def resolved(self) -> Resolved:
-        """Every row of every section and every distinct cell, of an experiment that was checked."""
+        """Return every row of every section and every distinct cell of a checked experiment."""
         sections = tuple(
             GridSection(section, _rows(section, self.variants(number).rows, self))
             for number, section in enumerate(self.experiment.sections)
@@ -131,7 +131,7 @@ class Builder:
         return Resolved(self.experiment, sections, tuple(cell for cells in self.cells.values() for cell in cells))
 
     def variants(self, number: int) -> Variants:
-        """What the rows of a section set: looked at when a file is checked, and then made to cells."""
+        """Return the variants of a section, which are checked first and then built into cells."""
         if number not in self.sections:
             section = self.experiment.sections[number]
             kept, unmatched = combinations(section, self.settings)
@@ -152,17 +152,17 @@ class Builder:
                     yield variant
 
     def relevant(self, overlay: Overlay) -> Overlay:
-        """The overlay without the settings that its cell does not read, in one order."""
+        """Return the overlay without the settings that its cell does not read, in a fixed order."""
         return {name: overlay[name] for name in self.reads(overlay) if name in overlay}
 
     def reads(self, overlay: Overlay) -> tuple[str, ...]:
-        """Names of the settings that the cell of an overlay reads."""
+        """Return the names of the settings that the cell of an overlay reads."""
         names = ("loss", "view", "tune", *registry.variant_settings())
         loss, view, tune, *variant = (overlay.get(name, self.settings[name]) for name in names)
         return settings_read(loss, view, tuple(variant), tune)
 
     def row(self, relevant: Overlay) -> tuple[Cell, ...]:
-        """The canonical cells of a relevant overlay; ValidationError where its settings do not fit."""
+        """Return the canonical cells of a relevant overlay; raise ValidationError if its settings conflict."""
         key = tuple(relevant.items())
         if key not in self.rows:
             cell = Cell.model_construct(**self.build(relevant), seed=self.seeds[0]).canonical()
@@ -174,7 +174,7 @@ class Builder:
         return self.rows[key]
 
     def build(self, relevant: Overlay) -> dict[str, Any]:
-        """The four parts of a cell."""
+        """Return the four parts of a cell by name."""
         chosen: dict[str, Overlay] = {part: {} for part in PARTS}
         for name, value in relevant.items():
             chosen[SETTINGS[name]][name] = value
@@ -189,26 +189,26 @@ class Builder:
 
 
 def _rows(section: Section, variants: list[Variant], builder: Builder) -> tuple[Row, ...]:
-    """Baselines first; each other row with the number of its own."""
-    alike: dict[int, list[Variant]] = {}  # by the identity of their cells, which the builder makes once
+    """Return the rows of a section, baselines first; every other row has the number of its baseline."""
+    by_cells: dict[int, list[Variant]] = {}  # key: id() of the cells, which the builder makes once
     for variant in variants:
-        alike.setdefault(id(builder.row(variant.overlay)), []).append(variant)
-    ordered = sorted(alike.values(), key=lambda group: not any(variant.is_baseline for variant in group))
+        by_cells.setdefault(id(builder.row(variant.overlay)), []).append(variant)
+    ordered = sorted(by_cells.values(), key=lambda group: not any(variant.is_baseline for variant in group))
     groups = [(builder.row(group[0].overlay), group) for group in ordered]
     numbers = {id(cells): number for number, (cells, _) in enumerate(groups)}
     axes = [_axes(cells[0], axis_names(section)) for cells, _ in groups]
     ambiguous, labels = ambiguous_axes(axes), builder.experiment.report.labels
     rows = []
-    for (cells, group), own in zip(groups, axes, strict=True):
+    for (cells, group), row_axes in zip(groups, axes, strict=True):
         is_baseline = any(variant.is_baseline for variant in group)
         beside = [] if is_baseline else [builder.row(each.baseline) for each in group if each.baseline is not None]
         against = numbers.get(id(beside[0])) if beside else None
-        parts, shown = labelled_row(cells[0], own, section.baseline if is_baseline else None, ambiguous, labels)
+        parts, shown = labelled_row(cells[0], row_axes, section.baseline if is_baseline else None, ambiguous, labels)
         rows.append(Row(row_label(parts, labels), shown, is_baseline, cells, against, parts))
     return tuple(rows)
 
 
 def _axes(cell: Cell, names: Iterable[str]) -> dict[str, Any]:
-    """Those of the axes that matter to a cell, with its values."""
+    """Return the axes that affect a cell, with its values."""
     read = settings_of_cell(cell)
     return {name: setting_value(cell, name) for name in names if name in read}

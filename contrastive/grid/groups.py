@@ -1,5 +1,6 @@
-"""Which cells train together in one process, those that share the passes of their frozen blocks; in which order they
-begin, so that what a process has read stays of use; and how long all of them take where several run at a time."""
+"""Group cells that train in one process and share passes of frozen blocks, order the groups, and estimate the makespan.
+
+Groups of the same data and encoder start one after another, so that a process can reuse what it has loaded."""
 
 import heapq
 import math
@@ -13,13 +14,13 @@ from contrastive.grid.estimate import CostEstimator
 from contrastive.grid.identity import pass_settings
 
 UNKNOWN = 1e12  # seconds
-AT_MOST = 8  # from there on, a further cell of a group saves nearly nothing, and devices wait longer for the last one
+AT_MOST = 8  # cells of a group; more save almost nothing, and devices wait longer for the last group
 
 
 def group_cells(cells: Iterable[Cell], fit: CostEstimator, slots: int, room: int | None) -> list[list[Cell]]:
-    """Equal parts of those that share, as many as keep the slots busy and have room in the bytes that each slot has.
+    """Divide cells that share passes into equal groups that keep all slots busy and fit in memory.
 
-    Those of the same data and encoder begin after one another, the longest of them first.
+    `room`: bytes per slot. Groups of the same data and encoder follow one another, the longest first.
     """
     sharing: dict[Hashable, list[Cell]] = {}
     for cell in cells:
@@ -33,15 +34,15 @@ def group_cells(cells: Iterable[Cell], fit: CostEstimator, slots: int, room: int
 
 
 def sharing_key(cell: Cell, fit: CostEstimator) -> Hashable:
-    """Equal for cells whose frozen blocks are given the same texts and random numbers, step by step; else the cell."""
-    nothing = fit.speed.reuse == "none" or frozen_readers.trains_from_store(cell, fit.speed)
-    if nothing or cell.training.processes > 1 or separable_blocks(cell) == 0:
+    """Return a key that is equal for cells whose frozen blocks compute the same passes, else unique to the cell."""
+    no_passes = fit.speed.reuse == "none" or frozen_readers.trains_from_store(cell, fit.speed)
+    if no_passes or cell.training.processes > 1 or separable_blocks(cell) == 0:
         return id(cell)
     return pass_settings(cell)
 
 
 def max_group_size(group: list[Cell], fit: CostEstimator, room: int | None) -> int:
-    """How many of these cells have room in so many bytes; one that has none tries all the same."""
+    """Return how many of these cells fit in `room` bytes, at least 1."""
     if room is None or len(group) == 1:
         return AT_MOST if fit.speed.together is None else fit.speed.together
     largest = max(map(fit.own, group))
@@ -49,13 +50,13 @@ def max_group_size(group: list[Cell], fit: CostEstimator, room: int | None) -> i
 
 
 def equal_parts(cells: list[Cell], most: int) -> list[list[Cell]]:
-    """Parts of nearly the same size."""
+    """Divide cells into parts of nearly equal size, at most `most` each."""
     count = math.ceil(len(cells) / most)
     return [cells[len(cells) * part // count : len(cells) * (part + 1) // count] for part in range(count)]
 
 
 def order_groups(parts: list[list[Cell]], fit: CostEstimator) -> list[list[Cell]]:
-    """By what those of their data and encoder take together, then by what they take; of what nothing is known first."""
+    """Sort by total time of the same data and encoder, then by time, longest first; unknown times come first."""
     families: dict[Hashable, list[tuple[float, list[Cell]]]] = {}
     for part in parts:
         longest = sum(rank_seconds(cell, len(part), fit) for cell in part)
@@ -69,13 +70,13 @@ def order_groups(parts: list[list[Cell]], fit: CostEstimator) -> list[list[Cell]
 
 
 def rank_seconds(cell: Cell, together: int, fit: CostEstimator) -> float:
-    """Of a cell of an encoder that nothing is known of, more than of any other one; the largest has the most."""
+    """Return the sort key of a cell: expected seconds; cells of unknown encoders sort first, largest first."""
     seconds = fit.seconds(cell, together)
     return UNKNOWN + fit.work(cell) if seconds is None else seconds
 
 
 class CellTime(NamedTuple):
-    """Seconds of a cell in training and in evaluation, what devices its training takes, and threads each of them."""
+    """Seconds of training and evaluation of a cell, and the devices and threads per device of its training."""
 
     train: float
     evaluate: float
@@ -84,8 +85,8 @@ class CellTime(NamedTuple):
 
 
 def makespan(parts: Iterable[CellTime], slots: int, evaluators: int = 0) -> float:
-    """Seconds from the first beginning to the last end, the cells in their order; without `evaluators` evaluation
-    takes the place of a training."""
+    """Return seconds from the first start to the last end, with cells in this order; without `evaluators`, evaluation
+    occupies a training slot."""
     free = [0.0] * slots
     trained = []
     for part in parts:

@@ -1,7 +1,7 @@
-"""The id of a cell: a hash of what decides its result (settings, data and model content, code), and of nothing else.
+"""Compute the id of a cell, a hash of all that decides its result: settings, data and model content, and code.
 
-A setting at its default is left out, so that a new option changes no id; in exchange a default may never change its
-meaning silently: `tests/contrastive/grid/test_identity.py` pins them, and `VERSION` is raised when one must change.
+Settings at their default are left out, so that a new option changes no id. In exchange, a default must not change:
+`tests/contrastive/grid/test_identity.py` pins the defaults, and `VERSION` is raised when one must change.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -20,7 +20,7 @@ from contrastive.runs import fingerprint
 from contrastive.runs.fingerprint import code_digest
 
 VERSION = 1
-EVALUATION_VERSION = 3  # of scores.json; scores of another version are measured again, never mixed
+EVALUATION_VERSION = 3  # of scores.json; scores of another version are computed again, never mixed
 
 STAGES = (
     "contrastive.data.tokens",
@@ -29,16 +29,16 @@ STAGES = (
     "contrastive.models.frozen_store",
     "contrastive.training.train",
     "contrastive.evaluation.embed",
-)  # what computes a cell's result
+)  # modules that compute the result of a cell
 
 
 def identity(cell: Cell) -> dict[str, Any]:
-    """Everything that decides the result of a (canonical) cell, as plain data."""
+    """Return everything that decides the result of a canonical cell, as plain data."""
     return identities([cell])[cell]
 
 
 def identities(cells: Iterable[Cell]) -> dict[Cell, dict[str, Any]]:
-    """The identity of each cell; what cells share is looked at once, so that all see one state of the disk."""
+    """Return the identity of each cell; shared files are read once, so that all cells see one state of the disk."""
     shared: dict[tuple[str, Settings], Any] = {}
 
     def once(make: Callable[[Any], Any], part: Settings) -> Any:
@@ -66,7 +66,10 @@ def _dump(part: Settings) -> dict[str, Any]:
 
 
 def _objective_content(part: Objective) -> dict[str, Any]:
-    """With the weights of its terms: what they follow from is no code of a stage. Words of others are their content."""
+    """Return the settings, the weights of the terms, and digests of the translators and WordNet if used.
+
+    The weights are included because the code that computes them is not in any stage.
+    """
     named = _dump(part) | {"terms": part.terms()}
     if part.translators is not None:
         named["translators"] = [locate.weights_digest(m, locate.TRANSLATOR_FILES) for m in part.translators]
@@ -76,14 +79,14 @@ def _objective_content(part: Objective) -> dict[str, Any]:
 
 
 def _data_content(part: Data) -> dict[str, Any]:
-    """Splits of their own are in the content's digest; their paths, like the source's, decide nothing."""
-    own = ("validation", "test")
-    named = {k: "own" if k in own and isinstance(v, str) else v for k, v in _dump(part).items() if k != "source"}
+    """Replace the paths of source and splits, which must not affect the identity, by a digest of the content."""
+    splits = ("validation", "test")
+    named = {k: "own" if k in splits and isinstance(v, str) else v for k, v in _dump(part).items() if k != "source"}
     return named | {"content": data.data_digest(part)}
 
 
 def _training_content(part: Training) -> dict[str, Any]:
-    """What DeepSpeed is told is its file's content, wherever that lies."""
+    """Replace the path of a DeepSpeed file by a digest of its content."""
     named = _dump(part)
     return (
         named | {"sharding": deepspeed_file.sharding_digest(named["sharding"])}
@@ -106,8 +109,8 @@ def cell_code_digest(cell: Cell) -> str:
 
 
 def evaluation_key(evaluation: Evaluation) -> str:
-    """Digest of how embeddings are measured: the settings, the code of what they name, and transfer data's content."""
-    posts = {how.partition(":")[0] for how in evaluation.post}
+    """Digest the evaluation: its settings, the code of its metrics and transformations, and transfer data content."""
+    posts = {post.partition(":")[0] for post in evaluation.post}
     named = (
         ("contrastive.evaluation.metrics", "METRICS", tuple(sorted(evaluation.metrics))),
         ("contrastive.evaluation.post", "POSTS", tuple(sorted(posts))),
@@ -123,7 +126,7 @@ def evaluation_key(evaluation: Evaluation) -> str:
 
 
 def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """The lines of each registry that this cell uses, so that a new loss leaves the others' cells alone."""
+    """Return the registry entries that a cell uses, so that a new loss does not change the ids of other cells."""
     kind, _, name = cell.data.source.partition(":")
     return (
         ("contrastive.losses", "LOSSES", tuple(sorted(cell.objective.terms()))),
@@ -133,60 +136,59 @@ def registry_choices(cell: Cell) -> tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 def text_settings(data: Data) -> Data:
-    """Decides which texts there are and how they are divided: all of the data but how long a text may be. Where each
-    seed draws its training texts, `Cell.train_sample_seed` decides them too."""
+    """Return the data settings that decide the texts and splits: all but max_length. If each seed draws its training
+    texts, `Cell.train_sample_seed` decides them too."""
     return data.model_copy(update={"max_length": Data.model_fields["max_length"].default})
 
 
 def token_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide the tokens of a cell on one machine: the data, with the draw of its training texts, and of the encoder
-    whose tokenizer it has."""
+    """Return what decides the tokens of a cell on one machine: data, seed of the training texts, and tokenizer."""
     return cell.data, cell.train_sample_seed(), cell.encoder.model, cell.encoder.scratch
 
 
 def batch_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide how many tokens the batches of a training have."""
+    """Return what decides the number of tokens of the training batches."""
     training = cell.training
     filled = training.batch_size, training.bucket, training.token_budget
     return *token_settings(cell), *filled
 
 
 def numeric_settings(cell: Cell) -> dict[str, Any]:
-    """Decides the last digits of what the same weights give for the same tokens."""
+    """Return what decides the last digits of the output for the same weights and tokens."""
     return {"precision": cell.training.precision, "threads": cell.training.threads}
 
 
 def initial_weight_settings(cell: Cell) -> dict[str, Any]:
-    """Decide the weights of the encoder before any training: those of a scratch encoder are drawn by the seed."""
+    """Return what decides the initial weights of the encoder; the seed draws those of a scratch encoder."""
     scratch = cell.encoder.model.startswith("scratch:")
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch, "seed": cell.seed if scratch else None}
 
 
 def frozen_output_settings(cell: Cell) -> dict[str, Any]:
-    """Decides what the blocks below the cut give for given tokens without dropout: not what happens above them."""
-    attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 is computed in another way than the rest
+    """Return what decides the output of the blocks below the cut for given tokens without dropout."""
+    attention = {"attention_dropout": cell.encoder.attention_dropout}  # 0 uses another kernel
     return initial_weight_settings(cell) | numeric_settings(cell) | attention | {"cut": separable_blocks(cell)}
 
 
 def untrained_output_settings(cell: Cell) -> dict[str, Any]:
-    """Decides what the whole encoder gives for given tokens before any training."""
+    """Return what decides the output of the whole encoder for given tokens before training."""
     return {"encoder": cell.encoder} | initial_weight_settings(cell) | numeric_settings(cell)
 
 
 def pass_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide the texts and random numbers that frozen blocks are given step by step: all but the objective, of which
+    """Return what decides the texts and random numbers of frozen blocks at each step: all but the objective, of which
     only the cut matters."""
     return cell.data, cell.encoder, cell.training, cell.seed, separable_blocks(cell)
 
 
 def calibration_settings(cell: Cell) -> dict[str, Any]:
-    """Decide which calibration says how long an amount of work takes: the size of the encoder, and how it computes."""
+    """Return what decides which calibration applies: the size of the encoder, precision and threads."""
     return {"model": cell.encoder.model, "scratch": cell.encoder.scratch} | numeric_settings(cell)
 
 
 def work_settings(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide the amounts of work and memory of a cell: all but the numbers that weigh an objective, and the seed as
-    far as it draws no texts."""
+    """Return what decides the work and memory of a cell: all but the numbers in its objective, and the seed unless it
+    draws texts."""
     names = ("loss", "view", "layers", "middle", *registry.variant_settings())
     return (
         cell.data,
@@ -198,11 +200,11 @@ def work_settings(cell: Cell) -> tuple[Hashable, ...]:
 
 
 def similarity_keys(cell: Cell) -> tuple[Hashable, ...]:
-    """Decide what finished cells a cell is expected to take as long as, the most alike first."""
-    how = cell.training.threads, cell.training.precision, cell.training.processes
+    """Return keys that similar finished cells share with a cell, the most similar first."""
+    execution = cell.training.threads, cell.training.precision, cell.training.processes
     return (
         cell.model_copy(update={"seed": 0}),
-        (cell.encoder, cell.objective.loss, cell.objective.view, *how),
-        (cell.encoder, *how),
+        (cell.encoder, cell.objective.loss, cell.objective.view, *execution),
+        (cell.encoder, *execution),
         cell.encoder.model,
     )

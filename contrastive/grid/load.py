@@ -1,4 +1,4 @@
-"""Read an experiment file, check and resolve it: all mistakes at once, each with its line and what would be right."""
+"""Load an experiment file: read, check and expand it, and report all mistakes at once, each with its line and fix."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -20,13 +20,13 @@ from contrastive.grid.messages import MISSING, Finding, explain_errors, nearest_
 from contrastive.grid.yaml_lines import LONGEST, Problem, SettingPath, YamlDocument, read_document
 
 PREFIXES = ("file:", "deepspeed:")
-SPLITS = ("test", "validation")  # whose paths need no prefix, where the data is a file
+SPLITS = ("test", "validation")  # splits whose paths need no prefix if the data is a file
 HOLD_PATHS = ("source", "model", "translators", "sharding", *SPLITS)
-MOST_SHOWN = 30  # mistakes of a file that a terminal is given
+MOST_SHOWN = 30  # most mistakes of a file that an error message lists
 
 
 class ExperimentError(UserError):
-    """All mistakes of an experiment file; shown one a line, the first of many."""
+    """All mistakes of an experiment file; the message has one per line, and at most MOST_SHOWN."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
@@ -38,20 +38,20 @@ class ExperimentError(UserError):
 
 
 def load_experiment(path: Path | str) -> Resolved:
-    """The experiment of a file with its grid; ExperimentError with every mistake."""
+    """Return the experiment of a file with its grid; raise ExperimentError with all mistakes."""
     name, line = str(path), 0
     try:
         if not os.path.isdir(path) and os.path.lexists(path):
-            paths.check_file(Path(path))  # a pipe, for one, would be waited for without end
+            paths.check_file(Path(path))  # opening a pipe, for example, could block forever
         with Path(path).open("rb") as file:
-            content = file.read(4 * LONGEST + 1)  # bytes of a character: what is larger is not read whole
+            content = file.read(4 * LONGEST + 1)  # at most 4 bytes per character; a larger file is not read whole
         text = content.decode("utf-8")
     except UserError as error:
         message = str(error).removeprefix(f"{brief(path)} ")
     except FileNotFoundError:
-        message = "there is no such file" + _files(Path(path))
+        message = "there is no such file" + _files_hint(Path(path))
     except IsADirectoryError:
-        message = "is a folder; name a file in it" + _files(Path(path) / "x")
+        message = "is a folder; name a file in it" + _files_hint(Path(path) / "x")
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
@@ -64,15 +64,14 @@ def load_experiment(path: Path | str) -> Resolved:
 
 @lru_cache(maxsize=1)
 def _parsed(text: str, name: str, folder: Path) -> Resolved:
-    """`ablate run` reads a file before its flow does, in the same process: the second time the same text is not checked
-    again. What states cells are in is looked at by each."""
+    """Cached, because `ablate run` and its flow read the same file in one process. The state of cells is not cached."""
     return parse_experiment(text, name, folder)
 
 
 def parse_experiment(text: str, name: str = "experiment", folder: Path = Path()) -> Resolved:
-    """The experiment that a text describes, with its grid; relative paths in it begin at the folder.
+    """Return the experiment in a text with its grid; relative paths start at `folder`.
 
-    Raises ExperimentError with every mistake.
+    Raises ExperimentError with all mistakes.
     """
     document = read_document(text, name)
     if document.data is None and not document.problems:
@@ -95,9 +94,9 @@ def parse_experiment(text: str, name: str = "experiment", folder: Path = Path())
 
 
 def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) -> Any:
-    """The settings of a file with each relative path made absolute: it is read from the folder of that file.
+    """Return the settings with relative paths made absolute; they are relative to the folder of the experiment file.
 
-    `of_file`: whether the data is a file, so that its test and validation texts may be, too.
+    `of_file`: whether the data is a file, so that `test` and `validation` may be files too.
     """
     if isinstance(settings, dict):
         of_file = str(settings.get("source", "")).startswith("file:")
@@ -114,39 +113,39 @@ def anchored(settings: Any, folder: Path, key: str = "", of_file: bool = False) 
 
 
 def _experiment(data: dict[str, Any]) -> tuple[Experiment, list[Finding]]:
-    """The experiment, with what is wrong left out, and what was wrong."""
+    """Return the experiment with all mistakes repaired, and the mistakes."""
     findings: list[Finding] = []
-    for attempt in range(10):  # what is checked last shows only once the rest is right
+    for attempt in range(10):  # pydantic runs some checks only once the others pass
         try:
             experiment = Experiment.model_validate(data, strict=True)
             return experiment, findings + list(single_values(experiment))
         except ValidationError as error:
             problems = list(explain_errors(error, Experiment, data))
             findings += [item for item in problems if attempt == 0 or not item[1].startswith(MISSING)]
-            data = _mended(data, dict.fromkeys(_replaceable(path) for path, _ in problems))
+            data = _repaired(data, dict.fromkeys(_replaceable(path) for path, _ in problems))
     raise AssertionError(f"no repair for {findings}")
 
 
 def _replaceable(path: SettingPath) -> SettingPath:
-    """The setting that holds a place: a wrong item takes its list with it, unless the items are settings."""
+    """Return the setting to replace: the whole list for a wrong item, unless its items are maps of settings."""
     while isinstance(path[-1], int) and path[-2] not in ("sections", "include", "exclude"):
         path = path[:-1]
     return path
 
 
-def _mended(data: Any, wrong_paths: Iterable[SettingPath]) -> Any:
-    """The data without what is at `wrong_paths`, or with something that will do."""
-    mended = _with_lists_as(list, data)
+def _repaired(data: Any, wrong_paths: Iterable[SettingPath]) -> Any:
+    """Return the data with the values at `wrong_paths` removed, or replaced by placeholders."""
+    repaired = _with_lists_as(list, data)
     for *holders, name in wrong_paths:
-        with suppress(KeyError, IndexError, TypeError):  # another repair took it
-            place = reduce(getitem, holders, mended)
-            if isinstance(place, list):
-                place[int(name)] = {"title": PLACEHOLDERS["title"]} if holders[-1] == "sections" else {}
-            elif name in place:
-                del place[name]
+        with suppress(KeyError, IndexError, TypeError):  # removed by another repair
+            container = reduce(getitem, holders, repaired)
+            if isinstance(container, list):
+                container[int(name)] = {"title": PLACEHOLDERS["title"]} if holders[-1] == "sections" else {}
+            elif name in container:
+                del container[name]
             elif name in PLACEHOLDERS:
-                place[name] = _with_lists_as(list, PLACEHOLDERS[name])
-    return _with_lists_as(tuple, mended)
+                container[name] = _with_lists_as(list, PLACEHOLDERS[name])
+    return _with_lists_as(tuple, repaired)
 
 
 def _with_lists_as(kind: Callable[[Iterable[Any]], Any], data: Any) -> Any:
@@ -160,7 +159,7 @@ def _problem(document: YamlDocument, name: str, path: SettingPath, message: str)
     return Problem(name, document.line(path), f"{setting}: {message}" if setting else message)
 
 
-def _files(path: Path) -> str:
-    """The experiment files beside a path, for an error about it."""
+def _files_hint(path: Path) -> str:
+    """Return a hint that names the experiment files in the folder of a path."""
     names = sorted(file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern))
     return nearest_name(path.name, names, otherwise=f"; there are {', '.join(names)}" if names else "")

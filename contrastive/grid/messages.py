@@ -1,4 +1,4 @@
-"""pydantic's errors as sentences for people: what was expected, what arrived, the nearest right name."""
+"""Turn pydantic's errors into messages (expected, actual, nearest name), and write the schema of experiment files."""
 
 import difflib
 import json
@@ -16,9 +16,9 @@ from contrastive.grid.yaml_lines import SettingPath
 
 Finding = tuple[SettingPath, str]
 
-LONGEST = 80  # characters of a value that a message repeats
+LONGEST = 80  # most characters of a value that a message repeats
 MISSING = "is missing"
-MOST_NAMES = 60  # that a message lists
+MOST_NAMES = 60  # most names that a message lists
 EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -45,7 +45,7 @@ BOUNDS = {
 
 
 def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[Finding]:
-    """pydantic's errors, for people; those of one place (the members of a union) as one."""
+    """Yield path and message of pydantic's errors; errors at one path (members of a union) become one."""
     by_path: dict[SettingPath, list[Any]] = {}
     for item in error.errors():
         path, value = _setting_path(item["loc"], data, item["type"])
@@ -82,7 +82,7 @@ def _message(item: Any, model: type[BaseModel], path: SettingPath, field: FieldI
 
 
 def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tuple[SettingPath, Any]:
-    """The part of pydantic's location that the file has: without the names of a union's members."""
+    """Return the part of pydantic's location that is in the file (without names of union members), and its value."""
     path: SettingPath = ()
     for part in location:
         try:
@@ -94,7 +94,7 @@ def _setting_path(location: tuple[int | str, ...], data: Any, kind: str) -> tupl
 
 
 def _model(model: type[BaseModel] | None, path: SettingPath) -> type[BaseModel] | None:
-    """The part of the schema that describes the settings at `path`."""
+    """Return the part of the schema that describes the settings at `path`."""
     for part in path:
         if isinstance(part, str):
             field = model.model_fields.get(part) if model else None
@@ -109,7 +109,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _field(model: type[BaseModel], path: SettingPath) -> FieldInfo | None:
-    """What the schema says of the setting at `path`, or of the list that it is in."""
+    """Return the schema's field for the setting at `path`, or for the list that contains it."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
     parent = _model(model, path[:-1])
@@ -120,14 +120,14 @@ def _unknown_setting(name: str, model: type[BaseModel], path: SettingPath) -> st
     parent = _model(model, path[:-1])
     names = list(parent.model_fields) if parent else []
     if not difflib.get_close_matches(name, names, 1) and name in SETTINGS:
-        home = "base" if parent is Section else SETTINGS[name]
-        return f"there is no such setting here; did you mean `{home}: {{{name}: …}}`?"
+        part = "base" if parent is Section else SETTINGS[name]
+        return f"there is no such setting here; did you mean `{part}: {{{name}: …}}`?"
     return "there is no such setting" + nearest_name(name, names)
 
 
 def unknown_in_cells(name: str) -> str:
     if name in ("seed", "seeds"):
-        return "the seeds are those of the whole experiment: `seeds: [0, 1, 2]` at the top"
+        return "seeds are set for the whole experiment: write `seeds: [0, 1, 2]` at the top level"
     return "there is no such setting" + nearest_name(name, SETTINGS)
 
 
@@ -135,15 +135,15 @@ def _nearest_registered(name: str, value: Any) -> str:
     if name not in REGISTRIES:
         return ""
     registered = names(name)
-    used = value.split("+") if isinstance(value, str) else value or ()
-    unknown = [part for part in used if part not in registered]
+    parts = value.split("+") if isinstance(value, str) else value or ()
+    unknown = [part for part in parts if part not in registered]
     return nearest_name(unknown[0], registered, otherwise="") if unknown else ""
 
 
 def nearest_name(name: Any, names: Iterable[str], otherwise: str | None = None) -> str:
     names, word = list(names), str(name)[:LONGEST_NAME]
-    parts = [candidate for candidate in names if len(word) > 2 and word in candidate]
-    near = difflib.get_close_matches(word, names, 1) or parts
+    containing = [candidate for candidate in names if len(word) > 2 and word in candidate]
+    near = difflib.get_close_matches(word, names, 1) or containing
     if near:
         return f"; did you mean `{brief_name(near[0])}`?"
     return otherwise if otherwise is not None else f"; there are {comma_list(names)}" if names else "; it has none"
@@ -167,17 +167,17 @@ TRANSFER_SCORES = {"pattern": r"^transfer\.[a-z0-9.-]+(_(all|mean))?$"}
 
 
 def names(setting: str) -> tuple[str, ...]:
-    """The registered names that a setting chooses from."""
+    """Return the registered names that a setting can take."""
     return tuple(registry.entries(*REGISTRIES[setting]))
 
 
 def score_names(metric: str) -> tuple[str, ...]:
-    """Names of the scores that a metric computes."""
+    """Return the names of the scores that a metric computes."""
     return registry.metrics()[metric].facts.scores or (metric,)
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of an experiment file, with the registered names and the settings of `base` and `axes` spelt out."""
+    """Return the JSON schema of experiment files, with registered names and the settings of `base` and `axes`."""
     schema = Experiment.model_json_schema()
     parts = schema["$defs"]
     section = parts["Section"]["properties"]
@@ -205,7 +205,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _name_losses_and_views(objective: dict[str, Any]) -> None:
-    """What the settings `loss` and `view` may be, and of each other setting which losses and views read it."""
+    """Add the values of `loss` and `view`, and to each other setting the losses and views that read it."""
     any_loss = "|".join(names("loss"))
     objective["loss"] |= {"anyOf": [{"enum": _usual_sums()}, {"pattern": rf"^({any_loss})(\+({any_loss}))*$"}]}
     objective["view"] |= {"anyOf": [{"enum": list(names("view"))}, {"type": "null"}]}
@@ -216,7 +216,7 @@ def _name_losses_and_views(objective: dict[str, Any]) -> None:
 
 
 def _usual_sums() -> list[str]:
-    """Each loss alone, and after the cross-entropy where it does not contain that."""
+    """Return each loss alone, and with cross-entropy unless it contains it."""
     losses = registry.loss_entries()
     supervised = next(name for name, line in losses.items() if line.facts.supervised)
     return [
@@ -227,5 +227,5 @@ def _usual_sums() -> list[str]:
 
 
 def schema_text() -> str:
-    """What `configs/experiment.schema.json` holds."""
+    """Return the content of `configs/experiment.schema.json`."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""How cells, their settings and values are named: in tables, in labels and in the names of runs."""
+"""Names of cells, rows, data sets and setting values, as tables, labels and runs show them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,15 +14,15 @@ from contrastive.config.objective import Objective
 from contrastive.grid.combinations import Overlay, settings_read
 from contrastive.grid.identity import text_settings
 
-ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # what stands before the name of a file
+ABSOLUTE = re.compile(r"^([a-z-]+:|)/(?!/)(?:.*/)?(?=[^/]+/?$)")  # everything before the name of a file
 SYMBOLS = {"alpha": "α", "temperature": "τ"}
-USUAL: Overlay = {"tune": Tune()}  # of a cell whose experiment is not known
+USUAL: Overlay = {"tune": Tune()}  # usual settings where the experiment is not known
 JOINED = " · "
 SELF_EXPLAINING = {"loss", "view", "level", "tune", "model", "source"}  # shown without their name
 
 
 def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
-    """`ce+supcon · topk_tokens · k=30 · α=0.2 · seed 0`: its objective, and what differs from the usual settings."""
+    """Return the objective and what differs from the usual settings: `ce+supcon · topk_tokens · k=30 · seed 0`."""
     objective, read = cell.objective, settings_of_cell(cell)
     view = objective.line_of_view().settings if objective.view else ()
     names = ["loss", "view", *view, "alpha", *Objective.model_fields]
@@ -35,22 +35,22 @@ def cell_name(cell: Cell, usual: Overlay = USUAL) -> str:
     ]
     parts = [_with_name(name, short_value(name, getattr(objective, name))) for name in shown]
     for name, value in usual.items():
-        if SETTINGS[name] != "objective" and name in read and (own := setting_value(cell, name)) != value:
-            parts.append(_with_name(name, short_value(name, own)))
+        if SETTINGS[name] != "objective" and name in read and (actual := setting_value(cell, name)) != value:
+            parts.append(_with_name(name, short_value(name, actual)))
     return " · ".join([*parts, f"seed {cell.seed}"])
 
 
 def setting_value(cell: Cell, name: str) -> Any:
-    """The value of a setting; where the cell leaves it to its losses and view, what they take."""
+    """Return the value of a setting, or the default of the losses and the view if the cell leaves it out."""
     value = getattr(getattr(cell, SETTINGS[name]), name)
     if value is None and SETTINGS[name] == "objective":
-        taken = cell.objective.taken(name)
-        return taken.pop() if len(taken) == 1 else None
+        defaults = cell.objective.default_values(name)
+        return defaults.pop() if len(defaults) == 1 else None
     return value
 
 
 def short_value(name: str, value: Any) -> str:
-    """A value as a table or a label shows it."""
+    """Return a value as a table or label shows it."""
     if name == "tune" and isinstance(value, Tune):
         blocks = value.last_blocks
         if value.lora is not None:
@@ -78,7 +78,7 @@ def last_blocks(count: int) -> str:
 
 
 def without_folders(text: str) -> str:
-    """`file:x.csv` of file:/home/somebody/x.csv: where people keep their files is nobody's business."""
+    """Return `file:x.csv` for file:/home/somebody/x.csv: reports must not reveal the folders of users."""
     return ABSOLUTE.sub(r"\1", text)
 
 
@@ -89,7 +89,7 @@ def labelled_row(
     ambiguous: set[str],
     labels: Mapping[str, str],
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The parts of a row's name, and its axes as a table shows them; `baseline` is what a row sets that is one."""
+    """Return the parts of a row's name, and its axes as a table shows them. `baseline`: settings of a baseline row."""
     texts = {}
     for name in baseline if baseline is not None else () if axes else ("loss", "view"):
         if name not in axes and name in settings_of_cell(cell):
@@ -103,13 +103,13 @@ def labelled_row(
 
 
 def row_label(parts: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The name of a row: its own of `labels`, or its parts, each by its own."""
+    """Join the parts to the name of a row; `labels` may rename the whole name or single parts."""
     whole = JOINED.join(parts)
     return labels.get(whole, JOINED.join(labels.get(part, part) for part in parts))
 
 
 def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The axes of a section of which two different values have the same short text."""
+    """Return the axes that have two different values with the same short text."""
     values: dict[str, set[Any]] = {}
     for axes in rows:
         for name, value in axes.items():
@@ -118,7 +118,7 @@ def ambiguous_axes(rows: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
-    """How a report tells the data of cells apart: by the settings that differ; nothing where all have the same."""
+    """Name the data of cells by the settings that differ; the name is empty if all cells have the same data."""
     texts = {cell.data: text_settings(cell.data) for cell in cells}
     distinct = set(texts.values())
     differing = [name for name in Data.model_fields if len({getattr(data, name) for data in distinct}) > 1]
@@ -134,7 +134,7 @@ def names_of_data(cells: Iterable[Cell]) -> dict[Data, str]:
 
 
 def _long(value: Any) -> str:
-    """Every setting of a part that is not at its default, for values whose short texts are equal."""
+    """Return every setting of a value that is not at its default, for values with equal short texts."""
     if not isinstance(value, BaseModel):
         return repr(value)
     changed = value.model_dump(mode="json", exclude_defaults=True)
@@ -151,7 +151,7 @@ def _with_name(name: str, text: str) -> str:
 
 
 def settings_of_cell(cell: Cell) -> tuple[str, ...]:
-    """Names of the settings that a cell reads."""
+    """Return the names of the settings that a cell reads."""
     objective = cell.objective
     variant = tuple(getattr(objective, name) for name in registry.variant_settings())
     return settings_read(objective.loss, objective.view, variant, cell.encoder.tune)

@@ -1,4 +1,4 @@
-"""A grid with what is to be done for each cell, and what the report has to know about it."""
+"""Plan a grid: the status of each cell, the record of the grid for the report, and the declaration of its judgement."""
 
 import json
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -32,11 +32,11 @@ from contrastive.runs.recorded import (
 
 @dataclass(frozen=True)
 class Plan:
-    """A resolved experiment, and what the disk says of it: the state of each cell, and the keys of their tokens."""
+    """A resolved experiment with the status of each cell on disk, and the keys of their tokens."""
 
     resolved: Resolved
     statuses: dict[Cell, Status]
-    kept: tuple[str, ...] = ()  # ids of runs of older code that stand in for today's
+    kept: tuple[str, ...] = ()  # ids of runs of older code that are used instead of new ones
 
     @property
     def experiment(self) -> Experiment:
@@ -51,12 +51,11 @@ class Plan:
 
     @property
     def sections(self) -> dict[Cell, list[str]]:
-        """The titles of the sections that show a cell."""
+        """The titles of the sections that show each cell."""
         return self.resolved.titles
 
     def data_cells(self) -> dict[str, list[Cell]]:
-        """Name of each data set → the first cell that has it, of each draw of its training texts: the texts of all
-        others are the same."""
+        """Return data set name → one cell for each draw of its training texts; all other cells have the same texts."""
         firsts: dict[tuple[str, int | None], Cell] = {}
         for cell in self.resolved.cells:
             firsts.setdefault((self.resolved.data_names[cell.data], cell.train_sample_seed()), cell)
@@ -66,18 +65,18 @@ class Plan:
         return by_data
 
     def data_keys(self) -> dict[str, str]:
-        """Name of each data set → key of the tokens of the first cell that has it."""
+        """Return data set name → token key of its first cell."""
         return {name: self.token_key(cells[0]) for name, cells in self.data_cells().items()}
 
     def token_key(self, cell: Cell) -> str:
-        """The key of a cell's tokens, made once for all cells that share them, of the data as it is by then."""
+        """Return the key of a cell's tokens; the data is read at the first call for each set of tokens."""
         settings = token_settings(cell)
         if settings not in self._token_keys:
             self._token_keys[settings] = tokens.token_key(cell.data, cell.encoder, cell.train_sample_seed())
         return self._token_keys[settings]
 
     def test_key(self, cell: Cell) -> str:
-        """The key of the tokens of the test texts that a cell is measured on: its own, or more."""
+        """Return the token key of the test texts that a cell is evaluated on: its own, or the larger test set."""
         count = self.experiment.evaluation.test
         return self.token_key(cell) if count is None else larger_test_key(self.token_key(cell), count)
 
@@ -87,6 +86,7 @@ class Plan:
 
 
 def make_plan(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
+    """Look up the status of each cell; with `keep_stale`, runs of older code replace cells that only the code changed."""
     evaluation = resolved.experiment.evaluation
     by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}
     if not keep_stale:
@@ -97,16 +97,16 @@ def make_plan(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
 
 
 def _keep(status: Status, key: str) -> Status:
-    """The older run in the place of the one that today's code would make."""
+    """Replace a status by that of its older run."""
     assert status.older is not None
-    measured = up_to_date(store.run_folder(status.older), key)
+    evaluated = up_to_date(store.run_folder(status.older), key)
     return replace(
-        status, id=status.older, action="reuse" if measured else "evaluate", why=f"kept although {status.why}"
+        status, id=status.older, action="reuse" if evaluated else "evaluate", why=f"kept although {status.why}"
     )
 
 
 def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
-    """The settings of a cell, one name each; those of the objective without their part, as the axes name them."""
+    """Flatten the settings of a cell to `part.name`; objective settings keep their bare name, as in axes."""
     settings = {}
     for part, values in cell.items():
         if not isinstance(values, dict):
@@ -120,7 +120,7 @@ def settings_by_name(cell: dict[str, Any]) -> dict[str, str]:
 
 
 def recorded_grid(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> RecordedGrid:
-    """The grid as the report reads it: sections, their rows, and the ids of the cells of a row."""
+    """Return the grid as the report reads it: sections, rows, and the ids of their cells."""
     names = plan.resolved.data_names
     failures = {s.id: failure for s in plan.statuses.values() if (failure := store.failure(store.run_folder(s.id)))}
     return RecordedGrid(
@@ -159,23 +159,23 @@ def recorded_row(row: Row, plan: Plan, names: dict[Data, str]) -> RecordedRow:
 
 
 def grid_document(plan: Plan, references: list[dict[str, Any]], stopping: Stopping | None = None) -> dict[str, Any]:
-    """The same as grid.json holds it."""
+    """Return the recorded grid as the content of grid.json."""
     return recorded_grid(plan, references, stopping).document()
 
 
 def declare_plan(plan: Plan, most_seeds: int | None = None) -> None:
-    """Note how the results will be judged, before there are any; a later change is noted beside it."""
+    """Record how the results will be judged before there are any; later changes are appended."""
     cells = {name for status in plan.statuses.values() for name in (status.id, status.older) if name}
     declare(plan.experiment.name, declaration(plan, most_seeds), cells)
 
 
 def declaration(plan: Plan, most_seeds: int | None) -> Declaration:
-    """How the results of an experiment are to be judged, as its file says now."""
+    """Return how the results of an experiment will be judged, according to its current file."""
     experiment = plan.experiment
     shown = {part.section.title: part.section.show.table for part in plan.resolved.sections}
     families = {title: experiment.report.family(table) for title, table in shown.items()}
     rows = {part.section.title: {settings_digest(row): row for row in part.rows} for part in plan.resolved.sections}
-    more, own = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
+    more, test_texts = experiment.evaluation.test, {str(cell.data.test) for cell in plan.resolved.cells}
     limits = {name: margin_of(name, experiment.report.margin) for names in families.values() for name in names}
     return Declaration(
         finished=sum(bool(s.older) or s.action in ("reuse", "evaluate") for s in plan.statuses.values()),
@@ -184,15 +184,15 @@ def declaration(plan: Plan, most_seeds: int | None) -> Declaration:
         rows={part.section.title: [row.label for row in part.rows] for part in plan.resolved.sections},
         seeds=list(experiment.seeds) if most_seeds is None else [],
         most_seeds=most_seeds,
-        configurations={title: {key: row.label for key, row in own.items()} for title, own in rows.items()},
-        baselines={title: [key for key, row in own.items() if row.baseline] for title, own in rows.items()},
-        test_texts=sorted(own) if more is None else [str(more)],
+        configurations={title: {key: row.label for key, row in by_key.items()} for title, by_key in rows.items()},
+        baselines={title: [key for key, row in by_key.items() if row.baseline] for title, by_key in rows.items()},
+        test_texts=sorted(test_texts) if more is None else [str(more)],
         embeddings=[*experiment.evaluation.vectors, *experiment.evaluation.post],
     )
 
 
 def settings_digest(row: Row) -> str:
-    """A configuration by its settings: its label says only what differs from the others of its section."""
+    """Digest all settings of a row; its label only has those that differ within its section."""
     settings = settings_by_name(row.cells[0].model_dump(mode="json", exclude={"seed"}))
     return fingerprint.key("configuration", settings=settings)
 
@@ -202,8 +202,8 @@ def tokens_folder(key: str) -> Path:
 
 
 def dropped_row_counts(own: Mapping[str, str], transfers: Iterable[Transfer]) -> list[dict[str, Any]]:
-    """Of each data set its name, whether it is transfer data, and its counts, as far as its tokens are there; `own` are
-    the keys of the tokens of the cells' data, by its name."""
+    """Return name, transfer flag and row counts of each data set that has tokens. `own`: data set name → token key of
+    the cells' data."""
     sets = [
         {"name": name, "transfer": False, **counts} for name, key in own.items() for counts in counts_of_tokens(key)
     ]
@@ -216,7 +216,7 @@ def dropped_row_counts(own: Mapping[str, str], transfers: Iterable[Transfer]) ->
 def transfer_counts(transfer: Transfer, own: str) -> Iterator[dict[str, Any]]:
     try:
         yield from counts_of_tokens(transfer_data.transfer_key(transfer, own))
-    except UserError:  # its file is gone; what was measured on it stays
+    except UserError:  # its file is gone, but its scores remain
         return
 
 
@@ -231,9 +231,9 @@ DECLARATIONS = TypeAdapter(list[Declaration])
 
 
 def declare(experiment: str, now: Declaration, cells: Collection[str] = ()) -> None:
-    """The first stays as long as there are results; what differs from the last one is noted after it. `cells`: ids of
-    those that are planned, or stand for them. `now` counts the results of these; those of cells that were planned for
-    the experiment before, and are no more, count too."""
+    """Keep the first declaration once results exist, and append each later change. `cells`: ids of planned cells and of
+    stale runs that replace them. `now.finished` counts their results; results of cells that were planned before are
+    added."""
     with store.locked(store.home() / "locks" / f"declared-{experiment}"):
         earlier = planned_before(experiment)
         if not earlier.issuperset(cells):
@@ -252,7 +252,9 @@ def declarations(experiment: str) -> list[Declaration]:
     try:
         return DECLARATIONS.validate_json(path.read_bytes())
     except ValidationError:
-        raise UserError(f"{path} is damaged: restore it, or delete it; then nothing tells what was declared") from None
+        raise UserError(
+            f"{path} is damaged: restore it, or delete it and lose the record of what was declared"
+        ) from None
 
 
 def planned_before(experiment: str) -> set[str]:

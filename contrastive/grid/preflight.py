@@ -1,4 +1,4 @@
-"""What is known to go wrong before anything trains: data that cannot be divided, scores that its texts cannot have."""
+"""Preflight checks before training: data that cannot be split, scores that cannot be computed, a missing GPU."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from contrastive.grid.plan import Plan
 from contrastive.runs import store
 from contrastive.runs.store import cache_folder
 
-MOST = 20  # divisions of data that are looked at: a plan is to stay quick
+MOST = 20  # most splits of data that are checked, so that a plan stays quick
 ClassCounts = dict[str, dict[str, int]]  # split → class → texts
 
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """`errors` are why nothing can be trained or measured; `warnings`, what will be missing."""
+    """`errors`: why nothing can be trained or evaluated; `warnings`: which cells or scores will be missing."""
 
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -30,6 +30,7 @@ class PreflightReport:
         return PreflightReport(self.errors + other.errors, self.warnings + other.warnings)
 
     def refuse(self) -> None:
+        """Raise UserError if there are errors."""
         if self.errors:
             raise UserError("\n".join(self.errors))
 
@@ -38,12 +39,12 @@ def preflight(plan: Plan, *, on_gpu: bool) -> PreflightReport:
     to_train = [status.cell for status in plan.to_do if status.action != "evaluate"]
     errors, warnings = check_data(plan)
     if not on_gpu and any(cell.training.precision == "fp16" for cell in to_train):
-        errors.append("training.precision is fp16, which needs a GPU, and there is none here: take bf16 or fp32")
+        errors.append("training.precision is fp16, which needs a GPU, but there is none here: take bf16 or fp32")
     return PreflightReport(tuple(errors), tuple(warnings))
 
 
 def check_data(plan: Plan) -> tuple[list[str], list[str]]:
-    """Unusable data is an error where no other is usable; else the other cells can go on without its own."""
+    """Return errors and warnings about the data; unusable data is only an error if no other data is usable."""
     names, unusable, warnings = plan.resolved.data_names, list[str](), list[str]()
     divisions = {
         (text_settings(status.cell.data), status.cell.train_sample_seed()): status.cell for status in plan.to_do
@@ -59,27 +60,31 @@ def check_data(plan: Plan) -> tuple[list[str], list[str]]:
             unusable.append(f"{about}{error}")
     if unusable and len(unusable) == min(len(divisions), MOST):
         return unusable, warnings
-    return [], [f"{line} (its cells will fail)" for line in unusable] + warnings
+    return [], [f"{line} (the cells with this data will fail)" for line in unusable] + warnings
 
 
 def known_class_counts(cell: Cell, key: str, measured: int | None = None) -> ClassCounts | None:
-    """As they were noted when the tokens with this key were prepared, or of the files; None of a hub's data, which is
-    not fetched."""
+    """Return the class counts from the prepared tokens, else from the files; None for data on a hub, which is not
+    fetched here."""
     prepared = cache_folder("tokens", key)
     if store.finished(prepared):
         counts: ClassCounts = store.read_json(prepared / "meta.json")["class_counts"]
         return counts
-    return None if cell.data.source.startswith("hf:") else _divided(cell.data, cell.train_sample_seed(), measured, key)
+    return (
+        None
+        if cell.data.source.startswith("hf:")
+        else _split_class_counts(cell.data, cell.train_sample_seed(), measured, key)
+    )
 
 
 @cache
-def _divided(data: Data, draw: int | None, measured: int | None, key: str) -> ClassCounts:
-    """Of the files as the key tells them: the command looks first, and then its flow in the same process."""
+def _split_class_counts(data: Data, draw: int | None, measured: int | None, key: str) -> ClassCounts:
+    """Count classes in the files. Cached by the key of their content: a command and its flow check in one process."""
     return datasets.load_splits(data, draw, measured).class_counts()
 
 
 def impossible_scores(counts: ClassCounts, evaluation: Evaluation) -> Iterator[str]:
-    """The scores that the texts of a split cannot have, and why."""
+    """Yield which scores cannot be computed on a split, and why."""
     metrics = registry.metrics()
     comparing = [name for name in evaluation.metrics if metrics[name].facts.of_classes]
     folded = [name for name in evaluation.metrics if metrics[name].facts.folded]

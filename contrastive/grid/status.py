@@ -1,4 +1,4 @@
-"""What is to be done for each cell of a grid: reuse, evaluate, run, or run because something named has changed."""
+"""Status of each cell of a grid: reuse, evaluate, run, or stale (run again because of a named change)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from contrastive.grid.identity import STAGES, cell_id, evaluation_key, identitie
 from contrastive.runs import store
 from contrastive.runs.fingerprint import canonical_json, code_files
 
-MEASURED_OTHERWISE = "measured by other settings since; `ablate run` measures it again"
+MEASURED_OTHERWISE = "evaluated with other settings; `ablate run` evaluates it again"
 Action = Literal["reuse", "evaluate", "run", "stale"]
 
 
@@ -21,11 +21,11 @@ class Status:
     id: str
     action: Action
     why: str = ""
-    older: str | None = None  # the finished run that only an edit of the code made stale
+    older: str | None = None  # id of the finished run that differs only in code
 
 
 def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
-    """One status a cell. A run that no cell of the grid claims is looked at as what a new cell used to be."""
+    """Return one status per cell. Finished runs outside the grid are searched for earlier versions of new cells."""
     documents = identities(cells)
     ids = {cell: cell_id(document) for cell, document in documents.items()}
     runs = store.home() / "runs"
@@ -36,12 +36,12 @@ def statuses(cells: Iterable[Cell], evaluation: Evaluation) -> list[Status]:
 
 
 def up_to_date(folder: Path, key: str) -> bool:
-    """Whether the folder is finished, and was measured with these settings and today's code."""
+    """Return whether a run is finished and was evaluated with these settings and the current code."""
     return store.finished(folder) and key_of(folder) == key
 
 
 def key_of(folder: Path) -> str:
-    """Of the settings by which a cell was measured; empty where scores.json does not say."""
+    """Return the evaluation key in scores.json, or "" if there is none."""
     try:
         return str(store.read_json(folder / "scores.json")["key"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -49,19 +49,19 @@ def key_of(folder: Path) -> str:
 
 
 def result_mark(folder: Path, key: str) -> str:
-    """What tells the results in a folder from others."""
+    """Return a mark that changes when the results in a run folder change."""
     status, reason = outcome(folder, key)
     return f"{status} {store.digest_file(folder / 'DONE')[:16] if status == 'finished' else reason}"[:5000]
 
 
 def outcome(folder: Path, key: str) -> tuple[str, str]:
-    """finished, diverged, failed or unfinished, and why. Measured by other settings it is not finished."""
-    whole = store.finished(folder)
-    if whole and (not key or up_to_date(folder, key)):
+    """Return finished, diverged, failed or unfinished, and the reason. Other evaluation settings mean unfinished."""
+    is_finished = store.finished(folder)
+    if is_finished and (not key or up_to_date(folder, key)):
         return "finished", ""
     failure = store.failure(folder)
     if failure is None:
-        return "unfinished", MEASURED_OTHERWISE if whole else "interrupted before it was finished"
+        return "unfinished", MEASURED_OTHERWISE if is_finished else "interrupted before it finished"
     return ("diverged" if failure["kind"] == "diverged" else "failed"), str(failure["error"])
 
 
@@ -73,7 +73,10 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
             return Status(cell, name, "reuse")
         if damage is None:
             return Status(
-                cell, name, "evaluate", "to be measured" if not (folder / "DONE").exists() else "measured otherwise"
+                cell,
+                name,
+                "evaluate",
+                "not evaluated yet" if not (folder / "DONE").exists() else "evaluated with other settings",
             )
         failure = store.failure(folder)
         if failure and failure["kind"] == "diverged":
@@ -87,7 +90,7 @@ def _status(cell: Cell, name: str, document: dict[str, Any], key: str, present: 
 
 
 class Older:
-    """Finished runs outside of the grid, found again by everything but one field of their identity."""
+    """Finished runs outside the grid, indexed by their identity without one field."""
 
     def __init__(self, folders: Iterable[Path]):
         self.near: dict[str, tuple[str, str, Any]] = {}

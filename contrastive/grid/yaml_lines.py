@@ -1,7 +1,7 @@
-"""A YAML text as plain data that remembers its lines.
+"""Read YAML as plain data with line numbers.
 
-YAML as people expect it: `yes`, `on` and dates are text, `1e-4` and `20_000` are numbers, a key given twice is a
-mistake. (PyYAML alone reads `1e-4` as text and `no` as false, and keeps the last of two equal keys in silence.)
+`yes`, `on` and dates are text, `1e-4` and `20_000` are numbers, and a repeated key is a mistake. (PyYAML alone reads
+`1e-4` as text and `no` as false, and silently keeps the last of two equal keys.)
 """
 
 import re
@@ -13,16 +13,16 @@ import yaml
 
 from contrastive.errors import brief, brief_name
 
-DEEPEST, LARGEST = 50, 100_000  # levels of nesting; names and values, which take some seconds to read
-LONGEST = 1_000_000  # characters of a file
-LONGEST_MESSAGE = 1000  # characters of what is said of one mistake
+DEEPEST, LARGEST = 50, 100_000  # most levels of nesting; most names and values, which take some seconds to read
+LONGEST = 1_000_000  # most characters of a file
+LONGEST_MESSAGE = 1000  # most characters of a message about one mistake
 TOO_LARGE = (
-    f"too large: an experiment file has at most {LONGEST} characters, and {LARGEST} names and values. Is it a file of "
-    "data? That is named in one, as data.source"
+    f"too large: an experiment file has at most {LONGEST} characters, and {LARGEST} names and values. If it is a data "
+    "file, name it in data.source of an experiment file"
 )
 LONG_WORD = re.compile(r"(\S{60})\S+")
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
-# The scalars of YAML 1.2: tag → how they are written, and what they mean.
+# Scalars of YAML 1.2: tag → pattern, and function from text to value.
 SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "null": (r"~|null|Null|NULL|", lambda text: None),
     "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
@@ -37,11 +37,11 @@ SettingPath = tuple[str | int, ...]  # where in the file: ("sections", 0, "axes"
 
 
 class _Refused(Exception):
-    """Why a text is not read at all."""
+    """The text cannot be read at all; the message is the reason."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that knows the scalars of YAML 1.2 and no others, and gives up on what is too large or too deep."""
+    """SafeLoader with only the scalars of YAML 1.2, which rejects texts that are too large or too deeply nested."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ class _Loader(yaml.SafeLoader):
         if self.nodes > LARGEST:
             raise _Refused(TOO_LARGE)
         if self.depth > DEEPEST:
-            raise _Refused("nested too deeply to be an experiment")
+            raise _Refused("nested too deeply for an experiment file")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -65,11 +65,11 @@ for _tag, (_pattern, _) in SCALARS.items():
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake of a file."""
+    """One mistake in a file."""
 
     file: str
     line: int  # 0: the file as a whole
-    message: str  # on one line, whatever the file holds
+    message: str  # always one line
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", brief(self.message, LONGEST_MESSAGE))
@@ -81,19 +81,19 @@ class Problem:
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """What a text says: dicts, tuples and scalars, with the line of each."""
+    """Content of a YAML text: dicts, tuples and scalars, with the line of each."""
 
     data: Any
     lines: dict[SettingPath, int]
     problems: list[Problem]
 
     def line(self, path: SettingPath) -> int:
-        """Line of the setting at `path`, or of the deepest part of it that the text has."""
+        """Return the line of the setting at `path`, or of its deepest parent in the text."""
         return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 1)
 
 
 def read_document(text: str, name: str) -> YamlDocument:
-    """Read a text; its syntax errors and repeated keys are in `problems`."""
+    """Read a YAML text; syntax errors and repeated keys are in `problems` of the result."""
     reading = _Reading(name)
     try:
         if len(text) > LONGEST:
@@ -108,13 +108,13 @@ def read_document(text: str, name: str) -> YamlDocument:
         message = f"the character #x{error.character:02x} cannot be in YAML"
     except _Refused as error:
         line, message = 1, str(error)
-    except (ValueError, OverflowError) as error:  # of PyYAML at an escape such as "\\UFFFFFFFF"
+    except (ValueError, OverflowError) as error:  # from PyYAML, at an escape such as "\\UFFFFFFFF"
         line, message = 1, f"not valid YAML ({error})"
     return YamlDocument(None, {}, [Problem(name, line, message)])
 
 
 class _Reading:
-    """Makes plain data of nodes, and notes their lines and what is wrong with them."""
+    """Converts nodes to plain data, and collects their lines and problems."""
 
     def __init__(self, name: str) -> None:
         self.name, self.nodes = name, 0
@@ -133,7 +133,7 @@ class _Reading:
         try:
             return SCALARS[kind][1](node.value) if self.is_text(node) else ""
         except KeyError:
-            self.problem(node, f"the tag `{brief_name(node.tag)}` means nothing here; leave it out")
+            self.problem(node, f"the tag `{brief_name(node.tag)}` is unknown; leave it out")
         except ValueError:
             value = brief_name(node.value)
             self.problem(node, f"`{value}` is not a value of the tag `!!{brief_name(kind)}`; leave the tag out")
@@ -144,13 +144,13 @@ class _Reading:
         return self.plain_value(value, path)
 
     def named(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """The names of a map that can be settings, with their values."""
+        """Yield the valid names of a map with their values; report the others as problems."""
         lines: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self.problem(key, "a setting's name must be a word, not a list or map")
             elif key.value == "<<":
-                self.problem(key, "merge keys (<<) are not read; write the settings out")
+                self.problem(key, "merge keys (<<) are not supported; write the settings out")
             elif self.is_text(key):
                 if key.value in lines:
                     self.problem(key, f"`{brief_name(key.value)}` is given twice, first on line {lines[key.value]}")
@@ -162,7 +162,7 @@ class _Reading:
             node.value.encode()
             return True
         except UnicodeEncodeError:
-            self.problem(node, "half of a character (a lone surrogate); write the whole one")
+            self.problem(node, "half of a character (a lone surrogate); write the whole character")
             return False
 
     def problem(self, node: yaml.Node, message: str) -> None:

@@ -76,6 +76,6 @@ def test_facts_that_are_misspelt_are_named_with_their_line(tmp_path: Path, monke
     monkeypatch.setattr(registry, "PACKAGE_ROOT", tmp_path)
     (tmp_path / "little.py").write_text("from own import view\nVIEWS = {'view': view}\n")
     (tmp_path / "own.py").write_text("\nFACTS = ViewFacts(vectors=2, unraed=('k',))\ndef view(encode, *, k=1): pass\n")
-    said = r"own.py, line 2: FACTS: .*'unraed'.*; a ViewFacts says in literals: vectors, predictions, "
+    said = r"own.py, line 2: FACTS: .*'unraed'.*; a ViewFacts takes literals for: vectors, predictions, "
     with pytest.raises(UserError, match=said):
         registry.entries("little", "VIEWS")

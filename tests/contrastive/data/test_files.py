@@ -189,17 +189,17 @@ def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
         files.read_file(tmp_path / "open.csv", COLUMNS)
 
 
-LINKED = "reviews.csv is a link to gone.csv, which is not there; name the file itself"
+LINKED = "reviews.csv is a link to gone.csv, which does not exist; name the file itself"
 LOOP = "reviews.csv is a link that leads back to itself; name the file itself"
 NO_FILES = {
-    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe; write what it gives into a file, and name that"),
+    "a pipe": (os.mkfifo, "", "reviews.csv is a pipe; save its output in a file, and name that"),
     "a loop": (lambda path: path.symlink_to(path.name), "", LOOP),
     "a dangling link": (lambda path: path.symlink_to("gone.csv"), "", LINKED),
     "a folder": (Path.mkdir, "", "reviews.csv is a folder; name a file in it"),
-    "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is no folder"),
+    "below a file": (Path.touch, "more.csv", "there is no file .*more.csv: .*reviews.csv is not a folder"),
     "a long name": (Path.mkdir, "x" * 300 + ".csv", r"cannot be read \(File name too long\)"),
     "a near name": (Path.mkdir, "../review.csv", r"there is no file .*review.csv in .*; did you mean reviews.csv\?"),
-    "no folder": (Path.touch, "../nowhere/reviews.csv", "there is no file .*: .*nowhere is no folder"),
+    "no folder": (Path.touch, "../nowhere/reviews.csv", "there is no file .*: .*nowhere is not a folder"),
 }
 
 

@@ -86,7 +86,7 @@ def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
     found = told(text(axes="axes: {train: [40, 4000]}"))
     assert found.errors == ()
     (line,) = found.warnings
-    assert line.startswith("data train=4000: ") and line.endswith("(its cells will fail)")
+    assert line.startswith("data train=4000: ") and line.endswith("(the cells with this data will fail)")
 
 
 def test_a_share_of_a_gpu_that_is_not_there(text):

@@ -139,4 +139,4 @@ def test_scores_of_an_older_version_are_measured_again(source, home, monkeypatch
     assert only(make(source)).action == "reuse"
     monkeypatch.setattr("contrastive.grid.identity.EVALUATION_VERSION", 4)
     status = only(make(source))
-    assert (status.action, status.why) == ("evaluate", "measured otherwise")
+    assert (status.action, status.why) == ("evaluate", "evaluated with other settings")

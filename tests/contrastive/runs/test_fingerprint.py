@@ -53,5 +53,5 @@ def test_code_digest_ignores_comments_and_docstrings_and_follows_imports(module)
 
 
 def test_code_that_is_no_python_is_named_with_its_line(module):
-    with pytest.raises(UserError, match=r"first.py, line 2: .*mend it"):
+    with pytest.raises(UserError, match=r"first.py, line 2: .*fix it"):
         module(first="x = 1\nthis is no Python\n")

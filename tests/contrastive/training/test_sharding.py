@@ -152,17 +152,17 @@ ZERO = {"zero_optimization": {"stage": 2}}
 
 REFUSED = [
     (None, "there is no file"),
-    ("{", "no JSON can be read"),
-    ("[]", "a JSON object was expected"),
+    ("{", "the file is not readable JSON"),
+    ("[]", "expected a JSON object"),
     ("{}", "zero_optimization.stage must be 1, 2 or 3"),
     ({"zero_optimization": {"stage": 0}}, "without ZeRO, leave `sharding` out"),
-    (ZERO | {"optimizer": {"type": "AdamW"}}, "take `optimizer` out: say it in the experiment file, training.head"),
-    (ZERO | {"scheduler": {"type": "WarmupLR"}}, "take `scheduler` out: .* training.schedule"),
-    (ZERO | {"train_batch_size": 8}, "take `train_batch_size` out: .* training.batch_size"),
-    (ZERO | {"gradient_accumulation_steps": 2}, "take `gradient_accumulation_steps` out: .* training.accumulate"),
-    (ZERO | {"gradient_clipping": 1.0}, "take `gradient_clipping` out: .* training.clip"),
-    (ZERO | {"bf16": {"enabled": True}}, "take `bf16` out: .* training.precision"),
-    (ZERO | {"tensorboard": {"enabled": True}}, "take `tensorboard` out: only ZeRO is used here"),
+    (ZERO | {"optimizer": {"type": "AdamW"}}, "remove `optimizer`; set it in the experiment file, training.head"),
+    (ZERO | {"scheduler": {"type": "WarmupLR"}}, "remove `scheduler`; .* training.schedule"),
+    (ZERO | {"train_batch_size": 8}, "remove `train_batch_size`; .* training.batch_size"),
+    (ZERO | {"gradient_accumulation_steps": 2}, "remove `gradient_accumulation_steps`; .* training.accumulate"),
+    (ZERO | {"gradient_clipping": 1.0}, "remove `gradient_clipping`; .* training.clip"),
+    (ZERO | {"bf16": {"enabled": True}}, "remove `bf16`; .* training.precision"),
+    (ZERO | {"tensorboard": {"enabled": True}}, "remove `tensorboard`; only ZeRO is supported"),
     ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device must be cpu"),
 ]
 
