@@ -154,7 +154,7 @@ def test_what_a_hub_keeps_secret(own, home, glue):
     [
         ({"text": "txt"}, "transfer mine: .*no column `txt`; did you mean `text`.* Set mine.text to one of them"),
         ({"other": "b"}, "no column `b`.* Set mine.other to one of them"),
-        ({"test": 30}, "test 30 \\+ train \\(at least 1\\) texts are 31.* Lower mine.train, .* or mine.test"),
+        ({"test": 30}, "test 30 \\+ train \\(at least 1\\) needs 31 texts.* Lower mine.train, .* or mine.test"),
         ({"label": "text"}, "never in train"),
         ({"score": "label", "other": "text", "test": None}, r"row 1: the score is 'a'; give a number"),
         ({"score": "n", "other": "text", "test": 21}, "mine.test is 21, but there are only 20 pairs"),
