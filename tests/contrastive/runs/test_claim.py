@@ -18,7 +18,7 @@ from pathlib import Path
 from contrastive.runs import claim, store
 run, name, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 print("ready", flush=True)
-with claim.attempt(run, "train", lambda: store.damage(run, "TRAINED") is None) as work:
+with claim.begin_attempt(run, "train", lambda: store.damage(run, "TRAINED") is None) as work:
     if work is None:
         print("finished by another", flush=True)
     else:
