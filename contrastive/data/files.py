@@ -1,4 +1,4 @@
-"""Labelled rows from a file: csv, tsv, jsonl or parquet. A mistake in a file is told with its file and row."""
+"""Read labelled rows from a csv, tsv, jsonl or parquet file; an error names the file and the row."""
 
 import codecs
 import csv
@@ -18,19 +18,18 @@ from contrastive import paths
 from contrastive.errors import UserError, brief
 
 LONGEST_FIELD = 2**31 - 1  # the csv module gives up at 128 KiB by default
-# What a row that was taken for one column seems to have between its columns, and the ending of such files.
+# Delimiter that a header may contain instead of the expected one → the file ending under which it would be read.
 DELIMITERS = {";": "", "\t": ".tsv", ",": ".csv", "|": ""}
 
-# Setting → the column that it names: `text`, then `label` or `score`, then the others, `positive`, `other`, `subset` …
+# Setting → column name: `text` first, then `label` or `score`, then the rest (`positive`, `other`, `subset` …).
 Columns = Mapping[str, str]
-Cells = Iterator[tuple[Any, ...]]  # row number from 1 (a header is none), and what stands in each of the columns
+Cells = Iterator[tuple[Any, ...]]  # row number, from 1 after the header, and the value of each column
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Texts with the name of their label, or their score, as they stand in one source. `partners` are what else belongs
-    to a text: its positive and negative, or the other text of its pair, and the subset. `spelled` are the labels as the
-    source writes them."""
+    """Texts of one source with their labels or scores. `partners` are the further columns of each text: its positive
+    and negative, or the other text of its pair and the subset. `spelled` are the labels as the source writes them."""
 
     name: str
     texts: list[str]
@@ -40,7 +39,7 @@ class Rows:
 
 
 def read_file(path: Path, columns: Columns) -> Rows:
-    """Some columns of a file, every row checked."""
+    """Read the given columns of a file and check every row."""
     reader, name = READERS.get(path.suffix.lower()), brief(path)
     if reader is None:
         raise UserError(f"{name}: cannot read `{brief(path.suffix)}` files; give one of {', '.join(READERS)}")
@@ -48,22 +47,22 @@ def read_file(path: Path, columns: Columns) -> Rows:
     try:
         return checked(name, reader(path, columns), tuple(columns))
     except OSError as error:
-        raise UserError(f"{name} cannot be read ({error.strerror or brief(error)}); mend that, or copy it") from None
+        raise UserError(f"{name} cannot be read ({error.strerror or brief(error)}); fix that, or use a copy") from None
 
 
 def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ...] = ("text", "label")) -> Rows:
-    """Rows in which nothing is missing; otherwise one error that names the rows."""
+    """Return the rows; raise one UserError that lists all rows with a missing value."""
     rows = Rows(name, [], [])
-    absent: dict[str, list[int]] = {what: [] for what in settings}
+    missing: dict[str, list[int]] = {setting: [] for setting in settings}
     for number, *values in cells:
         try:
-            read = [_meaning(what, value) for what, value in zip(settings, values, strict=True)]
+            parsed = [_parse(setting, value) for setting, value in zip(settings, values, strict=True)]
         except ValueError as error:
             raise UserError(f"{name}, row {number}: {error}") from None
-        for what, value in zip(settings, read, strict=True):
+        for setting, value in zip(settings, parsed, strict=True):
             if value is None:
-                absent[what].append(number)
-        present = [value for value in read if value is not None]
+                missing[setting].append(number)
+        present = [value for value in parsed if value is not None]
         if len(present) == len(settings):
             rows.texts.append(present[0])
             rows.labels.append(present[1])
@@ -71,8 +70,8 @@ def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ..
             rows.spelled.append(_spelled(values[1]))
     problems = [
         f"{'row' if len(numbers) == 1 else 'rows'} {listed(map(str, numbers), 5)} "
-        f"{'has' if len(numbers) == 1 else 'have'} no {what}"
-        for what, numbers in absent.items()
+        f"{'has' if len(numbers) == 1 else 'have'} no {setting}"
+        for setting, numbers in missing.items()
         if numbers
     ]
     if problems:
@@ -82,8 +81,8 @@ def checked(name: str, cells: Iterable[tuple[Any, ...]], settings: tuple[str, ..
     return rows
 
 
-def listed(words: Iterable[str], most: int = 20) -> str:
-    first, rest = (words := list(words))[:most], len(words) - most
+def listed(words: Iterable[str], limit: int = 20) -> str:
+    first, rest = (words := list(words))[:limit], len(words) - limit
     return ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
 
 
@@ -105,7 +104,7 @@ def _delimited(path: Path, columns: Columns, delimiter: str) -> Cells:
 
 
 def _records(name: str, text: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
-    """Each row that is not empty, after the lines on which it stands."""
+    """Yield (line numbers, row) for each row that is not empty."""
     csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     first = 1
@@ -116,8 +115,8 @@ def _records(name: str, text: str, delimiter: str) -> Iterator[tuple[str, list[s
             first = reader.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"{name}, {_lines(first, reader.line_num)}: a quote in this row is not closed as it should be "
-            f"({brief(error)}); quotes inside of a text are doubled"
+            f"{name}, {_lines(first, reader.line_num)}: this row has an unclosed or misplaced quote "
+            f"({brief(error)}); double the quotes inside a text"
         ) from None
 
 
@@ -126,37 +125,37 @@ def _lines(first: int, last: int) -> str:
 
 
 def _check_delimiter(name: str, header: list[str], delimiter: str, columns: Columns) -> None:
-    """That the columns of a header do not seem to have something else between them."""
-    line, wanted = delimiter.join(header), set(columns.values())
-    within = [sign for sign in DELIMITERS if sign != delimiter and sign in line]
-    better = [sign for sign in within if wanted <= set(line.split(sign))]
-    if len(header) == 1 and not wanted & set(header):
-        better += within
-    if wanted <= set(header) or not better:
+    """Raise UserError if the header seems to use another delimiter."""
+    line, names = delimiter.join(header), set(columns.values())
+    candidates = [sign for sign in DELIMITERS if sign != delimiter and sign in line]
+    likely = [sign for sign in candidates if names <= set(line.split(sign))]
+    if len(header) == 1 and not names & set(header):
+        likely += candidates
+    if names <= set(header) or not likely:
         return
-    used, expected = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (better[0], delimiter))
-    ending, count = DELIMITERS[better[0]], "one column" if len(header) == 1 else f"{len(header)} columns"
+    used, expected = ("a tab" if sign == "\t" else f"`{sign}`" for sign in (likely[0], delimiter))
+    ending, count = DELIMITERS[likely[0]], "one column" if len(header) == 1 else f"{len(header)} columns"
     rename = f"rename the file to {ending}" if ending else f"save the file with {expected} between the columns"
     raise UserError(
-        f"{name}: its first row is {count}, `{brief(line)}`. The delimiter seems to be {used} instead of {expected}: "
+        f"{name}: its first row has {count}, `{brief(line)}`. The delimiter seems to be {used} instead of {expected}: "
         f"{rename}"
     )
 
 
 def _jsonl(path: Path, columns: Columns) -> Cells:
-    # split("\n"), since splitlines would also cut at characters that JSON allows inside of a string
+    # split("\n"), since splitlines would also cut at characters that JSON allows inside a string
     for number, line in enumerate(_decoded(path).split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{brief(path)}, row {number}"
-        try:  # pairs, so that a name that stands there twice is seen
+        try:  # pairs, so that a repeated name is noticed
             pairs = json.loads(line, object_pairs_hook=list, parse_int=Number, parse_float=Number)
             if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-                raise ValueError("a value of another kind")
+                raise ValueError("a value of another type")
         except (ValueError, RecursionError) as error:
-            wanted = " and ".join(f"`{brief(name)}`" for name in columns.values())
+            expected = " and ".join(f"`{brief(name)}`" for name in columns.values())
             raise UserError(
-                f"{where}: not a JSON object ({brief(error)}); each line is one JSON object, with {wanted}"
+                f"{where}: not a JSON object ({brief(error)}); write one JSON object a line, with {expected}"
             ) from None
         names = [name for name, _ in pairs]
         yield number, *(pairs[_position(where, names, name, setting)][1] for setting, name in columns.items())
@@ -182,7 +181,7 @@ def _parquet(path: Path, columns: Columns) -> Cells:
 def _parquet_value(name: str, number: int, value: Any) -> Any:
     try:
         return value.as_py()
-    except (ValueError, ArithmeticError, LookupError) as error:  # not UTF-8, or a time that no calendar has
+    except (ValueError, ArithmeticError, LookupError) as error:  # not UTF-8, or an impossible time
         raise UserError(
             f"{name}, row {number}: the value cannot be read ({brief(error)}); give text in UTF-8 or a number"
         ) from None
@@ -197,10 +196,10 @@ READERS: Mapping[str, Callable[[Path, Columns], Cells]] = {
 
 
 def _decoded(path: Path) -> str:
-    """The text of a UTF-8 file; an error names the line of the first broken byte."""
+    """Return the text of a UTF-8 file; the error names the line of the first broken byte."""
     content = path.read_bytes()
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content.partition(b"\n")[0]:
-        raise UserError(f"{brief(path)} begins with NUL characters, as UTF-16 has them; save it as UTF-8")
+        raise UserError(f"{brief(path)} looks like UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -216,8 +215,8 @@ def _position(where: str, names: list[str], name: str, setting: str) -> int:
         raise UserError(f"{where} has {names.count(name)} columns `{brief(name)}`; rename all but one")
     if name not in names:
         nearest = {column.strip().lower(): column for column in reversed(names)}
-        near = difflib.get_close_matches(name.lower(), nearest, n=1)
-        hint = f"did you mean `{brief(nearest[near[0]])}`? " if near else ""
+        match = difflib.get_close_matches(name.lower(), nearest, n=1)
+        hint = f"did you mean `{brief(nearest[match[0]])}`? " if match else ""
         columns = listed(f"`{brief(column, 80)}`" for column in names) or "none"
         raise UserError(
             f"{where} has no column `{brief(name)}`; {hint}It has {columns}. Set data.{setting} to one of them"
@@ -226,24 +225,24 @@ def _position(where: str, names: list[str], name: str, setting: str) -> int:
 
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-# Bounded, so that none takes long or much room: what is longer is a word. One digit of precision each is exact.
+# Bounded, so that no number takes long or much memory; anything longer is a word. EXACT has precision for all digits.
 NUMBER = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,9})?")
 EXACT = Context(prec=600, Emax=MAX_EMAX, Emin=MIN_EMIN)
-PLAINEST = 30  # digits before or after the point beyond which a number is named by its power of ten
+PLAINEST = 30  # digits before or after the point beyond which a number is written with a power of ten
 
 
 class Number(str):
-    """A number as a JSON file writes it, so that its label is made as that of the same characters in a csv file."""
+    """A number as a JSON file writes it: the same characters give the same label in a csv file."""
 
     __repr__ = str.__str__
 
 
-def _meaning(what: str, value: Any) -> str | None:
-    """What a cell says in a column of this kind; None where it says nothing."""
-    found = MEANING.get(what, _text)(value)
-    if found is not None and SURROGATE.search(found):
-        raise ValueError("holds half of a surrogate pair, which is no character; repair or remove it")
-    return found
+def _parse(setting: str, value: Any) -> str | None:
+    """Return the checked value of a field in the column of this setting; None if the field is empty."""
+    parsed = PARSERS.get(setting, _text)(value)
+    if parsed is not None and SURROGATE.search(parsed):
+        raise ValueError("contains half of a surrogate pair, which is not a character; repair or remove it")
+    return parsed
 
 
 def _text(value: Any) -> str | None:
@@ -256,8 +255,8 @@ def _text(value: Any) -> str | None:
 
 
 def _label(label: Any) -> str | None:
-    """The class that a label names."""
-    if _nothing(label):
+    """Return the class that a label names."""
+    if _is_empty(label):
         return None
     if not isinstance(label, str | int | float | Decimal) or (isinstance(label, float) and math.isinf(label)):
         raise ValueError(f"the label is {brief(repr(label))}; give a word or a number")
@@ -265,8 +264,8 @@ def _label(label: Any) -> str | None:
 
 
 def _score(score: Any) -> str | None:
-    """A number as the text that stands for it, and for no other."""
-    if _nothing(score):
+    """Return a number in its one canonical spelling."""
+    if _is_empty(score):
         return None
     try:
         value = float(score)
@@ -277,22 +276,22 @@ def _score(score: Any) -> str | None:
     return repr(value)
 
 
-# What stands in the columns that hold no text.
-MEANING: Mapping[str, Callable[[Any], str | None]] = {"label": _label, "subset": _label, "score": _score}
+# Parsers of the columns that hold no text.
+PARSERS: Mapping[str, Callable[[Any], str | None]] = {"label": _label, "subset": _label, "score": _score}
 
 
-def _nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or str(value).strip().lower() in ("", "nan")
 
 
 def _spelled(label: Any) -> str:
-    """A label as the file has it."""
+    """Return a label as the file writes it."""
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 @lru_cache(maxsize=10_000)
 def _class(word: str) -> str:
-    """One name for the ways to write a number, or true and false."""
+    """Return one name for all spellings of a number, or of true and false."""
     if word.lower() in ("true", "false"):
         return word.lower()
     if not NUMBER.fullmatch(word):

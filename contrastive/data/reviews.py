@@ -14,5 +14,5 @@ def reviews(folder: Path) -> Rows:
 
 
 def _lines(path: Path) -> list[str]:
-    """One review a line; lines between them are blank."""
+    """Return the lines that are not blank: one review each."""
     return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]

@@ -1,4 +1,4 @@
-"""The tokenizer of an encoder: its own, or for a scratch encoder one trained on the training texts."""
+"""Load an encoder's tokenizer, or train one on the training texts for a scratch encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-ENOUGH = 20_000  # characters of a text to learn from
+LONGEST_TEXT = 20_000  # characters of each text that the trained tokenizer learns from
 ALPHABET = 3 / 4  # largest share of a trained vocabulary that single characters take; Chinese needs most of it
 
 
@@ -30,7 +30,7 @@ def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
     tokenizer = read_tokenizer(encoder.model, locate.model_folder(encoder.model))
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise UserError(
-            f"{encoder.model}: {type(tokenizer).__name__} is no fast tokenizer; its folder needs tokenizer.json"
+            f"{encoder.model}: {type(tokenizer).__name__} is not a fast tokenizer; its folder needs tokenizer.json"
         )
     if tokenizer.pad_token_id is None:
         raise UserError(
@@ -40,19 +40,19 @@ def tokenizer_of(encoder: Encoder, splits: Splits) -> PreTrainedTokenizerFast:
 
 
 def read_tokenizer(model: str, folder: Path) -> Any:
-    """The tokenizer that lies in a folder, fast or slow."""
+    """Load the tokenizer in a folder, fast or slow; raise UserError if there is none."""
     from transformers import AutoTokenizer
 
     if not any((folder / name).is_file() for name in locate.VOCABULARIES):  # the loader would make an empty tokenizer
         raise UserError(f"{model}: {folder} has no tokenizer ({', '.join(locate.VOCABULARIES)})")
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # whatever a damaged or foreign file makes of the loader
+    except Exception as error:  # a damaged or foreign file may raise anything
         raise UserError(f"{model}: no tokenizer could be loaded from {folder} ({error})") from error
 
 
 def tokenizer_digest(encoder: Encoder) -> str:
-    """What decides the tokens besides the data: encoders that share a tokenizer share prepared tokens."""
+    """Return what identifies a tokenizer: encoders with the same tokenizer share prepared tokens."""
     if encoder.model.startswith("hf:"):
         return locate.parse_hub_source(encoder.model).revision
     if encoder.model.startswith("scratch:"):
@@ -61,15 +61,15 @@ def tokenizer_digest(encoder: Encoder) -> str:
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A lower-case WordPiece tokenizer in BERT's manner, the same for the same texts.
+    """Train a lower-case WordPiece tokenizer like BERT's; the same texts give the same tokenizer.
 
-    The library's trainer numbers pieces in the order of a hash map, and breaks ties by these numbers, so two runs give
-    two vocabularies. It is deterministic once it is told all single-character pieces, in order.
+    The library's trainer numbers pieces in the order of a hash map and breaks ties by these numbers, so two runs give
+    two vocabularies. Passing all single-character pieces in order makes it deterministic.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    texts = [text[:ENOUGH] for text in texts]
+    texts = [text[:LONGEST_TEXT] for text in texts]
     normalizer, splitter = (normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer())
     words: Counter[str] = Counter()
     for text in texts:
@@ -102,7 +102,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
 
 
 def _alphabet(words: Counter[str], room: int) -> tuple[list[str], list[str]]:
-    """The most frequent characters, and `##c` for those that occur inside of a word, at most `room` together."""
+    """Return the most frequent characters, and `##c` for those that occur inside words; at most `room` in total."""
     counts: Counter[str] = Counter()
     within: set[str] = set()
     for word, count in words.items():

@@ -1,4 +1,4 @@
-"""Tokens of a data set, prepared once for each (data, tokenizer, length) and memory-mapped by all cells."""
+"""Tokenise a data set once for each (data, tokenizer, length); all cells memory-map the result."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 CHUNK = 1000  # texts tokenised at a time, so that memory does not grow with the data
-LONGEST_TOKEN = 100  # characters: beyond max_length times that, a text is cut before it is tokenised
-PARTS = ("ids", "offsets", "labels", "digests")  # of a split, a file each
-UNLIMITED = 10**6  # tokenizers without a limit say so with a huge number
+LONGEST_TOKEN = 100  # characters: a text is cut to max_length times this before it is tokenised
+PARTS = ("ids", "offsets", "labels", "digests")  # one file each for a split
+UNLIMITED = 10**6  # tokenizers without a limit report a larger number
 
 
 @dataclass(frozen=True)
 class TokenSplit:
-    """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests name the texts.
+    """The token ids of a split end to end: text i has `ids[offsets[i] : offsets[i + 1]]`. Digests identify the texts.
 
-    `below` is what the frozen blocks give for each token, where that was computed before.
+    `below` holds the output of the frozen blocks for each token, if it was computed before.
     """
 
     ids: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
     digests: npt.NDArray[np.uint64]
-    partners: tuple[TokenSplit, ...] = ()  # the positive of each text, and the negative, where the data has pairs
+    partners: tuple[TokenSplit, ...] = ()  # the positives, and the negatives, of the texts if the data has pairs
     below: npt.NDArray[np.floating] | None = None
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class TokenSplit:
 class Tokens:
     labels: tuple[str, ...]
     pad_id: int
-    mask_id: int | None  # of a tokenizer that can hide a word
+    mask_id: int | None  # None: the tokenizer has no mask token
     special_ids: tuple[int, ...]
     vocab_size: int
     splits: dict[str, TokenSplit]
@@ -62,20 +62,20 @@ class Tokens:
 
     @property
     def folder(self) -> Path:
-        """Where they are prepared; named after what decides them."""
+        """The folder of the prepared tokens, named by their key."""
         return self.tokenizer.parent
 
 
 def prepare_tokens(data: Data, encoder: Encoder, home: Path, draw: int | None = None) -> Path:
-    """The folder of the tokens that these settings need, made if it is not there whole. One process makes it."""
+    """Return the folder with the tokens for these settings; make it, in one process, unless it is complete."""
     folder = store.cache_folder("tokens", token_key(data, encoder, draw), home)
     return store.make_once(folder, lambda unfinished: _tokenise(data, encoder, draw, unfinished))
 
 
 def token_key(data: Data, encoder: Encoder, draw: int | None = None) -> str:
-    """The name of what the texts and labels of these data are to the tokenizer of this encoder; `draw` is the seed of
-    the training texts where each seed draws its own."""
-    assert data.resample == (draw is not None), "a draw is that of a cell whose training texts are drawn"
+    """Return the cache key of the tokens of this data for this encoder's tokenizer; `draw` is the seed that selects
+    the training texts under data.resample."""
+    assert data.resample == (draw is not None), "give the seed of the training texts if data.resample is set, else None"
     kind, _, name = data.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     sizes = {name: value if isinstance(value, int | None) else "own" for name, value in data if name in SPLITS}
@@ -97,7 +97,7 @@ def open(folder: Path) -> Tokens:
 
 
 def stored(folder: Path, name: str, partners: Iterable[str] = ()) -> TokenSplit:
-    """What `write` left."""
+    """Memory-map a split that `write_split` wrote."""
     ids, offsets, labels, digests = (np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in PARTS)
     others = tuple(stored(folder, f"{name}.{partner}") for partner in partners)
     return TokenSplit(ids, offsets, labels, digests, others)
@@ -108,7 +108,7 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
     fast = tokenizer.tokenizer_of(encoder, splits)
     if data.max_length > fast.model_max_length and fast.model_max_length < UNLIMITED:
         raise UserError(
-            f"data.max_length is {data.max_length}, and {encoder.model} takes at most {fast.model_max_length} tokens"
+            f"data.max_length is {data.max_length}, but {encoder.model} takes at most {fast.model_max_length} tokens"
         )
     wordless: dict[str, int] = {}
     for name, split in splits.named().items():
@@ -133,14 +133,14 @@ def _tokenise(data: Data, encoder: Encoder, draw: int | None, folder: Path) -> N
 
 
 def special_ids(fast: PreTrainedTokenizerFast) -> list[int]:
-    unknown = fast.unk_token_id  # a word, only not a known one
+    unknown = fast.unk_token_id  # not special: it stands for a word
     return sorted(number for number in set(fast.all_special_ids) if number != unknown)
 
 
 def write_split(
     folder: Path, name: str, split: Split, fast: PreTrainedTokenizerFast, length: int, partners: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Write the tokens of a split and of its partners; return how many texts of each have none of their own."""
+    """Write the tokens of a split and of its partners; return how many texts of each have only special tokens."""
     ids, offsets = _tokenised(fast, split.texts, length)
     digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in split.texts)
     labels, numbers = np.asarray(split.labels, np.int64), np.frombuffer(digests, ">u8").astype(np.uint64)
@@ -153,25 +153,25 @@ def write_split(
     words_before = np.concatenate([[0], np.cumsum(~np.isin(ids, special_ids(fast)))])
     wordless = {name: int((words_before[offsets[1:]] == words_before[offsets[:-1]]).sum())}
     for number, partner in enumerate(partners):
-        others = Split([texts[number] for texts in split.partners], split.labels)
-        wordless |= write_split(folder, f"{name}.{partner}", others, fast, length)
+        partner_split = Split([texts[number] for texts in split.partners], split.labels)
+        wordless |= write_split(folder, f"{name}.{partner}", partner_split, fast, length)
     return wordless
 
 
 def notes_of_wordless(wordless: dict[str, int]) -> list[str]:
-    return [f"{name}: {count} texts without any token of their own" for name, count in wordless.items() if count]
+    return [f"{name}: {count} texts with special tokens only" for name, count in wordless.items() if count]
 
 
 def _tokenised(
     fast: PreTrainedTokenizerFast, texts: list[str], max_length: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Token ids end to end, and where each text starts and ends."""
+    """Return the token ids end to end, and the offsets of the texts in them."""
     pieces: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
     lengths = [0]
     for start in range(0, len(texts), CHUNK):
-        short = [text[: max_length * LONGEST_TOKEN] for text in texts[start : start + CHUNK]]
+        cut = [text[: max_length * LONGEST_TOKEN] for text in texts[start : start + CHUNK]]
         rows = fast(
-            short, truncation=True, max_length=max_length, return_attention_mask=False, return_token_type_ids=False
+            cut, truncation=True, max_length=max_length, return_attention_mask=False, return_token_type_ids=False
         )["input_ids"]
         lengths += [len(row) for row in rows]
         pieces += [np.asarray(row, np.int32) for row in rows]
@@ -179,19 +179,19 @@ def _tokenised(
 
 
 def prepare_larger_test(data: Data, count: int, prepared: Path, home: Path) -> Path:
-    """The folder with the tokens of so many test texts, by the tokenizer that lies in a cell's own prepared tokens."""
+    """Return the folder with the tokens of `count` test texts, by the tokenizer of a cell's prepared tokens."""
     folder = store.cache_folder("tokens", larger_test_key(prepared.name, count), home)
     return store.make_once(folder, lambda unfinished: _tokenise_test(data, count, prepared, unfinished))
 
 
-def larger_test_key(own: str, count: int) -> str:
-    """`own` is the key of the cell's own tokens, which stands for the data, their division and the tokenizer."""
+def larger_test_key(prepared: str, count: int) -> str:
+    """Return the cache key; `prepared` is the key of the cell's tokens, which covers data, splits and tokenizer."""
     code = fingerprint.code_digest(("contrastive.data.tokens",))
-    return fingerprint.key("larger test", tokens=own, count=count, code=code)
+    return fingerprint.key("larger test", tokens=prepared, count=count, code=code)
 
 
 def prepared_tokenizer(prepared: Path) -> tuple[PreTrainedTokenizerFast, int]:
-    """The tokenizer of prepared tokens, and to how many tokens it cuts a text."""
+    """Return the tokenizer of prepared tokens, and the most tokens of a text."""
     fast = tokenizer.read_tokenizer("the prepared tokens", prepared / "tokenizer")
     return fast, store.read_json(prepared / "meta.json")["max_length"]
 

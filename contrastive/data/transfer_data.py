@@ -1,7 +1,7 @@
-"""Tokens of transfer data on which finished encoders are tried (`evaluation.transfer`), by the cell's own tokenizer.
+"""Prepare the tokens of transfer data (`evaluation.transfer`), on which finished encoders are tested.
 
-Labelled texts are divided by their content, as those of a cell are. Of labelled pairs the whole pair is divided, since
-many share a text. Pairs with a score need no training part.
+Labelled texts are divided by their content, as a cell's texts are. Labelled pairs are divided as whole pairs, since
+many share a text. Scored pairs need no training split.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class TransferTexts:
-    """`sides` are `train` and `test`, of scored pairs `test` alone; the other texts of pairs are their only partner."""
+    """`sides` are `train` and `test`, or `test` alone for scored pairs; the second text of a pair is its partner."""
 
     sides: dict[str, TokenSplit]
-    classes: tuple[str, ...]  # names of the labels by their numbers; none where pairs have scores
+    classes: tuple[str, ...]  # names of the labels by their numbers; empty for scored pairs
     scores: Float[np.ndarray, " n"] | None
-    subsets: tuple[str, ...]  # of each scored pair, where there are any
+    subsets: tuple[str, ...]  # of each scored pair, if the data has subsets
 
     def truth(self, side: str) -> dict[str, Any]:
-        """What is known of the texts of a side, which evaluation.transfer compares with what vectors say."""
+        """Return the labels or scores of a side, which evaluation.transfer compares with the predictions."""
         if self.scores is None:
             return {"labels": np.asarray(self.sides[side].labels), "classes": np.array(self.classes)}
         return {"scores": self.scores} | ({"subsets": np.array(self.subsets)} if self.subsets else {})
 
 
 def prepare_transfer(transfer: Transfer, prepared: Path, home: Path) -> Path:
-    """The folder with the tokens of `transfer` by the tokenizer that lies in a cell's own prepared tokens."""
+    """Return the folder with the tokens of `transfer`, by the tokenizer of a cell's prepared tokens."""
     folder = store.cache_folder("tokens", transfer_key(transfer, prepared.name), home)
     with named_in_errors(transfer):
         return store.make_once(folder, lambda unfinished: _tokenise_transfer(transfer, prepared, unfinished))
 
 
-def transfer_key(transfer: Transfer, own: str) -> str:
-    """`own` is the key of the cell's own tokens, which stands for the tokenizer and how many tokens are kept."""
+def transfer_key(transfer: Transfer, prepared: str) -> str:
+    """Return the cache key; `prepared` is the key of the cell's tokens, which covers the tokenizer and max_length."""
     content = transfer_digest(transfer)
     kind, _, name = transfer.source.partition(":")
     chosen = (("contrastive.data", "DATASETS", (name,) if kind == "package" else ()),)
     code = fingerprint.code_digest(("contrastive.data.transfer_data",), chosen)
-    return fingerprint.key("transfer", content=content, tokens=own, code=code)
+    return fingerprint.key("transfer", content=content, tokens=prepared, code=code)
 
 
 def transfer_digest(transfer: Transfer) -> str:
-    """Digest of what the texts, their division and their truth follow from, wherever they lie."""
+    """Return the digest of the data's content and the settings that divide and read it."""
     with named_in_errors(transfer):
         content = datasets.content_of(*_sources(transfer))
     settings = transfer.model_dump(mode="json", exclude={"name", "source", "metric"})
@@ -81,16 +81,16 @@ def open_transfer(folder: Path) -> TransferTexts:
 
 @contextmanager
 def named_in_errors(transfer: Transfer) -> Iterator[None]:
-    """Errors about the data name this transfer, and its settings instead of a cell's."""
+    """Name this transfer and its settings in errors about the data."""
     try:
         yield
     except UserError as error:
-        mended = re.sub(r"\bdata\.(?=(text|label|score|other|subset|train|test)\b)", f"{transfer.name}.", str(error))
-        raise UserError(f"evaluation.transfer {transfer.name}: {mended}") from error
+        message = re.sub(r"\bdata\.(?=(text|label|score|other|subset|train|test)\b)", f"{transfer.name}.", str(error))
+        raise UserError(f"evaluation.transfer {transfer.name}: {message}") from error
 
 
 def _sources(transfer: Transfer) -> tuple[str, dict[str, str]]:
-    """What is read: the source, and a split or file of its own, which of scored pairs is all that is read."""
+    """Return the source to read and a separate test split or file; for scored pairs a separate file is the source."""
     own = {"test": transfer.test} if isinstance(transfer.test, str) else {}
     if transfer.score is not None and transfer.source.startswith("file:"):
         return own.get("test", transfer.source), {}
@@ -110,7 +110,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
     wordless: dict[str, int] = {}
     for name in sides:
         wordless |= tokens.write_split(folder, name, divided.named()[name], fast, max_length, partners)
-    made = {
+    meta = {
         "sides": sides,
         "partners": partners,
         "classes": divided.labels,
@@ -121,7 +121,7 @@ def _tokenise_transfer(transfer: Transfer, prepared: Path, folder: Path) -> None
         "merged": divided.merged,
         "notes": [*divided.notes, *tokens.notes_of_wordless(wordless)],
     }
-    store.write_json(folder / "meta.json", made)
+    store.write_json(folder / "meta.json", meta)
 
 
 def _labelled_texts(transfer: Transfer) -> Splits:
@@ -132,17 +132,17 @@ def _labelled_texts(transfer: Transfer) -> Splits:
         return datasets.load_splits(data)
     columns = {"text": transfer.text, "label": transfer.label, OTHER: transfer.other}
     pairs: dict[str, tuple[str, str]] = {}
-    pool = _as_one(datasets.read_source(transfer.source, columns), pairs)
+    pool = _joined(datasets.read_source(transfer.source, columns), pairs)
     own = {
-        name: _as_one(datasets.read_source(transfer.source, columns, split), pairs)
+        name: _joined(datasets.read_source(transfer.source, columns, split), pairs)
         for name, split in _sources(transfer)[1].items()
     }
     divided = splits.divide(pool, own, data)
-    return replace(divided, train=_as_two(divided.train, pairs), test=_as_two(divided.test, pairs))
+    return replace(divided, train=_separated(divided.train, pairs), test=_separated(divided.test, pairs))
 
 
-def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
-    """Each pair as one text, and in `pairs` what it stands for: of pairs that are the same, the first in order."""
+def _joined(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
+    """Join each pair into one text, and note in `pairs` the pair; the first in order among equal pairs."""
     texts = []
     for text, (other,) in zip(rows.texts, rows.partners, strict=True):
         key = json.dumps([splits.without_white_space(text), splits.without_white_space(other)], ensure_ascii=False)
@@ -151,13 +151,13 @@ def _as_one(rows: Rows, pairs: dict[str, tuple[str, str]]) -> Rows:
     return replace(rows, texts=texts, partners=[])
 
 
-def _as_two(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
+def _separated(split: Split, pairs: dict[str, tuple[str, str]]) -> Split:
     chosen = [pairs[text] for text in split.texts]
     return Split([text for text, _ in chosen], split.labels, [(other,) for _, other in chosen])
 
 
 def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
-    """Every pair of the source, or of its own split or file, or so many of them, the first by their content."""
+    """Return the pairs, scores and subsets of the test data; if `test` is a number, the first by digest."""
     assert transfer.score is not None and transfer.other is not None
     columns = {"text": transfer.text, "score": transfer.score, OTHER: transfer.other}
     if transfer.subset is not None:
@@ -166,13 +166,15 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
     rows = datasets.read_source(source, columns, own.get("test"))
     if len(set(rows.labels)) == 1:
         raise UserError(
-            f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, and nothing goes along with a "
-            "constant. Where they are kept secret, name a split that has them, such as `validation`"
+            f"{rows.name}: all {len(rows.labels)} scores are {float(rows.labels[0]):g}, so no correlation can be "
+            "computed. If they are secret, name a split with public scores, such as `validation`"
         )
     chosen = list(range(len(rows.texts)))
     if isinstance(transfer.test, int):
         if transfer.test > len(chosen):
-            raise UserError(f"{rows.name}: there are {len(chosen)} pairs, and data.test is {transfer.test}. Lower it")
+            raise UserError(
+                f"{rows.name}: data.test is {transfer.test}, but there are only {len(chosen)} pairs. Lower it"
+            )
         order = {i: hashlib.sha256(json.dumps([rows.texts[i], *rows.partners[i]]).encode()).digest() for i in chosen}
         chosen = sorted(chosen, key=order.__getitem__)[: transfer.test]
     others: list[tuple[str, ...]] = [rows.partners[i][:1] for i in chosen]
@@ -182,7 +184,7 @@ def _scored_pairs(transfer: Transfer) -> tuple[Splits, list[float], list[str]]:
 
 
 def check_classes(transfer: Transfer, classes: tuple[str, ...]) -> None:
-    """That what the data is known for can be computed of these classes."""
+    """Raise UserError if the transfer's metric cannot be computed for these classes."""
     if transfer.known_for() == "f1" and len(classes) != 2:
-        raise UserError(f"evaluation.transfer {transfer.name}: f1 is that of one class of two, and there are "
+        raise UserError(f"evaluation.transfer {transfer.name}: f1 needs two classes, and there are "
                         f"{len(classes)}: set metric to accuracy or matthews")  # fmt: skip

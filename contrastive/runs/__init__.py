@@ -1,1 +1,1 @@
-"""The run folder of a cell: its files, who may write it, how a run is stopped, where its numbers came from."""
+"""Run folders of cells: their files, locks and attempts, stop requests, content digests and provenance."""

@@ -1,4 +1,4 @@
-"""Digests of plain data and of code: what identities, keys of stores and names of caches are made of."""
+"""Digest plain data and code, for the identities of cells and the keys of stores and caches."""
 
 import ast
 import hashlib
@@ -10,24 +10,24 @@ from typing import Any
 from contrastive.config.base import Settings
 from contrastive.config.registry import entries, module_file, syntax_tree
 
-# Rooms and modules that describe, name or store a result but do not compute it.
-DESCRIPTIVE_ROOMS = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
+# Packages and modules that describe, name or store a result but do not compute it.
+DESCRIPTIVE_PACKAGES = ("contrastive.config.", "contrastive.grid.", "contrastive.runs.")
 DESCRIPTIVE = {"contrastive", "contrastive.errors", "contrastive.paths"} | {
     *("contrastive.evaluation.needs", "contrastive.data.transfer_data"),
 }
 
 
 def is_descriptive(module: str) -> bool:
-    return module in DESCRIPTIVE or f"{module}.".startswith(DESCRIPTIVE_ROOMS)
+    return module in DESCRIPTIVE or f"{module}.".startswith(DESCRIPTIVE_PACKAGES)
 
 
 def canonical_json(value: Any) -> str:
-    """One text for equal values: sorted keys, 1 for 1.0; anything that has no single text raises."""
+    """Return the same text for equal values: sorted keys, 1 for 1.0; raise for values without one canonical text."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def key(kind: str, **content: Any) -> str:
-    """The name of what follows from this content and from nothing else: of a cell, a store, a calibration."""
+    """Return the key of a result that depends on this content alone: a cell, a store, a calibration."""
     return _hashed({"kind": kind, "content": content})
 
 
@@ -53,13 +53,16 @@ def _plain(value: Any) -> Any:
 
 @cache
 def code_digest(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
-    """Digest of the code that `roots` can reach by import inside this project."""
+    """Return the digest of all code of this project that `roots` import, directly or not."""
     return _hashed(code_files(roots, chosen))
 
 
 @cache
 def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> dict[str, str]:
-    """Module → digest of its code, over the import closure of `roots`."""
+    """Return module → digest of its code, over the import closure of `roots`.
+
+    `chosen`: (module, registry, names of the entries in use); other entries and their modules are left out.
+    """
     registries = {module: (table, names) for module, table, names in chosen}
     digests: dict[str, str] = {}
     waiting = list(roots)
@@ -70,9 +73,9 @@ def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, 
         digests[module] = module_digest(module, registry=module in registries)
         if module in registries:
             table, names = registries[module]
-            lines = entries(module, table)
-            digests |= {f"{module}.{table}[{name}]": f"{lines[name].module}.{lines[name].function}" for name in names}
-            unused = {lines[name].module for name in lines if name not in names}
+            rows = entries(module, table)
+            digests |= {f"{module}.{table}[{name}]": f"{rows[name].module}.{rows[name].function}" for name in names}
+            unused = {rows[name].module for name in rows if name not in names}
             waiting += [name for name in imports(module) if name not in unused]
             continue
         waiting += imports(module)
@@ -81,13 +84,13 @@ def code_files(roots: tuple[str, ...], chosen: tuple[tuple[str, str, tuple[str, 
 
 @cache
 def module_digest(module: str, *, registry: bool = False) -> str:
-    """Digest of a module's syntax tree: comments, layout and docstrings change nothing.
+    """Return the digest of a module's syntax tree: comments, layout and docstrings change nothing.
 
-    Of a registry, imports and dict literals are left out: its lines count one by one.
+    For a registry, imports and dict literals are left out: its entries are digested one by one.
     """
     tree = ast.parse(ast.unparse(syntax_tree(module)))
     if registry:
-        tree.body = [node for node in tree.body if not _is_line_of_registry(node)]
+        tree.body = [node for node in tree.body if not _is_registry_code(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
@@ -100,14 +103,14 @@ def module_digest(module: str, *, registry: bool = False) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-def _is_line_of_registry(node: ast.stmt) -> bool:
+def _is_registry_code(node: ast.stmt) -> bool:
     is_table = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict)
     return is_table or isinstance(node, ast.ImportFrom | ast.Import)
 
 
 @cache
 def imports(module: str) -> tuple[str, ...]:
-    """Modules that a module imports anywhere in its source, lazily inside functions too."""
+    """Return the modules that a module imports anywhere in its source, including inside functions."""
     modules: list[str] = []
     for node in ast.walk(syntax_tree(module)):
         if isinstance(node, ast.Import):

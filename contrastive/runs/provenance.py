@@ -1,4 +1,4 @@
-"""Where a cell's numbers came from: code, packages, hardware, data, time. Recorded, never part of the identity."""
+"""Describe where a cell's numbers came from: commit, packages and hardware; never part of the cell's identity."""
 
 import os
 import platform
@@ -29,11 +29,11 @@ def package_versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
-@cache  # of the code that this process has loaded, whatever is done to the files meanwhile
+@cache  # the process keeps the code that it loaded, even if files change later
 def commit() -> str:
-    """The Git commit of the code, with + when the working tree differs from it; empty outside of Git.
+    """Return the Git commit of the code, with + if the working tree differs from it; empty outside Git.
 
-    A worker to which the code was sent is told it in ABLATE_COMMIT.
+    Workers that received a copy of the code read it from ABLATE_COMMIT.
     """
     if "ABLATE_COMMIT" in os.environ:
         return os.environ["ABLATE_COMMIT"]

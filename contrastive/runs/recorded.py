@@ -1,6 +1,6 @@
-"""What MLflow holds of a grid and of its cells beside the numbers, as it is recorded and as reports read it.
+"""Types of grid.json and provenance.json in MLflow, which record a grid and the origin of each cell's numbers.
 
-Who records builds these types, and who reads gets them back. What an earlier version did not record has a default.
+Fields that earlier versions did not record have a default.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ class RecordedRow:
     """A configuration of a section: one cell for each seed."""
 
     label: str
-    axes: dict[str, Any]  # the axes that matter to it, as a table shows them
+    axes: dict[str, Any]  # the axes that apply to it, as a table shows them
     baseline: bool
-    data: str  # how its data is told apart; empty where all cells have the same
+    data: str  # label of its data; empty if all cells have the same
     cells: list[str]  # ids
     seeds: list[int]  # of the cells, in their order
-    against: int | None = None  # which row of the section is its baseline; none of a row that is one
-    settings: dict[str, str] | None = None  # of its cells, by name; None in grids that did not record them yet
+    against: int | None = None  # index of its baseline in the section; None for a baseline
+    settings: dict[str, str] | None = None  # settings of its cells by name; None in older grids
 
     @property
     def drawn(self) -> bool:
-        """Whether each of its seeds draws its own training texts."""
+        """Return whether each seed draws its own training texts."""
         return (self.settings or {}).get("data.resample") == "true"
 
 
@@ -44,7 +44,7 @@ class RecordedSection:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the cells of one data set are measured against: score → value."""
+    """Scores of a reference model on one data set: score → value."""
 
     name: str
     data: str
@@ -56,31 +56,31 @@ class DataCounts:
     """How many rows of a data set were read and dropped, as preparing its tokens counted them."""
 
     name: str
-    transfer: bool  # whether it is transfer data, on which finished encoders are tried
-    sifted: dict[str, dict[str, int]]  # what was read → `rows`, and reason → how many were dropped
-    wordless: dict[str, int]  # split → texts of which the tokenizer leaves nothing
-    merged: dict[str, list[str]]  # class → the labels that were taken for it
+    transfer: bool  # whether it is transfer data, on which finished encoders are tested
+    sifted: dict[str, dict[str, int]]  # source → `rows` and the rows dropped for each reason
+    wordless: dict[str, int]  # split → texts with special tokens only
+    merged: dict[str, list[str]]  # class → its spellings in the data
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What was decided beforehand of how results are judged, as it was when `finished` cells of the grid had some."""
+    """The analysis declared in advance, as it was when `finished` cells of the grid had results."""
 
     finished: int
     margins: dict[str, float]  # score → margin
     families: dict[str, list[str]]  # section → the scores that are tested
     rows: dict[str, list[str]]  # section → labels
     seeds: list[int]
-    most_seeds: int | None = None  # of a study that stops by itself
+    most_seeds: int | None = None  # for a study that adds seeds until decided
     configurations: dict[str, dict[str, str]] = field(default_factory=dict)  # section → digest of settings → label
-    baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of those that others meet
-    test_texts: list[str] = field(default_factory=list)  # how many the cells are measured on, or which split
-    embeddings: list[str] | None = None  # further vectors and post-processing, each of which is compared
+    baselines: dict[str, list[str]] = field(default_factory=dict)  # section → digests of the baselines of other rows
+    test_texts: list[str] = field(default_factory=list)  # numbers or names of the test splits
+    embeddings: list[str] | None = None  # further vectors and post-processing that are compared
 
 
 @dataclass(frozen=True)
 class StudyLook:
-    """What was decided of a section when its undecided rows had so many seeds."""
+    """The verdicts of one look at a section, when its undecided rows had `seeds` seeds."""
 
     seeds: int
     verdicts: dict[str, str]  # configuration and score → verdict
@@ -88,7 +88,7 @@ class StudyLook:
 
 @dataclass(frozen=True)
 class Stopping:
-    """A study that stops by itself: at most so many seeds; of each section its looks, and why it has no more."""
+    """A study that adds seeds until decided: its limit, its looks, and why each section ended."""
 
     most_seeds: int
     looks: dict[str, list[StudyLook]] = field(default_factory=dict)  # section → its looks
@@ -97,24 +97,24 @@ class Stopping:
 
 @dataclass(frozen=True)
 class RecordedGrid:
-    """grid.json: the experiment, its sections, and what is known of its data and of cells that failed."""
+    """grid.json: the experiment, its sections, the counts of its data and the cells that failed."""
 
     experiment: Experiment
     sections: list[RecordedSection]
     references: list[Reference]
     data: list[DataCounts] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # cell → why
-    stale_kept: list[str] = field(default_factory=list)  # cells of older code that stand in for today's
-    declared: list[Declaration] = field(default_factory=list)  # the first, and each that differs from the one before
+    failed: dict[str, str] = field(default_factory=dict)  # cell → reason
+    stale_kept: list[str] = field(default_factory=list)  # cells computed by older code that replace current ones
+    declared: list[Declaration] = field(default_factory=list)  # the first declaration and each change of it
     stopping: Stopping | None = None  # None: the number of seeds was fixed beforehand
 
     def document(self) -> dict[str, Any]:
-        """As grid.json holds it."""
+        """Return the contents of grid.json."""
         document: dict[str, Any] = GRID.dump_python(self, mode="json")
         return document
 
     def digest(self, marks: Mapping[str, str]) -> str:
-        """Of the grid and its results. `marks`: cell → what tells its results from others."""
+        """Return the digest of the grid and its results. `marks`: cell → what identifies its results."""
         content = json.dumps([self.document(), sorted(marks.items())], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -129,7 +129,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `ablate plan` says of a cell before it runs."""
+    """What `ablate plan` predicts for a cell."""
 
     seconds: float
     memory_bytes: int | float
@@ -137,7 +137,7 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Provenance:
-    """provenance.json: where the numbers of a cell come from, and what they took."""
+    """provenance.json: the origin of a cell's numbers, and the time and resources that they took."""
 
     wall_seconds: float
     gpu_seconds: float
@@ -147,15 +147,15 @@ class Provenance:
     peak_memory_mib: int = 0
     code: str | None = None  # digest of the code that computed the cell
     data_digest: str | None = None
-    energy_joules: Mapping[str, float] | None = None  # meter → what it read
+    energy_joules: Mapping[str, float] | None = None  # meter → joules
     predicted: Predicted | None = None
     peak_memory_bytes: int | None = None
     threads: int | None = None
     processes: int | None = None
     micro_batch: int | None = None
-    speed: Mapping[str, Any] | None = None  # how the cell was computed faster
+    speed: Mapping[str, Any] | None = None  # the speed settings in effect
     trained_parameters: int | None = None
-    collapsed_since: int | None = None  # the step
+    collapsed_since: int | None = None  # step
     class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # split → class → texts
 
 
@@ -164,18 +164,18 @@ PROVENANCE = TypeAdapter(Provenance)
 
 
 def parse_grid(text: bytes, name: str) -> RecordedGrid:
-    """The grid of an experiment from its grid.json."""
+    """Parse a grid.json; raise UserError if it is damaged."""
     try:
         return GRID.validate_json(text)
     except ValidationError as error:
         raise UserError(
-            f"the grid of {name} that MLflow holds is damaged or of another version of this program "
-            f"({first_problem(error)}): `ablate sync` with its experiment file records it anew"
+            f"the grid of {name} in MLflow is damaged or from another version of this program "
+            f"({first_problem(error)}): run `ablate sync` with its experiment file to record it again"
         ) from None
 
 
 def parse_provenance(text: bytes, name: str) -> Provenance | None:
-    """Where a cell's numbers come from, from its provenance.json; None where that says nothing."""
+    """Parse a provenance.json; return None if it is empty, and raise UserError if it is damaged."""
     if text.strip() == b"{}":
         return None
     try:
@@ -188,6 +188,6 @@ def parse_provenance(text: bytes, name: str) -> Provenance | None:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, and where."""
+    """Return the place and the message of the first validation error."""
     problem = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

@@ -1,6 +1,6 @@
-"""Leave to work: a file that whoever began the work takes away to have it end at the next step, with a checkpoint.
+"""Stop running work by removing a permit file: its processes then end at the next step, with a checkpoint.
 
-A file, and no signal, since it reaches every process on every machine that shares the store.
+A file instead of a signal, since it reaches every process on every machine that shares the store.
 """
 
 import os
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "ABLATE_PERMIT"
-LOOK_AFTER = 0.5  # seconds between two looks at the file
+LOOK_AFTER = 0.5  # seconds between two checks of the file
 
-_looked = 0.0
+_last_check = 0.0
 
 
 class Stopped(RuntimeError):
-    """The work was asked to end; nothing is wrong with it."""
+    """The work was stopped on request; this is no failure."""
 
     def __init__(self) -> None:
         super().__init__("stopped; the same command goes on from here")
@@ -25,7 +25,7 @@ class Stopped(RuntimeError):
 
 @contextmanager
 def stop_permit(home: Path) -> Iterator[Path]:
-    """A permit of its own for what is begun here."""
+    """Create a permit file, and remove it on exit."""
     path = home / "permits" / uuid.uuid4().hex
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -36,16 +36,16 @@ def stop_permit(home: Path) -> Iterator[Path]:
 
 
 def stop_requested() -> bool:
-    """Whether the permit of this process is gone; one that never had any may always go on."""
-    global _looked
+    """Return whether the permit of this process was removed; False for a process without a permit."""
+    global _last_check
     path = os.environ.get(VARIABLE)
-    if not path or time.monotonic() - _looked < LOOK_AFTER:
+    if not path or time.monotonic() - _last_check < LOOK_AFTER:
         return False
-    _looked = time.monotonic()
+    _last_check = time.monotonic()
     try:
-        os.close(os.open(path, os.O_RDONLY))  # opened, since on a network file system a look alone may be an old one
+        os.close(os.open(path, os.O_RDONLY))  # opened, since a network file system may cache its existence
     except FileNotFoundError:
         return True
-    except OSError:  # the store is away for a moment, which is for the claim to judge
+    except OSError:  # the store is briefly unreachable; the claim deals with that
         return False
     return False

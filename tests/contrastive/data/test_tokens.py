@@ -121,11 +121,11 @@ def test_texts_without_a_token_of_their_own_are_noted(home, tmp_path):
     rows = [*((f"text {i}", "ab"[i % 2]) for i in range(10)), ("\ufffd\ufffd", "a")]
     bare = written(tmp_path / "bare.csv", "text,label", rows, test=1)
     meta = json.loads((tokens.prepare_tokens(bare, MINILM, home) / "meta.json").read_text())
-    assert any(note.endswith(": 1 texts without any token of their own") for note in meta["notes"])
+    assert any(note.endswith(": 1 texts with special tokens only") for note in meta["notes"])
 
 
 def test_more_tokens_than_the_encoder_takes(reviews, home):
-    with pytest.raises(UserError, match="data.max_length is 1000, and package:gt-all.* takes at most 512 tokens"):
+    with pytest.raises(UserError, match="data.max_length is 1000, but package:gt-all.* takes at most 512 tokens"):
         tokens.prepare_tokens(reviews.model_copy(update={"max_length": 1000}), MINILM, home)
     assert not any(path.suffix == "" for path in (home / "cache" / "tokens").iterdir())
 

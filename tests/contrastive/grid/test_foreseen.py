@@ -161,9 +161,9 @@ def test_what_can_be_is_taken():
 
 
 ALL_ANEW = "test: 20, train: 40, resample: true"
-TOO_MANY = r"evaluation.test is 31, and there are 30 texts .* Lower evaluation.test to"
+TOO_MANY = r"evaluation.test is 31, but only 30 texts .* Lower evaluation.test to"
 DIVIDED = [
-    (ALL_ANEW, "folds: 5", "draws 40 training texts anew with each seed, and 40 are"),
+    (ALL_ANEW, "folds: 5", "draws 40 training texts with each seed, but only 40 are"),
     (ALL_ANEW.replace("40", "39"), "folds: 5", None),
     ("test: 20, train: 30", "test: 31", TOO_MANY),
     ("test: 20, train: 30", "test: 30", None),

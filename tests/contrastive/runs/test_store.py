@@ -132,7 +132,7 @@ def test_what_lies_in_the_place_of_a_folder_is_named_with_what_to_do(link_to: st
     assert not store.finished(path / "abc")
     with pytest.raises(OSError) as refused:
         store.write_json(path / "abc" / "DONE", {})
-    what = "a link that leads nowhere" if link_to else "a file"
+    what = "a broken link" if link_to else "a file"
     assert store.explain_os_error(refused.value).startswith(
         f"{path} is {what}, which cannot be used here: move it away"
     )
