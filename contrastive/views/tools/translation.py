@@ -28,7 +28,7 @@ APART = re.compile(
 )  # BERT's tokenizers put spaces between Chinese characters
 KEPT = 200_000  # back-translations cached in this process; the oldest are dropped first
 
-_back_translations: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
+_remembered: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
 
 
 class Translator(NamedTuple):
@@ -40,16 +40,14 @@ class Translator(NamedTuple):
 def back_and_forth(texts: list[str], translators: Translators, device: torch.device) -> list[str]:
     """Translate each text into another language and back; return the text itself if the result is empty."""
     there, back = (locate.weights_digest(model, locate.TRANSLATOR_FILES) for model in translators)
-    returned_of = {
-        text: stored for text in texts if (stored := _back_translations.get((there, back, text))) is not None
-    }
+    returned_of = {text: stored for text in texts if (stored := _remembered.get((there, back, text))) is not None}
     if new := [text for text in dict.fromkeys(texts) if text not in returned_of]:
         foreign = translated(load_translator(translators[0], there, device), new)
         returned = translated(load_translator(translators[1], back, device), foreign)
         returned_of |= {text: other.strip() or text for text, other in zip(new, returned, strict=True)}
-        _back_translations.update({(there, back, text): returned_of[text] for text in new})
-        while len(_back_translations) > KEPT:
-            del _back_translations[next(iter(_back_translations))]
+        _remembered.update({(there, back, text): returned_of[text] for text in new})
+        while len(_remembered) > KEPT:
+            del _remembered[next(iter(_remembered))]
     return [returned_of[text] for text in texts]
 
 
