@@ -1,1 +1,1 @@
-"""The training of one cell: its steps, several processes, sharded state, checks of its gradients."""
+"""Train one cell: training loop, processes and sharding, checkpoints, gradient checks."""

@@ -1,4 +1,4 @@
-"""What a training leaves on disk: the weights in the end, and on its way checkpoints, from which it goes on."""
+"""Save the trained weights; save and load the checkpoints from which an interrupted training resumes."""
 
 import io
 import pickle
@@ -17,7 +17,7 @@ from contrastive.training.sharding import Shared
 
 
 def save_weights(shared: Shared, cell: Cell, folder: Path, first_process: bool) -> None:
-    """What training changed; the rest comes from the encoder itself, but for one that began at random."""
+    """Save what training changed (all weights if they began at random); the rest comes from the encoder itself."""
     everything = cell.encoder.model.startswith("scratch:")
     trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad or everything}
     state = {}
@@ -30,18 +30,18 @@ def save_weights(shared: Shared, cell: Cell, folder: Path, first_process: bool) 
 
 
 def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> None:
-    """All that the next step depends on. The first process writes it, with the random state of each."""
+    """Save everything that the next step depends on; the first process writes the file."""
     trained = {name for name, p in shared.model.named_parameters() if p.requires_grad}
-    follows = ("slow.", "losses.")  # the slow copy, a queue, what a batch norm has seen
-    tensors = shared.model.state_dict(keep_vars=True).items()
-    kept = {n: shared.whole(tensor) for n, tensor in tensors if n in trained or n.startswith(follows)}
-    moments = shared.optimizer_state()
+    stateful = ("slow.", "losses.")  # the slow copy, queues, statistics of batch norms
+    named = shared.model.state_dict(keep_vars=True).items()
+    tensors = {n: shared.whole(tensor) for n, tensor in named if n in trained or n.startswith(stateful)}
+    optimizer_state = shared.optimizer_state()
     if not accelerator.is_main_process:
         return
     state = {
         "step": step,
-        "model": kept,
-        "optimizer": moments,
+        "model": tensors,
+        "optimizer": optimizer_state,
         "scheduler": scheduler.state_dict(),
         "scaler": accelerator.scaler.state_dict() if accelerator.scaler else {},
     }
@@ -51,11 +51,11 @@ def save_checkpoint(folder: Path, step: int, shared: Shared, scheduler: LambdaLR
 
 
 def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
-    """The last checkpoint of an interrupted attempt, if it is whole; the log ends where it was taken."""
+    """Load the last checkpoint of an interrupted attempt and cut the log at its step; None without a valid one."""
     log, state = folder / "metrics.jsonl", read_checkpoint(folder)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
-    whole = state is not None and len(lines) >= state["step"]
-    step = gather_objects(state["step"] if state is not None and whole else 0)[0]
+    valid = state is not None and len(lines) >= state["step"]
+    step = gather_objects(state["step"] if state is not None and valid else 0)[0]
     if first_process:
         write_atomic(log, "".join(lines[:step]))
     assert step == 0 or state is not None, "the first process found a checkpoint that this one cannot read"
@@ -65,13 +65,13 @@ def load_checkpoint(folder: Path, first_process: bool) -> dict[str, Any] | None:
 def read_checkpoint(folder: Path) -> dict[str, Any] | None:
     try:
         state: dict[str, Any] = torch.load(folder / "resume" / "state.pt", map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # there is none, or not the whole of it
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # missing or incomplete
         return None
     return state
 
 
 def resume(state: dict[str, Any] | None, shared: Shared, scheduler: LambdaLR, accelerator: Accelerator) -> int:
-    """Go on as if undisturbed from the checkpoint, which the model has already; gives the first step to do."""
+    """Restore optimizer, scheduler and scaler (the model has its state already); return the first step to run."""
     if state is None:
         return 0
     shared.load_optimizer_state(state["optimizer"])

@@ -1,4 +1,4 @@
-"""The shape of a batch of sentence vectors while a cell trains: whether they spread, or collapse into a point."""
+"""Detect collapse of sentence vectors during training: mean cosine, effective rank and spread of a batch."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-COLLAPSED = 0.1  # of the spread that directions drawn at random have
+COLLAPSED = 0.1  # vectors count as collapsed below this fraction of the spread of random directions
 
 
 @torch.no_grad()
 def geometry(vectors: Float[Tensor, "n d"]) -> dict[str, float]:
-    """Mean cosine of two vectors, effective rank, and spread; nothing of a batch of one.
+    """Compute mean cosine, effective rank and spread of a batch; empty for fewer than two vectors.
 
     Effective rank: e to the entropy of the normalised singular values of the centred vectors. Spread: the standard
-    deviation of the normalised vectors' dimensions, times √d: 1 for directions at random, 0 for a single one.
+    deviation of the normalised vectors' dimensions, times √d: 1 for random directions, 0 for a single one.
     """
     if len(vectors) < 2:
         return {}
@@ -32,7 +32,7 @@ def geometry(vectors: Float[Tensor, "n d"]) -> dict[str, float]:
 
 
 def collapsed_since(log: Path) -> int | None:
-    """The first step of those, up to the last, in which the vectors lay in one direction; None where they spread."""
+    """Return the step since which the vectors have been collapsed until the end, or None."""
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     since = None
     for row in reversed([row for row in rows if "spread" in row]):

@@ -1,4 +1,4 @@
-"""Why a stage failed: told in words for people, with the traceback for us, and kept in the run folder."""
+"""Turn a stage's exception into a failure report (kind, message, traceback), kept as FAILED.json."""
 
 import traceback
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from contrastive.training.train import Diverged
 
 
 def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict[str, Any] | None:
-    """Run a stage in a worker; a failure comes back as the report that the folder keeps, never as an exception."""
+    """Run a stage in a worker. Return the report of a failure, which the folder keeps too, or None; never raise."""
     try:
         stage(folder, *arguments)
     except Exception as error:
@@ -24,22 +24,22 @@ def run_stage(stage: Callable[..., None], folder: Path, *arguments: Any) -> dict
 
 
 def record_failure(folder: Path, error: BaseException) -> dict[str, Any]:
-    """Keep why a cell failed in its folder, unless it was only told to stop; gives the report."""
+    """Write the failure report into the cell's folder, unless the cell was only stopped; return the report."""
     report = failure_report(error)
     if report["kind"] == "stopped":
         return report
     try:
         with claim.hold(folder, wait=False) as is_free:
-            if is_free:  # else somebody tries again, and will say what came of it
+            if is_free:  # otherwise another process tries again and reports its own outcome
                 store.write_json(folder / "FAILED.json", report)
     except OSError as refused:
         if store.explain_os_error(refused) not in report["error"]:
-            report["error"] += f" (and the reason could not be kept: {store.explain_os_error(refused)})"
+            report["error"] += f" (and this report could not be saved: {store.explain_os_error(refused)})"
     return report
 
 
 def failure_report(error: BaseException) -> dict[str, Any]:
-    """What FAILED.json holds."""
+    """Return the content of FAILED.json for an exception."""
     if isinstance(error, JobFailed):
         return error.report
     report: dict[str, Any] = {"kind": failure_kind(error), "error": failure_message(error)}

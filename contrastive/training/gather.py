@@ -1,8 +1,8 @@
-"""Several processes, one batch: what each has computed, brought together with its gradient.
+"""Gather what several processes computed on one batch, with its gradient; torch.distributed is used here only.
 
-The loss is computed by every process on the whole batch. Its gradient reaches each process's own rows multiplied by the
-number of processes, since the launcher takes the mean of the processes' gradients afterwards. Nothing else in the
-science knows of processes; with one of them everything here gives back what it was given.
+Every process computes the loss on the whole batch. The gradient of a process's own rows is multiplied by the number of
+processes, since DDP averages the processes' gradients afterwards. Apart from sharding, nothing else knows of processes;
+in a single process every function here returns its input.
 """
 
 import os
@@ -30,20 +30,20 @@ def rank() -> int:
 
 
 def init_process_group(meeting: str, rank: int, count: int) -> None:
-    """Join the other processes of a job, at a file that they all see or at tcp://HOST:PORT, a port of the first's."""
+    """Join the other processes of a job at a file that all see, or at tcp://HOST:PORT, a port of the first one."""
     url = meeting if "://" in meeting else f"file://{meeting}"
     dist.init_process_group(backend(), init_method=url, rank=rank, world_size=count)
 
 
 def ensure_process_group() -> None:
-    """Be one of a group, which sharding needs even of one: of a launcher's, if this process has not met it yet."""
+    """Join the launcher's process group if there is one, else form a group of one, which sharding needs."""
     if dist.is_initialized():
         return
     if "RANK" in os.environ:
         dist.init_process_group(backend())
     else:
-        alone = dist.HashStore()  # type: ignore[attr-defined]
-        dist.init_process_group(backend(), store=alone, rank=0, world_size=1)
+        store = dist.HashStore()  # type: ignore[attr-defined]
+        dist.init_process_group(backend(), store=store, rank=0, world_size=1)
 
 
 def backend() -> str:
@@ -51,31 +51,31 @@ def backend() -> str:
 
 
 def leave_process_group() -> None:
-    """Leave the others, once all have come so far."""
+    """Leave the group once all processes have come so far."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
 def gather_objects(own: Any) -> list[Any]:
-    """Something of each process, in the order of their ranks."""
-    everyones = [own] * process_count()
+    """Return an object of each process, ordered by rank."""
+    items = [own] * process_count()
     if process_count() > 1:
-        dist.all_gather_object(everyones, own)
-    return everyones
+        dist.all_gather_object(items, own)
+    return items
 
 
 def gather_to_first(own: Any) -> list[Any] | None:
-    """Something of each process, in the order of their ranks, for the first one."""
+    """Return an object of each process, ordered by rank, in the first process, and None in the others."""
     if process_count() == 1:
         return [own]
-    everyones = [None] * process_count() if rank() == 0 else None
-    dist.gather_object(own, everyones)
-    return everyones
+    items = [None] * process_count() if rank() == 0 else None
+    dist.gather_object(own, items)
+    return items
 
 
 def any_rank(flags: list[bool]) -> list[bool]:
-    """Which of these hold in any process; each asks about the same things in the same order."""
+    """Return for each flag whether any process sets it; all processes pass the same flags in the same order."""
     if process_count() == 1 or not flags:
         return flags
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -85,11 +85,11 @@ def any_rank(flags: list[bool]) -> list[bool]:
 
 
 def average_gradients(gradients: Gradients) -> Gradients:
-    """Gradients as the launcher averages them over the processes, each of which must ask."""
+    """Return a function whose gradients are averaged over the processes, as DDP does; each process must call it."""
     if process_count() == 1:
         return gradients
 
-    def over_all(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
+    def averaged(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
         averages: list[Tensor | None] = []
         for own, parameter in zip(gradients(value, parameters), parameters, strict=True):
             total = torch.zeros_like(parameter) if own is None else own.clone()
@@ -97,36 +97,36 @@ def average_gradients(gradients: Gradients) -> Gradients:
             averages.append(total / process_count())
         return averages
 
-    return over_all
+    return averaged
 
 
-def shard_parameters(whole: nn.Module, blocks: list[nn.Module], device: torch.device, again: bool) -> None:
-    """Let each process hold a part of the weights (FSDP); `again` frees those of a block after its forward pass."""
+def shard_parameters(whole: nn.Module, blocks: list[nn.Module], device: torch.device, reshard: bool) -> None:
+    """Split the weights over the processes (FSDP); `reshard` frees a block's weights after its forward pass."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(device.type, (process_count(),))
     for block in blocks:
-        fully_shard(block, mesh=mesh, reshard_after_forward=again)
+        fully_shard(block, mesh=mesh, reshard_after_forward=reshard)
     fully_shard(whole, mesh=mesh)
 
 
 def local_shard(parameter: Any, own: Tensor) -> Tensor:
-    """What this process holds of something that is split as a parameter is."""
+    """Wrap this process's part of a tensor that is split like `parameter`."""
     from torch.distributed.tensor import DTensor
 
     like = {"shape": parameter.shape, "stride": parameter.stride()}
     return DTensor.from_local(own, parameter.device_mesh, parameter.placements, run_check=False, **like)
 
 
-def exclude_from_ddp(model: nn.Module, beginning: str) -> None:
-    """Let the launcher not touch some of a model: what sees the whole batch in each process has its gradient whole."""
-    names = [name for name in model.state_dict() if name.startswith(beginning)]
+def exclude_from_ddp(model: nn.Module, prefix: str) -> None:
+    """Exclude these parameters from DDP: every rank computes their full gradient already."""
+    names = [name for name in model.state_dict() if name.startswith(prefix)]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
 
 
 def gather_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int[Tensor, " m"]]:
-    """The output and labels of all processes, in the order of their ranks."""
+    """Return the output and labels of all processes, ordered by rank."""
     if not dist.is_initialized():
         return output, labels
     logits = None if output.logits is None else gather_rows(output.logits)
@@ -136,20 +136,20 @@ def gather_batch(output: Output, labels: Int[Tensor, " n"]) -> tuple[Output, Int
 
 
 def _group(group: VectorGroup) -> VectorGroup:
-    """A group of all processes; where one has more vectors a text, the others' missing ones are masked."""
-    most = int(_all(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
-    more = most - group.mask.shape[1]
-    vectors, mask = F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more))
-    targets = None if group.targets is None else gather_rows(F.pad(group.targets, (0, 0, 0, more)))
+    """Gather a group; where another process has more vectors per text, pad this one's and mask the padding."""
+    width = int(_all_gather(torch.tensor([group.mask.shape[1]], device=group.mask.device)).max())
+    missing = width - group.mask.shape[1]
+    vectors, mask = F.pad(group.vectors, (0, 0, 0, missing)), F.pad(group.mask, (0, missing))
+    targets = None if group.targets is None else gather_rows(F.pad(group.targets, (0, 0, 0, missing)))
     negatives = None if group.negatives is None else gather_rows(group.negatives)
     return VectorGroup(gather_rows(vectors), gather_rows(mask), targets, negatives)
 
 
 def gather_rows(tensor: Tensor) -> Tensor:
-    """The rows of all processes, which may have different numbers of them."""
-    counts = _all(torch.tensor([len(tensor)], device=tensor.device)).tolist()
+    """Return the rows of all processes, which may have different numbers of them."""
+    counts = _all_gather(torch.tensor([len(tensor)], device=tensor.device)).tolist()
     padded = F.pad(tensor, (0, 0) * (tensor.ndim - 1) + (0, max(counts) - len(tensor)))
-    gathered = _Gather.apply(padded) if tensor.requires_grad else _all(padded)
+    gathered = _Gather.apply(padded) if tensor.requires_grad else _all_gather(padded)
     parts = gathered.split(max(counts))
     return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
@@ -157,7 +157,7 @@ def gather_rows(tensor: Tensor) -> Tensor:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, tensor: Tensor) -> Tensor:
-        return _all(tensor)
+        return _all_gather(tensor)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
@@ -166,8 +166,8 @@ class _Gather(torch.autograd.Function):
         return total.chunk(dist.get_world_size())[dist.get_rank()]
 
 
-def _all(tensor: Tensor) -> Tensor:
-    """Equally shaped tensors of all processes, one below the other."""
+def _all_gather(tensor: Tensor) -> Tensor:
+    """Concatenate equally shaped tensors of all processes, without gradient."""
     content = tensor.detach().contiguous()
     as_numbers = content.byte() if content.dtype == torch.bool else content
     parts = [torch.empty_like(as_numbers) for _ in range(dist.get_world_size())]

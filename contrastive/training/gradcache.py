@@ -1,8 +1,8 @@
-"""A batch larger than memory: encode it in parts without a graph, then each part again with the gradient it was given.
+"""GradCache: train on a batch larger than memory by encoding it in parts, then each part again for its gradient.
 
 Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", 2021. The loss sees every text of
-the batch at once, as negatives need, while the graph of one part exists at a time. Random state is replayed, so that
-the second pass of a part has the dropout of the first one.
+the batch at once, as negatives require, while the graph of only one part exists at a time. The random state is replayed
+so that the second pass of a part has the same dropout as the first.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,16 +27,16 @@ class Direct:
     output: Output
 
     def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> Gradients:
-        """Of one term, leaving `.grad` and the graph as they are."""
+        """Compute the gradient of one term, leaving `.grad` and the graph as they are."""
         return torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
 
     def finish(self) -> None:
-        """After `backward` nothing is left to do."""
+        """Do nothing: `backward` has reached the parameters already."""
 
 
 @dataclass
 class Replayed:
-    """Passes over parts of the batch; `output` is made of leaves, whose gradient is carried on by `finish`."""
+    """Passes over parts of the batch. `output` consists of leaves; `finish` passes their gradients on."""
 
     model: Callable[[Batch], Output]
     parts: list[Batch]
@@ -55,50 +55,50 @@ class Replayed:
 
     def gradients(self, value: Tensor, parameters: list[nn.Parameter]) -> Gradients:
         leaves = output_tensors(self.output)
-        given = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+        leaf_gradients = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
         sums: list[Tensor | None] = [None] * len(parameters)
-        for reached, gradient in self._passes(given):
-            of_part = torch.autograd.grad(reached, parameters, gradient, allow_unused=True)
+        for tensors, gradient in self._passes(leaf_gradients):
+            part_gradients = torch.autograd.grad(tensors, parameters, gradient, allow_unused=True)
             sums = [
-                new if old is None else old if new is None else old + new
-                for old, new in zip(sums, of_part, strict=True)
+                part if total is None else total if part is None else total + part
+                for total, part in zip(sums, part_gradients, strict=True)
             ]
         return sums
 
     def finish(self) -> None:
-        for reached, gradient in self._passes([leaf.grad for leaf in output_tensors(self.output)]):
-            torch.autograd.backward(reached, gradient)
+        for tensors, gradient in self._passes([leaf.grad for leaf in output_tensors(self.output)]):
+            torch.autograd.backward(tensors, gradient)
 
-    def _passes(self, given: Gradients) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-        """Of each part again: the tensors that a gradient reached, and that gradient."""
+    def _passes(self, leaf_gradients: Gradients) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """Encode each part again; yield its tensors that receive a gradient, and those gradients."""
         begin = 0
         for part, state in zip(self.parts, self.states, strict=True):
             with replay_random_state(state):
-                made = output_tensors(self.model(part))
+                encoded = output_tensors(self.model(part))
             rows = slice(begin, begin + len(part))
             begin += len(part)
             pairs = [
                 (tensor, gradient[(rows, *(slice(size) for size in tensor.shape[1:]))])
-                for tensor, gradient in zip(made, given, strict=True)
+                for tensor, gradient in zip(encoded, leaf_gradients, strict=True)
                 if gradient is not None and tensor.requires_grad
             ]
             if pairs:
                 yield [tensor for tensor, _ in pairs], [gradient for _, gradient in pairs]
 
 
-def encode_in_parts(model: Callable[[Batch], Output], batch: Batch, at_a_time: int | None) -> Direct | Replayed:
-    """The output of a batch, whole or `at_a_time` texts after one another."""
-    if at_a_time is None or at_a_time >= len(batch):
+def encode_in_parts(model: Callable[[Batch], Output], batch: Batch, part_size: int | None) -> Direct | Replayed:
+    """Encode a batch as a whole, or `part_size` texts at a time."""
+    if part_size is None or part_size >= len(batch):
         return Direct(model(batch))
-    return Replayed(model, [batch[begin : begin + at_a_time] for begin in range(0, len(batch), at_a_time)])
+    return Replayed(model, [batch[begin : begin + part_size] for begin in range(0, len(batch), part_size)])
 
 
 def join_outputs(outputs: list[Output]) -> Output:
-    """One output of those of the parts; where a part has fewer vectors a text, the missing ones are masked."""
+    """Concatenate the outputs of the parts; pad and mask where a part has fewer vectors per text."""
     groups = []
     for parts in zip(*(output.groups for output in outputs), strict=True):
-        most = max(group.mask.shape[1] for group in parts)
-        padded = [_padded(group, most) for group in parts]
+        width = max(group.mask.shape[1] for group in parts)
+        padded = [_padded(group, width) for group in parts]
         groups.append(
             VectorGroup(
                 torch.cat([group.vectors for group in padded]),
@@ -117,19 +117,19 @@ def join_outputs(outputs: list[Output]) -> Output:
 
 
 def concatenate_present(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """What every part has, or none of them."""
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
+    """Concatenate the tensors that are not None; return None if there are none."""
+    present = [part for part in parts if part is not None]
+    return torch.cat(present) if present else None
 
 
 def _padded(group: VectorGroup, count: int) -> VectorGroup:
-    more = count - group.mask.shape[1]
-    targets = None if group.targets is None else F.pad(group.targets, (0, 0, 0, more))
-    return VectorGroup(F.pad(group.vectors, (0, 0, 0, more)), F.pad(group.mask, (0, more)), targets, group.negatives)
+    extra = count - group.mask.shape[1]
+    targets = None if group.targets is None else F.pad(group.targets, (0, 0, 0, extra))
+    return VectorGroup(F.pad(group.vectors, (0, 0, 0, extra)), F.pad(group.mask, (0, extra)), targets, group.negatives)
 
 
 def output_tensors(output: Output) -> list[Tensor]:
-    """What a loss may take a gradient of, in one order."""
+    """List the tensors that a loss may differentiate by, in a fixed order."""
     vectors = [tensor for group in output.groups for tensor in (group.vectors, group.negatives)]
     surprise = None if output.guesses is None else output.guesses.surprise
     return [tensor for tensor in (*vectors, output.sentences, output.logits, surprise) if tensor is not None]
@@ -137,10 +137,10 @@ def output_tensors(output: Output) -> list[Tensor]:
 
 @contextmanager
 def replay_random_state(state: list[Tensor]) -> Iterator[None]:
-    """Draw what was drawn from `state` on, and go on afterwards as if nothing had been drawn."""
-    now = random_state()
+    """Draw random numbers from `state` inside the block, and restore the previous state afterwards."""
+    previous = random_state()
     set_random_state(state)
     try:
         yield
     finally:
-        set_random_state(now)
+        set_random_state(previous)

@@ -1,9 +1,9 @@
-"""The gradient-path audit: what the configuration says is trained is trained, or the cell stops.
+"""The gradient-path audit: stop a cell if a term, or a parameter that should train, trains nothing.
 
 Bugs that no accuracy shows: a head left frozen, a term without a path to the encoder, a block that gets no gradient.
-At the first steps each term alone must give the encoder a gradient, each trained parameter must get one and must move,
-and nothing else may be in the optimizer. A term is looked at until it has shown a gradient, since a batch without a
-positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
+In the first steps each term alone must give the encoder a gradient, and each trained parameter must get one; by the end
+each must have changed; the optimizer may hold nothing else. A term is checked until it has given a gradient, since a
+batch without a positive pair rightly gives none; LoRA's A gets its first one at the second step, when B is no longer 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,35 +20,37 @@ PATIENCE = 10  # optimizer steps in which every term and parameter must have sho
 
 
 class GradientPathError(RuntimeError):
-    """A term or parameter that trains nothing, by name."""
+    """A term or parameter trains nothing; the message names it."""
 
 
 class GradientAudit:
-    """Watches the first steps of one cell; afterwards it costs nothing."""
+    """Check the gradients of one cell's first steps; afterwards the audit costs nothing."""
 
     def __init__(self, shared: Shared, terms: Iterable[str], weights: dict[str, float]):
         trained = {name: p for name, p in shared.model.named_parameters() if p.requires_grad}
         listed = {id(p) for p in shared.listed}
-        strangers = [n for n, p in shared.model.named_parameters() if not p.requires_grad and id(p) in listed]
-        forgotten = [name for name, p in trained.items() if id(p) not in listed]
-        if strangers or forgotten:
-            raise GradientPathError(f"optimizer and model disagree on what trains: {', '.join(strangers + forgotten)}")
+        unexpected = [n for n, p in shared.model.named_parameters() if not p.requires_grad and id(p) in listed]
+        absent = [name for name, p in trained.items() if id(p) not in listed]
+        if unexpected or absent:
+            raise GradientPathError(
+                f"optimizer and model disagree on which parameters train: {', '.join(unexpected + absent)}"
+            )
         if any(registry.loss_entries()[name].facts.supervised for name in weights) and not any(
             name.startswith("head.") for name in trained
         ):
-            raise GradientPathError("the objective has a supervised term, and the head is frozen")
+            raise GradientPathError("the objective has a supervised term, but the head is frozen")
         self.shared = shared
         self.encoder = {name: p for name, p in trained.items() if not name.startswith(HEADS)}
         self.silent_terms = {name for name in terms if self.encoder}
         self.silent = list(trained)
-        self.resting = {name: shared.held(p).clone() for name, p in trained.items()}
+        self.unmoved = {name: shared.local_part(p).clone() for name, p in trained.items()}
         self.parameters = trained
         self.steps = 0
 
     def look_at_terms(
         self, values: dict[str, Tensor], gradients: Callable[[Tensor, list[nn.Parameter]], Sequence[Tensor | None]]
     ) -> dict[str, float]:
-        """Norm of the gradient that each term alone gives the encoder, or its vectors; `gradients` finds it."""
+        """Return the norm of each term's own gradient by the encoder, or by its vectors, as `gradients` computes it."""
         encoder = list(self.encoder.values())
         norms = {
             name: gradient_norm(gradients(value, encoder)) if value.requires_grad and encoder else 0.0
@@ -58,18 +60,18 @@ class GradientAudit:
         return norms
 
     def saw_gradients(self) -> None:
-        """Call before the optimizer's step."""
+        """Note which parameters got a gradient. Call before the optimizer's step."""
         gradients = [self.shared.gradient(self.parameters[name]) for name in self.silent]
-        heard = any_rank([gradient is not None and bool(gradient.any()) for gradient in gradients])
-        self.silent = [name for name, is_heard in zip(self.silent, heard, strict=True) if not is_heard]
+        reached = any_rank([gradient is not None and bool(gradient.any()) for gradient in gradients])
+        self.silent = [name for name, is_reached in zip(self.silent, reached, strict=True) if not is_reached]
 
     def saw_step(self) -> None:
-        """Call after the optimizer's step; raises once patience is over."""
+        """Note which parameters changed. Call after the optimizer's step; at step PATIENCE it checks all gradients."""
         self.steps += 1
-        now = {name: self.shared.held(self.parameters[name]) for name in self.resting}
-        moved = any_rank([not torch.equal(now[name], before) for name, before in self.resting.items()])
-        still = [name for name, has_moved in zip(self.resting, moved, strict=True) if not has_moved]
-        self.resting = {name: self.resting[name] for name in still}
+        now = {name: self.shared.local_part(self.parameters[name]) for name in self.unmoved}
+        moved = any_rank([not torch.equal(now[name], before) for name, before in self.unmoved.items()])
+        still = [name for name, has_moved in zip(self.unmoved, moved, strict=True) if not has_moved]
+        self.unmoved = {name: self.unmoved[name] for name in still}
         if self.steps == PATIENCE:
             self.verdict_on_gradients()
 
@@ -80,14 +82,14 @@ class GradientAudit:
             )
         if self.silent:
             raise GradientPathError(
-                f"no gradient in {self.steps} steps, though it is said to train: {_names(self.silent)}"
+                f"trained parameters without a gradient in {self.steps} steps: {_names(self.silent)}"
             )
 
     def verdict(self) -> None:
-        """Call at the end of training."""
+        """Raise GradientPathError if a gradient is missing or a parameter never changed. Call when training ends."""
         self.verdict_on_gradients()
-        if self.resting:
-            raise GradientPathError(f"never moved, though it is said to train: {_names(self.resting)}")
+        if self.unmoved:
+            raise GradientPathError(f"trained parameters that never changed: {_names(self.unmoved)}")
 
 
 def gradient_norm(gradients: Sequence[Tensor | None]) -> float:

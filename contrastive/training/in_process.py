@@ -1,4 +1,4 @@
-"""A cell trains in this very process, or this process's share of it does."""
+"""Train a cell, or this process's share of it, in the current process, and store its embeddings."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -18,27 +18,27 @@ from contrastive.training.train import CellTraining
 
 
 def steps_here(
-    request: TrainRequest, training: Training, folder: Path, tokens: Tokens, wanted: EmbeddingSpec, passes: PassCache
+    request: TrainRequest, training: Training, folder: Path, tokens: Tokens, spec: EmbeddingSpec, passes: PassCache
 ) -> Generator[None, None, int]:
-    """Train, stopping before each step, and then embed what an evaluation reads; return how many parameters trained.
+    """Train, yielding before each step, then embed the texts of the evaluation; return how many parameters trained.
 
-    `training` is the cell's own, or encodes fewer texts at a time.
+    `training` is the cell's own, possibly with a smaller micro-batch.
     """
     cell = request.cell.model_copy(update={"training": training})
     run = CellTraining(
         cell, folder, tokens, checkpoint_every=request.checkpoint_every, speed=request.speed, passes=passes
     )
     yield from run.steps()
-    if gather.rank() == 0 or training.sharding is not None:  # where weights are split, all processes must take part
-        embed_texts(run.shared, request, folder, tokens, wanted)
+    if gather.rank() == 0 or training.sharding is not None:  # all processes must take part if weights are split
+        embed_texts(run.shared, request, folder, tokens, spec)
     return run.shared.count
 
 
-def embed_texts(shared: Shared, request: TrainRequest, folder: Path, tokens: Tokens, wanted: EmbeddingSpec) -> None:
+def embed_texts(shared: Shared, request: TrainRequest, folder: Path, tokens: Tokens, spec: EmbeddingSpec) -> None:
     is_first = gather.rank() == 0
-    for path in folder.glob("*.npz") if is_first else ():  # of an earlier try in the same folder
+    for path in folder.glob("*.npz") if is_first else ():  # left by an earlier try in this folder
         path.unlink()
     texts = with_larger_test(tokens, request.evaluation)
-    texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, wanted.splits)
+    texts = frozen_store.with_stored_outputs(texts, request.cell, request.speed, spec.splits)
     embedder = Embedder(shared.read, texts, shared.device, request.cell.seed)
-    embed(embedder, folder if is_first else None, wanted, store.home(), tokens.folder)
+    embed(embedder, folder if is_first else None, spec, store.home(), tokens.folder)

@@ -1,7 +1,7 @@
-"""One cell in a folder: `python -m contrastive.training.job CONFIG FOLDER`, alone or as one of several.
+"""`python -m contrastive.training.job CONFIG FOLDER`: train one cell, or one process's share of it.
 
-Several run under `accelerate launch`, by hand, or under `stages.launch`, which forks them instead and names a file
-or an address to meet at in ABLATE_MEET. The first one leaves the files of a trained cell.
+Several processes run under `accelerate launch`, by hand, or forked by `training.launch`, which sets ABLATE_MEET to the
+file or address where they meet. The first one writes the files of a trained cell.
 """
 
 import argparse
@@ -20,17 +20,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m contrastive.training.job", description="Train one cell into a folder."
     )
-    parser.add_argument("config", type=Path, help="config.json of a run folder: which cell it is")
-    parser.add_argument("folder", type=Path, help="where its files are left; one that is interrupted there goes on")
+    parser.add_argument("config", type=Path, help="config.json of a run folder, which describes the cell")
+    parser.add_argument("folder", type=Path, help="output folder; an interrupted training in it is resumed")
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
-    parser.add_argument("--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, fewer than planned")
+    parser.add_argument(
+        "--micro-batch", type=int, metavar="TEXTS", help="texts encoded at a time, instead of the cell's micro_batch"
+    )
     arguments = parser.parse_args()
     train_rank(arguments.config, arguments.folder, arguments.checkpoint_every, arguments.micro_batch)
 
 
 def train_rank(config: Path, folder: Path, checkpoint_every: int, micro_batch: int | None) -> None:
-    """The part of the cell that this process has, or all of it; writes down how many parameters were trained, or why
-    it failed."""
+    """Train this process's share of the cell; write the number of trained parameters, or a failure report."""
     from contrastive.runs import store
     from contrastive.training import gather
     from contrastive.training.failures import failure_report
@@ -71,10 +72,10 @@ def train_request(request: TrainRequest, folder: Path, micro_batch: int | None) 
     cell = request.cell
     training = cell.training.model_copy(update={"micro_batch": micro_batch or cell.training.micro_batch})
     prepared = prepare_cell_tokens(cell)
-    wanted = prepare_evaluation(cell, request.evaluation, prepared)
+    spec = prepare_evaluation(cell, request.evaluation, prepared)
     tokens = frozen_store.with_stored_training_outputs(token_store.open(prepared), cell, request.speed)
     passes = PassCache(sharing=request.speed.reuse != "none")
-    steps = steps_here(request, training, folder, tokens, wanted, passes)
+    steps = steps_here(request, training, folder, tokens, spec, passes)
     while True:
         try:
             next(steps)

@@ -1,7 +1,7 @@
-"""A cell of several processes, or of one that shards: forked here, ended with this process, never orphaned.
+"""Launch the processes of a cell that uses several or is sharded; they end with this process.
 
-All of them on the devices of this machine; or, of a cell larger than a machine, only this one's share, which meets the
-others' at an address.
+All run on this machine's devices; or, for a cell larger than one machine, only this machine's share, which joins the
+others at an address.
 """
 
 import os
@@ -21,16 +21,16 @@ from contrastive.training.job import MEETING_VARIABLE
 from contrastive.training.processes import LOST, ProcessSpec, fork_processes
 from contrastive.training.request import JobFailed
 
-MEETING = "meeting.json"  # in the folder of an attempt, for the other machines
-# The second is what its engine asks for an optimizer's name, and takes three seconds.
+MEETING = "meeting.json"  # in an attempt's folder; tells the other machines where to join
+# DeepSpeed's engine imports the second to look up an optimizer's name, which takes three seconds.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer", "accelerate.utils.deepspeed")
-# Only of this machine. Accelerate asks for an address, which nobody uses once the processes have met.
+# For cells on one machine. Accelerate requires an address, which is unused once the processes have joined.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 
 @dataclass(frozen=True)
 class Machines:
-    """Those that share one cell: where the first of them is found, and how many processes each has."""
+    """The machines that share one cell: the host name of the first, and how many processes each runs."""
 
     host: str
     shares: tuple[int, ...]
@@ -43,38 +43,39 @@ def launch(
     devices: str,
     machines: Machines | None = None,
 ) -> int:
-    """Train the cell that an attempt's config.json describes.
+    """Train the cell described by an attempt's config.json; return the number of trained parameters.
 
-    Gives the number of parameters that were trained. The first of several machines says here where the others meet it.
+    With several machines, the first one publishes in the folder the address at which the others join.
     """
     if machines is None:
         return run_processes(folder, checkpoint_every, training, devices, None, range(training.processes))
     address = f"tcp://{machines.host}:{unused_port()}"
-    call = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
-    store.write_json(folder / MEETING, call | {"address": address})
+    invitation = {"checkpoint_every": checkpoint_every, "micro_batch": training.micro_batch, "shares": machines.shares}
+    store.write_json(folder / MEETING, invitation | {"address": address})
     try:
         return run_processes(folder, checkpoint_every, training, devices, address, range(machines.shares[0]))
     finally:
         (folder / MEETING).unlink()
 
 
-def join_remote_cell(run_folder: Path, earlier: str, index: int) -> str:
-    """On another machine: its share of the processes, each time that the first one calls, until all are done.
+def join_remote_cell(run_folder: Path, previous_attempt: str, index: int) -> str:
+    """Run this machine's share of a cell whenever the first machine asks for it, until the share has been trained.
 
-    Gives what was lost here, so that nobody waits for it. What else fails is told by the first machine.
+    Return the message of an infrastructure failure here, so that nobody waits for this machine; otherwise "". The first
+    machine reports all other failures.
     """
-    answered: dict[str, Any] = {}
+    last_invitation: dict[str, Any] = {}
     while not stopping.stop_requested():
         time.sleep(0.2)
         attempt = claim.latest_attempt(run_folder)
         folder = run_folder / "attempts" / attempt
-        if attempt == earlier or not (folder / MEETING).exists():
+        if attempt == previous_attempt or not (folder / MEETING).exists():
             continue
-        if (call := store.read_json(folder / MEETING)) == answered:
+        if (invitation := store.read_json(folder / MEETING)) == last_invitation:
             continue
-        answered = call
+        last_invitation = invitation
         try:
-            run_local_ranks(call, folder, index)
+            run_local_ranks(invitation, folder, index)
         except JobFailed as error:
             if error.report["kind"] == "infrastructure":
                 return str(error)
@@ -83,13 +84,13 @@ def join_remote_cell(run_folder: Path, earlier: str, index: int) -> str:
     return ""
 
 
-def run_local_ranks(call: dict[str, Any], folder: Path, index: int) -> None:
-    """Run this machine's share of the processes, to their end."""
+def run_local_ranks(invitation: dict[str, Any], folder: Path, index: int) -> None:
+    """Run this machine's share of the processes until they end."""
     cell = Cell.model_validate(store.read_json(folder / "config.json")["cell"])
-    training = cell.training.model_copy(update={"micro_batch": call["micro_batch"]})
-    begin = sum(call["shares"][:index])
-    ranks = range(begin, begin + call["shares"][index])
-    run_processes(folder, call["checkpoint_every"], training, "", call["address"], ranks)
+    training = cell.training.model_copy(update={"micro_batch": invitation["micro_batch"]})
+    begin = sum(invitation["shares"][:index])
+    ranks = range(begin, begin + invitation["shares"][index])
+    run_processes(folder, invitation["checkpoint_every"], training, "", invitation["address"], ranks)
 
 
 def run_processes(
@@ -100,19 +101,20 @@ def run_processes(
     address: str | None,
     ranks: range,
 ) -> int:
-    """The processes of these ranks, to their end; they meet at tcp://HOST:PORT, or at a file of this machine."""
+    """Run the processes of these ranks until they end; return the number of trained parameters.
+
+    They meet at `address` (tcp://HOST:PORT), or at a file of this machine.
+    """
     for rank in ranks:
         (folder / f"failed.{rank}.json").unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as here:
-        environment = process_environment(training, devices, address or f"{here}/meeting", len(ranks))
+    with tempfile.TemporaryDirectory() as meeting_folder:
+        environment = process_environment(training, devices, address or f"{meeting_folder}/meeting", len(ranks))
         processes = process_specs(folder, checkpoint_every, training, environment, ranks)
-        on_cores = (
-            environment.get("CUDA_VISIBLE_DEVICES") == ""
-        )  # else such a module may touch a device before the fork
-        with fork_processes(
-            processes, DEEPSPEED if on_cores and deepspeed_file.uses_deepspeed(training) else ()
-        ) as look:
-            while None in (codes := look(0.2)) and not any(codes):
+        # On a GPU these imports may touch a device before the fork.
+        on_cpu = environment.get("CUDA_VISIBLE_DEVICES") == ""
+        preload = DEEPSPEED if on_cpu and deepspeed_file.uses_deepspeed(training) else ()
+        with fork_processes(processes, preload) as exit_codes:
+            while None in (codes := exit_codes(0.2)) and not any(codes):
                 pass
     if any(codes):
         raise JobFailed(explain_exit_codes(folder, dict(zip(ranks, codes, strict=True))))
@@ -124,7 +126,7 @@ def run_processes(
 
 
 def process_environment(training: Training, devices: str, meeting: str, count: int) -> dict[str, str]:
-    """What all processes of this machine see, `count` of them."""
+    """Return the environment that the `count` processes of this machine share."""
     return {
         **os.environ,
         **network_environment(meeting),
@@ -158,7 +160,7 @@ def unused_port() -> int:
 
 
 def network_environment(meeting: str) -> dict[str, str]:
-    """Nothing but this machine's own loopback, unless the processes meet at another one's address."""
+    """Use only this machine's loopback interface, unless the processes meet at another machine's address."""
     address = urlsplit(meeting)
     if address.scheme != "tcp" or address.hostname in ("127.0.0.1", "::1", "localhost"):
         return LOOPBACK
@@ -166,7 +168,7 @@ def network_environment(meeting: str) -> dict[str, str]:
 
 
 def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, Any]:
-    """Why the job failed: a process was killed, which the others then complain of; or what one wrote down first."""
+    """Report why the job failed: a killed process (the others then fail too), else the first failure report."""
     reports = sorted(folder.glob("failed.*.json"), key=lambda path: path.stat().st_mtime_ns)
     killed = [(rank, code) for rank, code in codes.items() if code is not None and (code < 0 or code == LOST)]
     if reports and not killed:
@@ -176,8 +178,11 @@ def explain_exit_codes(folder: Path, codes: dict[int, int | None]) -> dict[str, 
     if code == LOST:
         return {
             "kind": "infrastructure",
-            "error": "the process that forks those of cells died (killed, or out of memory)",
+            "error": "the fork server of training processes died (killed, or out of memory)",
         }
-    said = (folder / f"stderr.{rank}.txt").read_text(encoding="utf-8", errors="replace").strip()[-500:]
+    stderr = (folder / f"stderr.{rank}.txt").read_text(encoding="utf-8", errors="replace").strip()[-500:]
     kind = "infrastructure" if killed else "code"
-    return {"kind": kind, "error": f"process {rank} of the cell ended with code {code}" + (f": {said}" if said else "")}
+    return {
+        "kind": kind,
+        "error": f"process {rank} of the cell ended with code {code}" + (f": {stderr}" if stderr else ""),
+    }

@@ -1,4 +1,4 @@
-"""What a piece of work took: the energy of its GPUs by NVIDIA's own counters, and the most memory at a time."""
+"""Measure the GPU energy (NVIDIA's counters) and the peak memory of a piece of work."""
 
 import ctypes
 import resource
@@ -13,9 +13,9 @@ STATUS = Path("/proc/self/status")
 
 
 def gpu_joules(devices: str | None) -> float | None:
-    """What GPUs have used since their driver was loaded, whoever was on them; None where there are none that count.
+    """Return the energy that the GPUs have used since their driver was loaded, by all processes.
 
-    `devices` are named as in CUDA_VISIBLE_DEVICES; None: all of the machine.
+    None without a GPU that counts energy. `devices` are named as in CUDA_VISIBLE_DEVICES; None means all GPUs.
     """
     try:
         pynvml.nvmlInit()
@@ -31,7 +31,7 @@ def gpu_joules(devices: str | None) -> float | None:
 
 
 class Peak:
-    """Watches while it is entered; `bytes` then says what was taken: on a GPU by its tensors, else by the process."""
+    """Context manager that measures peak memory in `bytes`: of the tensors on a GPU, else of the process."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -46,25 +46,25 @@ class Peak:
             reset_peak()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         import torch
 
         self.bytes = torch.cuda.max_memory_allocated() if self.on_gpu else resident("VmHWM")
 
 
 def reset_peak() -> None:
-    """Give back what earlier work left unused, and let the system's mark of the largest size begin again; where it does
-    not, there is only that of the whole life of the process."""
+    """Release unused heap memory and reset the peak counter VmHWM. Where the system cannot reset it, VmHWM stays the
+    peak of the whole process."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         CLEAR.write_text("5")
 
 
-def resident(mark: str) -> int:
-    """Bytes of this process in memory: `VmRSS` now, `VmHWM` at the most."""
+def resident(counter: str) -> int:
+    """Return this process's memory in bytes by a counter of /proc: `VmRSS` is the current size, `VmHWM` the peak."""
     try:
         lines = STATUS.read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{mark}:"))
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{counter}:"))
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

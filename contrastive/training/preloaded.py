@@ -1,7 +1,7 @@
-"""Everything that a training imports, for a process that forks others. Imported there alone, and before all else: it
-decides what libraries read once, while they are imported, in all of them.
+"""Imports of a training process, done once in the fork server so that forked processes start quickly.
 
-Nothing here may start a thread or touch a device: a forked process could use neither. A test looks.
+Import this module only there, and first: libraries read these settings while they are imported. Nothing here may start
+a thread or touch a device, since a forked process could use neither (a test checks this).
 """
 
 import atexit
@@ -12,7 +12,7 @@ import signal
 import sys
 from types import TracebackType
 
-for number in (signal.SIGINT, signal.SIGTERM):  # a terminal and Prefect send them to the whole group
+for number in (signal.SIGINT, signal.SIGTERM):  # sent by terminals and Prefect to the whole process group
     signal.signal(number, signal.SIG_IGN)
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -30,12 +30,12 @@ for module in (
 
 
 def report_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Nothing of a worker that was born after its flow had ended: what the two shared is gone."""
+    """Print an uncaught error, unless the worker was forked after its flow ended and their shared files are gone."""
     if not isinstance(error, FileNotFoundError | EOFError | ConnectionError):
         sys.__excepthook__(kind, error, trace)
 
 
 sys.excepthook = report_uncaught
-atexit.register(os._exit, 0)  # whoever waits for the last of a run's processes waits for no tidying up
+atexit.register(os._exit, 0)  # skip the clean-up: callers wait for the last process of a run
 gc.collect()
-gc.freeze()  # else a collection writes to memory that all share
+gc.freeze()  # otherwise a garbage collection writes to memory pages that all processes share

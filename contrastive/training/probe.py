@@ -1,6 +1,6 @@
-"""A few real steps of a real cell, timed where nothing has finished yet (`ablate plan --calibrate`).
+"""Time a few real training steps of a cell where no cell has finished yet (`ablate plan --calibrate`).
 
-As many processes step at a time as cells will train, since cores share their memory's bandwidth and their clock.
+As many processes run at a time as cells will train, since cores share memory bandwidth and clock speed.
 """
 
 import json
@@ -21,31 +21,31 @@ from contrastive.errors import UserError
 from contrastive.grid import estimate
 from contrastive.runs import store
 
-STEPS = 8  # at most, of which the first two are not counted
-PATIENCE = 10.0  # seconds after which no further step begins
+STEPS = 8  # at most; the first two are not timed
+PATIENCE = 10.0  # no step begins after this many seconds
 
 
 def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], speed: Speed, device: str) -> None:
-    """Time steps of each encoder among the cells, those of the cell with the least to train."""
-    alike: dict[Path, list[Cell]] = {}
+    """Time steps of each encoder, on its cell with the fewest trained blocks, and store its rate."""
+    cells_by_file: dict[Path, list[Cell]] = {}
     for cell in cells:
-        alike.setdefault(estimate.calibration_file(cell, device), []).append(cell)
-    for path, those in alike.items():
-        chosen = min(those, key=estimate.trained_blocks)
+        cells_by_file.setdefault(estimate.calibration_file(cell, device), []).append(cell)
+    for path, group in cells_by_file.items():
+        chosen = min(group, key=estimate.trained_blocks)
         request = json.dumps([chosen.model_dump(mode="json"), speed.model_dump(mode="json")])
         command = [sys.executable, "-m", "contrastive.training.probe", request]
         quiet = {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
         started = [
             subprocess.Popen(
-                command, env=os.environ | own | quiet, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                command, env=os.environ | environment | quiet, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
-            for own in environments[: len(those)]
+            for environment in environments[: len(group)]
         ]
         ended = [process.communicate() for process in started]
-        for process, (_, said) in zip(started, ended, strict=True):
+        for process, (_, errors) in zip(started, ended, strict=True):
             if process.returncode:
-                raise UserError(f"the calibration failed: {(said.strip().splitlines() or ['a process died'])[-1]}")
-        rate = median(float(told) for told, _ in ended)
+                raise UserError(f"the calibration failed: {(errors.strip().splitlines() or ['a process died'])[-1]}")
+        rate = median(float(output) for output, _ in ended)
         store.write_json(path, {"rate": rate, "made": date.today().isoformat()})
 
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def seconds_of_work(cell: Cell, speed: Speed) -> float:
-    """Seconds a unit of work, by the first steps of a cell."""
+    """Return the seconds per unit of work, measured on a cell's first steps."""
     from contrastive.data import tokens as token_store
     from contrastive.evaluation.prepare import prepare_cell_tokens
     from contrastive.models.frozen import PassCache
@@ -75,12 +75,12 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
             if len(times) > 3 and times[-1] - times[0] > PATIENCE:
                 break
         steps.close()
-    first = min(2, len(times) - 2)  # which waits for what is made once
-    done = [
+    first = min(2, len(times) - 2)  # the first steps include one-time set-up
+    timed = [
         batch for _, step in islice(batching.optimizer_steps(cell, tokens), first, len(times) - 1) for batch in step
     ]
-    made = estimate.Batches(len(done), sum(len(batch) * int(lengths[batch].max()) for batch in done), 0, 0)
-    return (times[-1] - times[first]) / estimate.training_work(cell, made)
+    work = estimate.Batches(len(timed), sum(len(batch) * int(lengths[batch].max()) for batch in timed), 0, 0)
+    return (times[-1] - times[first]) / estimate.training_work(cell, work)
 
 
 if __name__ == "__main__":

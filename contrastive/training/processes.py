@@ -1,4 +1,4 @@
-"""Processes that end with whoever asked for them; those of a cell are forked from one that has imported everything."""
+"""Fork worker processes from a server that has imported everything; they end with the process that started them."""
 
 import contextlib
 import multiprocessing
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 PRELOADED = "contrastive.training.preloaded"
-LOST = 255  # the exit code of which the process that forks tells, when it was killed itself
+LOST = 255  # exit code reported when the fork server itself was killed
 
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """A process to begin: what it does, and what it is to see."""
+    """A process to start: its function, arguments, environment, working directory, and file for stderr."""
 
     work: Callable[..., None]
     arguments: tuple[Any, ...]
@@ -31,22 +31,23 @@ class ProcessSpec:
 def fork_processes(
     processes: list[ProcessSpec], preload: tuple[str, ...] = ()
 ) -> Iterator[Callable[[float], list[int | None]]]:
-    """Run these processes, none of which outlives the block; gives what waits a little and tells their exit codes.
+    """Run these processes, none of which outlives the block. Yield a function that waits up to some seconds and returns
+    the exit codes.
 
-    `preload`: modules to import once for all of them, if none was begun here before.
+    `preload`: modules for the fork server to import, if it is not running yet.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOADED, *preload])
-    started = [context.Process(target=_live, args=(new,)) for new in processes]
+    started = [context.Process(target=_run_worker, args=(spec,)) for spec in processes]
 
-    def look(patience: float) -> list[int | None]:
-        connection.wait([process.sentinel for process in started if process.exitcode is None], patience)
+    def exit_codes(timeout: float) -> list[int | None]:
+        connection.wait([process.sentinel for process in started if process.exitcode is None], timeout)
         return [process.exitcode for process in started]
 
     try:
         for process in started:
             process.start()
-        yield look
+        yield exit_codes
     finally:
         for process in started:
             if process.pid is not None:
@@ -54,32 +55,32 @@ def fork_processes(
                 process.join()
 
 
-def _live(new: ProcessSpec) -> None:
+def _run_worker(spec: ProcessSpec) -> None:
     set_process_name("ablate-job")
     os.setsid()
-    for number, path in ((1, Path(os.devnull)), (2, new.stderr)):
+    for number, path in ((1, Path(os.devnull)), (2, spec.stderr)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
-    os.chdir(new.directory)
-    apply_worker_environment(new.environment)
-    new.work(*new.arguments)
+    os.chdir(spec.directory)
+    apply_worker_environment(spec.environment)
+    spec.work(*spec.arguments)
 
 
 def apply_worker_environment(environment: dict[str, str]) -> None:
-    """Let a process that was just forked be as one that began with this environment, and end with its parent."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal and Prefect send them to the whole group
+    """Make a freshly forked process behave as if started with this environment, and end it with its parent."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent by terminals and Prefect to the whole process group
         signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environment)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_end_with, args=(parent, os.getppid()), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent, os.getppid()), daemon=True).start()
     limit_threads(int(environment.get("OMP_NUM_THREADS") or 1))
 
 
 def limit_threads(threads: int) -> None:
-    """What libraries read in OMP_NUM_THREADS when they are loaded, which was before the fork."""
+    """Limit the threads at run time: libraries read OMP_NUM_THREADS when they were loaded, before the fork."""
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -87,14 +88,14 @@ def limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _end_with(parent: BaseProcess, forked_by: int) -> None:
-    """With the process that asked for this one, and with the one that forked it, which alone could tell how it ends."""
-    while parent.is_alive() and os.getppid() == forked_by:
+def _exit_with_parent(parent: BaseProcess, fork_server: int) -> None:
+    """Exit when the process that requested this one ends, or the fork server, which reports the exit code."""
+    while parent.is_alive() and os.getppid() == fork_server:
         parent.join(1)
     os._exit(1)
 
 
 def set_process_name(name: str) -> None:
-    """Among the processes of a machine, where it shows such names."""
+    """Set the name that tools such as `ps` show, on systems with /proc."""
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(name, encoding="ascii")

@@ -1,4 +1,4 @@
-"""What is asked of the training of a cell. Imports no torch: the flow's process makes it."""
+"""TrainRequest: everything needed to train one cell. Imports no torch, because the flow's process builds it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +15,12 @@ class TrainRequest:
     checkpoint_every: int
     evaluation: Evaluation = field(default_factory=Evaluation)
     speed: Speed = field(default_factory=Speed)
-    together: int = 1  # cells that take turns in one process
-    predicted: dict[str, float] | None = None  # seconds and memory_bytes, noted beside what is measured
+    together: int = 1  # number of cells that take turns in one process
+    predicted: dict[str, float] | None = None  # seconds and memory_bytes, stored beside the measured ones
 
 
 class JobFailed(RuntimeError):
-    """A process of the cell failed, with this report: its own, or what can be told of one that was killed."""
+    """A process of the cell failed. `report` is its failure report, or one derived from its exit code."""
 
     def __init__(self, report: dict[str, Any]):
         super().__init__(report["error"])

@@ -1,4 +1,4 @@
-"""The story of one cell: tokens → model → steps → weights. It meets the other stages in the run folder.
+"""The training loop of one cell: tokens → model → steps → weights. Other stages read its run folder.
 
 The numbers of a cell follow from its seed alone: initial weights from torch's generator, dropout and views from
 (seed, step), the order of batches from (seed, epoch). A cell resumed from its last checkpoint ends with the numbers of
@@ -41,11 +41,11 @@ from contrastive.training.terms import loss_floors, loss_terms
 from contrastive.views.batches import Batch, collate, count_steps, optimizer_steps, training_batches
 from contrastive.views.types import Output
 
-LOOK_EVERY = 20  # steps between two looks at the vectors' shape, and at each term's gradient: a backward pass a term
+LOOK_EVERY = 20  # steps between two checks of the vectors' shape and of each term's gradient (a backward pass a term)
 
 
 class Diverged(ArithmeticError):
-    """The loss stopped being a number; a result, not a fault."""
+    """A loss or a weight became infinite or NaN: a result, not a fault."""
 
     def __init__(self, step: int, name: str, value: float):
         super().__init__(f"{name} became {value} at step {step}")
@@ -54,7 +54,7 @@ class Diverged(ArithmeticError):
 
 @dataclass
 class BatchLoss:
-    """What one batch gave: the encoder's output for this process's texts, that of all processes, and the terms."""
+    """The result of one batch: the encoding of this process's texts, the output of all processes, and the terms."""
 
     encoded: Any  # gradcache.Direct; or Replayed where there is a micro_batch, which no sharding allows
     output: Output
@@ -63,8 +63,7 @@ class BatchLoss:
 
 
 class CellTraining:
-    """One cell on its way from tokens to weights, a step at a time, so that several may take turns in a process and
-    share the passes of their frozen blocks."""
+    """The training of one cell, a step at a time, so that cells can take turns and share passes of frozen blocks."""
 
     def __init__(
         self, cell: Cell, folder: Path, tokens: Tokens, *, checkpoint_every: int, speed: Speed, passes: PassCache
@@ -79,7 +78,7 @@ class CellTraining:
         else:
             self.model.load_state_dict(state["model"], strict=False)
         self.shared = sharding.share(self.model, cell, self.accelerator)
-        self.total = total = count_steps(cell, tokens)  # a rate that knew `self` would keep the model in memory
+        self.total = total = count_steps(cell, tokens)  # a closure over `self` would keep the model in memory
         self.scheduler = LambdaLR(self.shared.optimizer, lambda done: learning_rate_factor(done, total, cell.training))
         weights = cell.objective.terms()
         self.audit = GradientAudit(self.shared, weights, weights)
@@ -87,18 +86,18 @@ class CellTraining:
         self.model.train()
 
     def steps(self) -> Generator[None, None, None]:
-        """Stops before each step; leaves metrics.jsonl and checkpoint/weights.safetensors in the folder."""
+        """Train, yielding before each step; write metrics.jsonl and checkpoint/weights.safetensors to the folder."""
         device, process = self.accelerator.device, self.accelerator.process_index
         to_do = islice(enumerate(optimizer_steps(self.cell, self.tokens)), self.first_step, None)
         log_file = self.folder / "metrics.jsonl" if self.accelerator.is_main_process else os.devnull
-        coming = training_batches(self.cell, self.tokens, self.first_step, process, device)
-        with open(log_file, "a", encoding="utf-8") as log, closing(coming):
+        upcoming = training_batches(self.cell, self.tokens, self.first_step, process, device)
+        with open(log_file, "a", encoding="utf-8") as log, closing(upcoming):
             for step, (epoch, batches) in to_do:
                 yield
                 self._stop_if_revoked(step)
                 began = time.perf_counter()
                 line: dict[str, Any] = {"step": step, "epoch": epoch}
-                line |= self._train_step(step, islice(coming, len(batches)), len(batches))
+                line |= self._train_step(step, islice(upcoming, len(batches)), len(batches))
                 line |= throughput(self.tokens, batches, time.perf_counter() - began, device)
                 log.write(json.dumps(line) + "\n")
                 log.flush()
@@ -107,17 +106,17 @@ class CellTraining:
         self._finish()
 
     def _train_step(self, step: int, batches: Iterator[Batch], count: int) -> dict[str, Any]:
-        """Show the model `count` batches and train it once; gives what the log says of that."""
+        """Train one optimizer step on `count` batches; return its line of the log."""
         seed_step(self.cell.seed, step, self.accelerator.process_index)
         line: dict[str, Any] = {}
         for position, batch in enumerate(batches):
             compute = partial(batch_loss, self.cell, self.model.losses, batch.to(self.accelerator.device))
-            loss, seen = self.shared.forward(compute)
-            log_losses(line, seen.values, loss, step, share=1 / count)
+            loss, result = self.shared.forward(compute)
+            log_losses(line, result.values, loss, step, share=1 / count)
             if position == 0:
-                line |= self._look_closely(step, seen)
+                line |= self._detailed_line(step, result)
             self.shared.backward(loss / count, last=position == count - 1)
-            seen.encoded.finish()
+            result.encoded.finish()
         self.audit.saw_gradients()
         line["gradient_norm"], counts = self.shared.step()
         groups = self.shared.optimizer.param_groups
@@ -128,16 +127,16 @@ class CellTraining:
         self.audit.saw_step()
         return line
 
-    def _look_closely(self, step: int, seen: BatchLoss) -> dict[str, float]:
-        """How far each term is above its floor; at some steps also the vectors' shape and each term's gradient."""
-        lowest = loss_floors(seen.output, seen.labels, self.cell.objective)
-        line = {f"excess.{name}": float(seen.values[name].detach() - floor) for name, floor in lowest.items()}
+    def _detailed_line(self, step: int, result: BatchLoss) -> dict[str, float]:
+        """Return each term's excess over its floor; at some steps also the vectors' shape and the terms' gradients."""
+        floors = loss_floors(result.output, result.labels, self.cell.objective)
+        line = {f"excess.{name}": float(result.values[name].detach() - floor) for name, floor in floors.items()}
         is_due = step % LOOK_EVERY == 0
         if is_due:
-            line |= geometry(seen.output.sentences[:, 0])
+            line |= geometry(result.output.sentences[:, 0])
         if is_due or self.audit.silent_terms:
-            gradients, of_parameters = self.shared.of_terms(seen.encoded, seen.output)
-            norms = self.audit.look_at_terms(seen.values, gradients)
+            gradients, of_parameters = self.shared.term_gradients(result.encoded, result.output)
+            norms = self.audit.look_at_terms(result.values, gradients)
             if is_due and of_parameters:
                 line |= {f"gradient_norm.{name}": norm for name, norm in norms.items()}
         return line
@@ -152,8 +151,8 @@ class CellTraining:
         checkpoint.save_checkpoint(self.folder, step, self.shared, self.scheduler, self.accelerator)
 
     def _finish(self) -> None:
-        for name, parameter in self.audit.parameters.items():  # the last step has no loss after it
-            if not bool((part := self.shared.held(parameter)).isfinite().all()):
+        for name, parameter in self.audit.parameters.items():  # no later loss would show a divergence in the last step
+            if not bool((part := self.shared.local_part(parameter)).isfinite().all()):
                 raise Diverged(self.total - 1, name, float(part.sum()))
         self.audit.verdict()
         self.model.below = frozen.outputs_below
@@ -163,7 +162,7 @@ class CellTraining:
 def batch_loss(
     cell: Cell, losses: nn.ModuleDict, batch: Batch, encode: Callable[[Batch], Output]
 ) -> tuple[Tensor, BatchLoss]:
-    """The loss of a batch, of which this process encodes its share."""
+    """Compute the loss of a batch, of which this process encodes its share."""
     encoded = gradcache.encode_in_parts(encode, batch, cell.training.micro_batch)
     output, labels = gather_batch(encoded.output, batch.labels)
     values = loss_terms(output, labels, cell.objective, losses)
@@ -173,27 +172,29 @@ def batch_loss(
 
 
 def start_accelerator(cell: Cell) -> Accelerator:
-    """A fresh Accelerator and fresh random state, also in a process that has trained other cells before."""
+    """Return a fresh Accelerator with fresh random state, also in a process that has trained other cells before."""
     torch.set_num_threads(cell.training.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     deterministic: Any = torch.utils.deterministic
-    deterministic.fill_uninitialized_memory = False  # it costs 5 % of a step, to find faults of kernels
+    deterministic.fill_uninitialized_memory = False  # costs 5 % of a step and only helps to find faulty kernels
     AcceleratorState._reset_state(True)
     GradientState._reset_state()
     if cell.training.precision == "fp16" and not torch.cuda.is_available():
-        raise UserError("precision fp16 needs a GPU, and there is none here: take bf16 or fp32")
+        raise UserError("precision fp16 needs a GPU, but none is available: use bf16 or fp32")
     accelerator = sharding.join_processes(cell.training)
     if accelerator.num_processes != cell.training.processes:
         raise UserError(
-            f"the cell trains in {cell.training.processes} processes, and {accelerator.num_processes} were started"
+            f"the cell trains in {cell.training.processes} processes, but {accelerator.num_processes} were started"
         )
     set_seed(cell.seed)
     return accelerator
 
 
 def seed_step(seed: int, step: int, process: int) -> None:
-    """Let a step's random numbers follow from where it stands, whatever was drawn before: cells of one seed see the
-    same dropout in the first pass of each step, and the processes of a cell, which have other texts, another one."""
+    """Seed a step's random numbers from (seed, process, step), whatever was drawn before.
+
+    Cells of one seed have the same dropout in the first pass of a step; the processes of a cell have different dropout.
+    """
     number = int(np.random.SeedSequence([seed, process, step]).generate_state(1)[0])
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_available():
@@ -201,11 +202,11 @@ def seed_step(seed: int, step: int, process: int) -> None:
 
 
 def begin_losses(model: models.Model, cell: Cell, tokens: Tokens, device: torch.device, speed: Speed) -> None:
-    """Show the training texts' embeddings by the untrained encoder to the losses that begin from them."""
+    """Initialise the losses that start from the untrained encoder's embeddings of the training texts."""
 
     def compute() -> Tensor:
         texts = tokens.splits["train"]
-        if cell.training.precision != "fp32":  # which is what the store was computed with, and this is not
+        if cell.training.precision != "fp32":  # the stored outputs were computed in fp32
             texts = replace(texts, below=None)
         parts = np.array_split(np.arange(len(texts)), math.ceil(len(texts) / 64))
         batches = [collate(texts, part, tokens.pad_id, tokens.special_ids).to(device) for part in parts]
@@ -219,7 +220,7 @@ def begin_losses(model: models.Model, cell: Cell, tokens: Tokens, device: torch.
 
 
 def learning_rate_factor(done: int, total: int, training: Training) -> float:
-    """Factor on the learning rates for the step after `done` steps; never 0, so that every step trains."""
+    """Return the factor on the learning rates after `done` steps; never 0, so that every step trains."""
     warm = math.ceil(training.warmup * total)
     if done < warm:
         return (done + 1) / (warm + 1)

@@ -1,4 +1,4 @@
-"""A cell is trained: from tokens to TRAINED, with weights, predictions, embeddings and where they came from."""
+"""Train a cell into its run folder: from tokens to TRAINED, with weights, predictions, embeddings and provenance."""
 
 import math
 import os
@@ -32,10 +32,10 @@ from contrastive.training.request import TrainRequest
 
 
 def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines: Machines | None = None) -> None:
-    """Train a cell into its run folder, unless it is trained. Whoever is at it already is waited for.
+    """Train a cell into its run folder, unless it is trained already; wait for another process that trains it.
 
-    `devices` are those of a cell of several processes, as CUDA_VISIBLE_DEVICES names them; a cell larger than this
-    machine shares it with others, which `assist` it.
+    `devices` are for a cell of several processes, named as in CUDA_VISIBLE_DEVICES; `machines` share a cell larger than
+    this one; the others call `join_remote_cell`.
     """
     passes = PassCache(sharing=request.speed.reuse != "none")
     for _ in training_steps(folder, request, passes, devices, machines):
@@ -45,7 +45,7 @@ def train_cell(folder: Path, request: TrainRequest, devices: str = "", machines:
 def training_steps(
     folder: Path, request: TrainRequest, passes: PassCache, devices: str = "", machines: Machines | None = None
 ) -> Iterator[None]:
-    """The same, which stops before each step, so that several cells can take turns."""
+    """Train like `train_cell`, but yield before each step, so that several cells can take turns."""
     document = planned_identity(request.cell, folder)
     with claim.begin_attempt(folder, "train", lambda: store.damage(folder, "TRAINED") is None) as work:
         if work is None:
@@ -54,11 +54,11 @@ def training_steps(
         link_checkpoint(folder, work.folder)
         write_config(work.folder, request, document)
         prepared = prepare_cell_tokens(request.cell)
-        wanted, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
+        spec, before = prepare_evaluation(request.cell, request.evaluation, prepared), meters.gpu_joules(gpus)
         with meters.Peak() as peak:
             tokens = frozen_store.with_stored_training_outputs(token_store.open(prepared), request.cell, request.speed)
-            fitted = TrainingWithOomRetry(request, work, tokens, wanted, passes, devices, machines)
-            for _ in fitted.steps():
+            run = TrainingWithOomRetry(request, work, tokens, spec, passes, devices, machines)
+            for _ in run.steps():
                 with watch.paused():
                     yield
         (own, passed), after = watch.seconds(), meters.gpu_joules(gpus)
@@ -69,18 +69,18 @@ def training_steps(
             "predicted": request.predicted,
             "peak_memory_bytes": peak.bytes if request.cell.training.processes == 1 else None,  # of this process alone
         }
-        write_provenance(work.folder, document, measured | fitted.notes())
+        write_provenance(work.folder, document, measured | run.notes())
         work.publish("TRAINED")
 
 
 @dataclass
 class TrainingWithOomRetry:
-    """One attempt at a cell, which encodes fewer texts at a time for as long as memory does not suffice."""
+    """One attempt at a cell, which halves the micro-batch after each out-of-memory error."""
 
     request: TrainRequest
     work: claim.Attempt
     tokens: Tokens
-    wanted: EmbeddingSpec
+    spec: EmbeddingSpec
     passes: PassCache
     devices: str
     machines: Machines | None
@@ -90,27 +90,27 @@ class TrainingWithOomRetry:
         self.trained_parameters: int | None = None
 
     def steps(self) -> Iterator[None]:
-        """Stops before each step. After a try that runs out of memory comes one with half as many texts at a time."""
+        """Train, yielding before each step; after an out-of-memory error, retry with half the micro-batch."""
         while self.trained_parameters is None:
             training = self.request.cell.training.model_copy(update={"micro_batch": self.micro_batch})
             try:
-                if training.processes > 1 or training.sharding is not None:  # which leaves its traces in a process
+                if training.processes > 1 or training.sharding is not None:  # sharding leaves traces in its process
                     every = self.request.checkpoint_every
                     self.trained_parameters = launch(self.work.folder, every, training, self.devices, self.machines)
                 else:
                     self.trained_parameters = yield from steps_here(
-                        self.request, training, self.work.folder, self.tokens, self.wanted, self.passes
+                        self.request, training, self.work.folder, self.tokens, self.spec, self.passes
                     )
             except Exception as error:
-                texts, alone = effective_micro_batch(training), self.request.together == 1  # else it may fit by itself
+                texts, alone = effective_micro_batch(training), self.request.together == 1  # else it may fit alone
                 if failure_kind(error) != "memory" or not alone or training.sharding is not None or texts == 1:
                     raise
-                self.passes.forget()  # a batch's worth of memory
-                self.micro_batch = math.ceil(texts / 2)  # of a whole batch: GradCache
+                self.passes.forget()  # frees the memory of a batch
+                self.micro_batch = math.ceil(texts / 2)  # the batch stays whole: GradCache
                 self.work.note(micro_batch=self.micro_batch)
 
     def notes(self) -> dict[str, Any]:
-        """What provenance.json tells of how it was trained."""
+        """Return how the cell was trained, for provenance.json."""
         training = self.request.cell.training
         from_store = self.tokens.splits["train"].below is not None
         return {
@@ -128,7 +128,7 @@ class TrainingWithOomRetry:
 
 
 def planned_identity(cell: Cell, folder: Path) -> dict[str, Any]:
-    """What decides the result of a cell, if it is still what named its run folder."""
+    """Return the identity of a cell. Raise UserError if it no longer matches the name of the run folder."""
     document = identity(cell)
     if cell_id(document) != folder.name:
         raise UserError("the code or the data has changed since this grid was planned; run the same command again")
@@ -136,21 +136,21 @@ def planned_identity(cell: Cell, folder: Path) -> dict[str, Any]:
 
 
 def link_checkpoint(folder: Path, into: Path) -> None:
-    """Give the last checkpoint of an earlier attempt, and the log up to it, to a new one."""
+    """Give an earlier attempt's last checkpoint, and the log up to it, to a new attempt."""
     earlier = claim.latest_attempt_with(folder, ("resume/state.pt", "metrics.jsonl"))
     if earlier is not None:
         shutil.copyfile(earlier / "metrics.jsonl", into / "metrics.jsonl")
         (into / "resume").mkdir()
-        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # replaced by writers, never changed
+        os.link(earlier / "resume" / "state.pt", into / "resume" / "state.pt")  # writers replace it, never change it
 
 
 def effective_micro_batch(training: Training) -> int:
-    """How many texts of a batch are encoded at a time; with a budget of tokens, as many as a batch may have."""
+    """Return how many texts are encoded at a time; without a micro-batch, the most that a batch can have."""
     return training.micro_batch or training.batch_size * (1 if training.token_budget is None else training.bucket)
 
 
 def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) -> None:
-    """What is trained, for the processes of the cell and for whoever reads its folder later."""
+    """Write config.json: the cell and its settings, for its processes and for later readers."""
     content = {
         "id": cell_id(document),
         "name": request.name,
@@ -164,25 +164,25 @@ def write_config(folder: Path, request: TrainRequest, document: dict[str, Any]) 
 
 
 def write_provenance(folder: Path, document: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Where the result came from: the machine, the code, the data, and how it was trained."""
+    """Write provenance.json: the machine, the code, the data, and how the cell was trained."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     read = {"code": document["code"], "data_digest": document["data"]["content"]}
     store.write_json(folder / "provenance.json", provenance.describe_run(device) | read | facts)
 
 
 class Stopwatch:
-    """Runs from its making on; what passes while it is paused belongs to other cells."""
+    """Runs from its creation; the time while it is paused belongs to other cells."""
 
     def __init__(self) -> None:
-        self.began, self.away = time.perf_counter(), 0.0
+        self.start, self.paused_seconds = time.perf_counter(), 0.0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        left = time.perf_counter()
+        pause_start = time.perf_counter()
         yield
-        self.away += time.perf_counter() - left
+        self.paused_seconds += time.perf_counter() - pause_start
 
     def seconds(self) -> tuple[float, float]:
-        """Those of the cell alone, and all that have passed."""
-        passed = time.perf_counter() - self.began
-        return round(passed - self.away, 3), passed
+        """Return the seconds without pauses, and all seconds since the start."""
+        passed = time.perf_counter() - self.start
+        return round(passed - self.paused_seconds, 3), passed

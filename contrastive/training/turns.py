@@ -1,7 +1,7 @@
-"""Cells that train in turns in one process, a step of each after the other, so that they share what is the same: the
-encoder's frozen weights, and each pass of its frozen blocks that begins with the same tokens and random numbers.
+"""Train several cells in turns in one process, a step of each after the other.
 
-No bit of a cell depends on those it trains with.
+They share the encoder's frozen weights, and each pass of its frozen blocks that begins with the same tokens and random
+numbers. No bit of a cell depends on those it trains with.
 """
 
 import itertools
@@ -17,23 +17,22 @@ from contrastive.training.train_cell import train_cell, training_steps
 
 
 def train_interleaved(requests: dict[Path, TrainRequest]) -> dict[str, dict[str, Any] | None]:
-    """Gives what each cell came to, by the name of its folder: a report of why it failed, or None."""
+    """Train the cells; return each one's failure report, or None, by the name of its folder."""
     group = InterleavedTraining(requests)
-    with ExitStack() as ending:  # of a stop, which may be kept with all that it passed through
+    with ExitStack() as stack:  # close them now: a kept exception would keep them open
         for steps in group.running.values():
-            ending.callback(steps.close)
+            stack.callback(steps.close)
         for number in itertools.count():
             if not group.running:
                 break
             group.step_of_each(number)
-    for folder in group.left:
+    for folder in group.to_train_alone:
         group.reports[folder.name] = run_stage(train_cell, folder, replace(requests[folder], together=1))
     return group.reports
 
 
 class InterleavedTraining:
-    """Those that still train, what became of the others, and which are `left` to train alone: others have left them
-    no room, or another process has taken them over."""
+    """The cells still training, the reports of those that ended, and those that ran out of memory beside the others."""
 
     def __init__(self, requests: dict[Path, TrainRequest]) -> None:
         self.passes = PassCache(sharing=all(request.speed.reuse != "none" for request in requests.values()))
@@ -42,18 +41,18 @@ class InterleavedTraining:
             folder: training_steps(folder, requests[folder], self.passes) for folder in sorted(requests)
         }
         self.reports: dict[str, dict[str, Any] | None] = {}
-        self.left: list[Path] = []
+        self.to_train_alone: list[Path] = []
 
     def step_of_each(self, number: int) -> None:
-        """Another one begins each time, and computes what the others share."""
+        """Run a step of each cell. The first cell computes what the others share, so each time another one is first."""
         folders = list(self.running)
         first = number % len(folders)
         for folder in folders[first:] + folders[:first]:
-            if not self._goes_on(folder):
+            if not self._advance(folder):
                 del self.running[folder]
         self.passes.forget()
 
-    def _goes_on(self, folder: Path) -> bool:
+    def _advance(self, folder: Path) -> bool:
         try:
             next(self.running[folder])
             return True
@@ -61,7 +60,7 @@ class InterleavedTraining:
             self.reports[folder.name] = None
         except Exception as error:
             if failure_kind(error) == "memory":
-                self.left.append(folder)
+                self.to_train_alone.append(folder)
             else:
                 self.reports[folder.name] = record_failure(folder, error)
         return False

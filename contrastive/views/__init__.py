@@ -1,4 +1,4 @@
-"""Views: ways to get several vectors of one sample. One file and one line each; see CONTRIBUTING.md."""
+"""VIEWS: the registry of views, which turn one sample into several vectors. To add one, see CONTRIBUTING.md."""
 
 from collections.abc import Callable
 
@@ -45,4 +45,4 @@ VIEWS: dict[str, Callable[..., View]] = {
     "backtranslation": backtranslation,
 }
 
-USUAL_VIEWS = ("cls", "two_stage")  # for losses that are made for none: the first that fits
+USUAL_VIEWS = ("cls", "two_stage")  # defaults for losses without a view of their own: the first that fits

@@ -1,4 +1,4 @@
-"""Back-translation: a text, and what is left of it after a translation into another language and back."""
+"""Back-translation: the vectors of a text and of its translation into another language and back."""
 
 from collections.abc import Callable
 
@@ -14,9 +14,9 @@ FACTS = ViewFacts(vectors=2, changed_passes=1)
 def backtranslation(
     encode: Encode, batch: Batch, rephrase: Callable[..., Batch], *, translators: tuple[str, str]
 ) -> View:
-    """The vectors of a text and of its back-translation by the models `translators`, there and back.
+    """Return the vectors of a text and of its back-translation by the models `translators` (there, back).
 
-    The head reads, and the evaluation measures, the text itself.
+    The head and the evaluation read the text itself.
     """
     encoded = encode(batch)
     sentence = encoded.pooled()

@@ -1,4 +1,4 @@
-"""Batches of texts of about the same length, in an order that the seed and the epoch decide."""
+"""Build batches of texts of similar length, in an order that seed and epoch decide."""
 
 import math
 from bisect import bisect_left
@@ -20,18 +20,18 @@ from contrastive.data.tokens import Tokens, TokenSplit
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 EVAL_BATCH = 64  # texts at a time
-WAITING = 2  # batches made ahead of the one that the device computes
+WAITING = 2  # batches prepared ahead of the one in use
 
 
 @dataclass(frozen=True)
 class Batch:
-    """n texts of s tokens. `special` marks padding and what the tokenizer adds: what is no token of the text.
+    """n texts of s tokens. `special` marks padding and the tokens that the tokenizer adds.
 
-    `below` is what the frozen blocks give for these very tokens, where that was computed before. `doubled` says that
-    the second half is the first once more.
+    `below` is the output of the frozen blocks for these tokens, if precomputed. `doubled`: the second half repeats
+    the first.
     """
 
     input_ids: Int64[Tensor, "n s"]
@@ -49,22 +49,22 @@ class Batch:
         return self._each(lambda tensor: tensor[rows])
 
     def twice(self) -> "Batch":
-        """Every text two times: the batch, and the batch again. Dropout draws other masks for the second one."""
+        """Return the batch followed by itself. Dropout draws other masks for the second half."""
         return replace(self._each(lambda tensor: torch.cat([tensor, tensor])), doubled=True)
 
     def halves(self) -> tuple["Batch", "Batch"]:
-        """The two that a doubled batch is made of."""
+        """Return the two halves of a doubled batch."""
         return self[: len(self) // 2], self[len(self) // 2 :]
 
     def pinned(self) -> "Batch":
-        """In memory that a GPU copies from by itself, while the program goes on."""
+        """Return the batch in pinned memory, from which a GPU copies while the program goes on."""
         return self._each(Tensor.pin_memory)
 
     def to(self, device: torch.device | str) -> "Batch":
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def reworded(self, input_ids: Int64[Tensor, "n s"]) -> "Batch":
-        """Other tokens in the places of these."""
+        """Return the batch with other tokens in the same places."""
         return replace(self, input_ids=input_ids, below=None)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -75,7 +75,7 @@ class Batch:
 
 
 def collate(split: TokenSplit, indices: npt.NDArray[np.integer], pad_id: int, special_ids: Sequence[int]) -> Batch:
-    """The texts at `indices`, padded to the longest of them."""
+    """Return the texts at `indices` as a batch, padded to the longest."""
     starts, ends = split.offsets[indices], split.offsets[np.asarray(indices) + 1]
     lengths = ends - starts
     mask = np.arange(lengths.max()) < lengths[:, None]
@@ -102,10 +102,10 @@ def order(
     budget: int | None = None,
     least: int = 1,
 ) -> list[Indices]:
-    """The indices of each batch of an epoch. `bucket` batches drawn together are sorted by length among themselves.
+    """Return the indices of each batch of an epoch; texts are sorted by length within each group of `bucket` batches.
 
-    With a budget, those texts become as few batches as it allows, of about the same number of tokens: a batch's texts
-    times the longest of them never exceed it, and there are at least `least` of them.
+    With a token budget, a group becomes as few batches as it allows, of similar size in tokens: a batch's texts times
+    its longest text never exceed the budget, and each batch has at least `least` texts.
     """
     random = np.random.default_rng([seed, epoch])
     drawn = random.permutation(len(lengths))
@@ -123,12 +123,14 @@ def order(
 
 
 def balanced_starts(lengths: list[int], budget: int, least: int) -> list[int]:
-    """Where each batch but the first begins, of texts that come longest first.
+    """Return the start of each batch but the first, for lengths in descending order.
 
-    By the smallest limit that makes no more batches than the budget: else a rest of two texts might be the last of
-    them, and a step of training with one negative.
+    Uses the smallest limit that gives no more batches than the budget: otherwise the last batch might have two texts,
+    and a training step one negative.
     """
-    assert budget >= (2 * least - 1) * lengths[0], "a batch that is just full could not give the next what it lacks"
+    assert budget >= (2 * least - 1) * lengths[0], (
+        "the budget is too small: a full batch could not give texts to the next one"
+    )
     fewest = len(batch_starts(lengths, budget))
     limits = range(least * lengths[0], budget)
     enough = bisect_left(limits, True, key=lambda limit: len(batch_starts(lengths, limit)) <= fewest)
@@ -137,7 +139,7 @@ def balanced_starts(lengths: list[int], budget: int, least: int) -> list[int]:
 
 
 def batch_starts(lengths: list[int], limit: int) -> list[int]:
-    """Where each batch begins, if every one takes as many texts as the limit allows for its first, the longest."""
+    """Return the start of each batch if each takes as many texts as the limit allows for its first, the longest."""
     begins_at, begin = [], 0
     while begin < len(lengths):
         begins_at.append(begin)
@@ -146,16 +148,15 @@ def batch_starts(lengths: list[int], limit: int) -> list[int]:
 
 
 def by_length(lengths: npt.NDArray[np.integer]) -> list[Indices]:
-    """Texts of about the same length together, where each is only looked at."""
+    """Return batches of texts of similar length, for evaluation."""
     order = np.argsort(lengths, kind="stable")
     return [order[begin : begin + EVAL_BATCH] for begin in range(0, len(order), EVAL_BATCH)]
 
 
 def optimizer_steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indices]]]:
-    """The batches of each optimizer step, as (epoch, batches): the same for every cell of the same data, training
-    and seed of the order.
+    """Yield (epoch, batches) of each optimizer step: the same for all cells of the same data, training and order seed.
 
-    A last batch of fewer texts than there are processes is left out.
+    A last batch with fewer texts than processes is left out.
     """
     training, texts = cell.training, tokens.splits["train"]
     budget, least = training.token_budget, training.smallest_batch()
@@ -169,7 +170,7 @@ def optimizer_steps(cell: Cell, tokens: Tokens) -> Iterator[tuple[int, list[Indi
 
 
 def longest_texts(texts: TokenSplit) -> npt.NDArray[np.int64]:
-    """Tokens of each text or of a partner of it, whichever has more: each of them is a pass of its own."""
+    """Return the tokens of each text or of its longest partner, whichever has more; each is a pass of its own."""
     return np.maximum.reduce([texts.lengths, *(partner.lengths for partner in texts.partners)])
 
 
@@ -180,9 +181,9 @@ def count_steps(cell: Cell, tokens: Tokens) -> int:
 def training_batches(
     cell: Cell, tokens: Tokens, first: int, process: int, device: torch.device
 ) -> Generator[Batch, None, None]:
-    """What one of the cell's processes encodes of each batch, from step `first` on, for its device to copy.
+    """Yield this process's share of each batch, from step `first` on.
 
-    A GPU finds the next ones made and pinned. On a CPU a thread for that would take a core from the training.
+    For a GPU a thread prepares and pins the next ones. On a CPU such a thread would take a core from the training.
     """
     split = tokens.splits["train"]
     gpu = torch.cuda.current_device() if device.type == "cuda" else None
@@ -192,16 +193,16 @@ def training_batches(
         batch = collate(split, own, tokens.pad_id, tokens.special_ids)
         if gpu is None:
             return batch
-        torch.cuda.set_device(gpu)  # of this thread: else it would open the first GPU too
+        torch.cuda.set_device(gpu)  # for this thread, which would open the first GPU too
         return batch.pinned()
 
     wanted = (indices for _, batches in islice(optimizer_steps(cell, tokens), first, None) for indices in batches)
     yield from map(load, wanted) if gpu is None else prefetch(load, wanted)
 
 
-def prefetch(make: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made, None, None]:
-    """What is made of each item, in order; a thread makes the next ones while one is in use, and ends with this."""
-    waiting: deque[Future[Made]] = deque()
+def prefetch(make: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+    """Yield `make(item)` for each item, in order, while a thread prepares the next ones; it ends with the generator."""
+    waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(1, "ahead") as thread:
         try:
             for item in items:

@@ -1,4 +1,4 @@
-"""One view: the sentence vector itself. Positives are the other samples of the class."""
+"""One view: the sentence vector itself. Its positives are the other samples of its class."""
 
 import torch
 

@@ -1,6 +1,6 @@
-"""Cluster views: k-means over a sample's K token vectors; its centres are the views.
+"""Cluster views: k-means over a sample's K token vectors; the centres are the views.
 
-The assignment is found without gradient; a centre is the differentiable mean of its members. Detached centres would
+The assignment is computed without gradient; a centre is the differentiable mean of its members. Detached centres would
 leave the term without any gradient.
 """
 
@@ -27,7 +27,7 @@ def cluster(encode: Encode, batch: Batch, *, k: int, clusters: int) -> View:
 
 
 def centres(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int) -> VectorGroup:
-    """Centres of all samples at once; a centre without members is masked."""
+    """Compute the cluster centres of all samples at once; a centre without members is masked."""
     with torch.no_grad():
         one_hot_NKC = assign(points_NKD.detach(), mask_NK, clusters)
     size_NC = one_hot_NKC.sum(1)
@@ -36,7 +36,7 @@ def centres(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], cl
 
 
 def assign(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int) -> Float[Tensor, "n k c"]:
-    """Membership of each point after Lloyd's iterations from a farthest-first start, which needs no randomness."""
+    """Return each point's cluster (one-hot) by Lloyd's iterations from a farthest-first start, without randomness."""
     clusters = min(clusters, points_NKD.shape[1])
     centre_NCD = farthest_first(points_NKD, mask_NK, clusters)
     for _ in range(ITERATIONS):
@@ -51,7 +51,7 @@ def assign(points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clu
 def farthest_first(
     points_NKD: Float[Tensor, "n k d"], mask_NK: Bool[Tensor, "n k"], clusters: int
 ) -> Float[Tensor, "n c d"]:
-    """The most attended token, then each time the token farthest from those chosen."""
+    """Choose the most attended token, then repeatedly the token farthest from those chosen."""
     chosen = [points_NKD[:, 0]]
     distance_NK = torch.full_like(points_NKD[..., 0], torch.inf)
     for _ in range(clusters - 1):

@@ -23,7 +23,7 @@ FACTS = ViewFacts(
             "adversarial",
             ViewFacts(
                 vectors=2,
-                changed_passes=4,  # two of them for the slope
+                changed_passes=4,  # two of them for the gradient
                 judged=True,
                 unsplittable=Unsplittable(("zero3", "fsdp"), "it takes a gradient in the forward pass"),
             ),
@@ -38,13 +38,13 @@ Judge = Callable[[Encoded], Tensor]
 def consert(
     encode: Encode, batch: Batch, judge: Judge, *, change: Change = "feature_cutoff", rate: float = 0.2
 ) -> View:
-    """Two versions of each text, changed apart as it enters the encoder. The head reads the unchanged text.
+    """Return two versions of each text, changed separately in the embedding layer. The head reads the unchanged text.
 
-    `token_cutoff` and `span_cutoff` set a share `rate` of its words' tokens to 0, at random or in one run;
-    `position_shuffle` tells the encoder another order of them; `adversarial` moves each of their numbers by `rate`
-    standard deviations to where the head is more wrong, which `judge` says. Of all tokens, those that the tokenizer
-    adds included, `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text, and `dropout` single
-    numbers, the others growing by 1/(1 − rate).
+    `token_cutoff` and `span_cutoff` set a share `rate` of the text's tokens to 0, at random or in one run;
+    `position_shuffle` permutes their positions; `adversarial` moves each of their numbers by `rate` standard
+    deviations in the direction that increases the head's error, which `judge` computes. The others include the
+    tokens that the tokenizer adds: `feature_cutoff` sets a share of the dimensions to 0, the same in a whole text,
+    and `dropout` single numbers, scaling the others by 1/(1 − rate).
     """
     encoded, twice = encode(batch), batch.twice()
     if change == "position_shuffle":
@@ -59,7 +59,7 @@ def consert(
 
 
 def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: float) -> Tensor:
-    """What the embeddings are multiplied with."""
+    """Return the factors that the embeddings are multiplied with."""
     n, s, d = embedded.shape
     words_NS = ~batch.special
     if change == "feature_cutoff":
@@ -79,22 +79,22 @@ def kept(embedded: Float[Tensor, "n s d"], batch: Batch, change: str, rate: floa
 
 
 def slope(encode: Encode, batch: Batch, judge: Judge) -> Float[Tensor, "n s d"]:
-    """The gradient of how wrong the head is by what the tokens are embedded as."""
+    """Compute the gradient of the head's error by the token embeddings."""
     leaves = []
 
     def leaf(embedded: Tensor) -> Tensor:
         leaves.append(embedded.detach().requires_grad_())
         return leaves[0]
 
-    with torch.enable_grad():  # also where the step is still without a graph
+    with torch.enable_grad():  # also in passes without a graph
         (uphill,) = torch.autograd.grad(judge(encode(batch, alter=leaf)), leaves)
     return uphill
 
 
 def pushed(embedded: Float[Tensor, "n s d"], batch: Batch, slope: Float[Tensor, "n s d"], rate: float) -> Tensor:
-    """The fast gradient sign method: every number of a text's words moves equally far, up or down its slope.
+    """The fast gradient sign method: move every number of a text's words equally far, up or down the slope.
 
-    That is `rate` of the standard deviation of these numbers, whatever stands beside the text.
+    The distance is `rate` standard deviations of this text's numbers, whatever other texts are in the batch.
     """
     words_NS1 = ~batch.special[..., None]
     count_N11 = (words_NS1.sum(1, keepdim=True) * embedded.shape[-1]).clamp(min=1)
@@ -105,7 +105,7 @@ def pushed(embedded: Float[Tensor, "n s d"], batch: Batch, slope: Float[Tensor, 
 
 
 def shuffled(batch: Batch) -> Tensor:
-    """Another order of each text's own positions; those of padding and added tokens stay."""
+    """Permute the positions of each text's own tokens; padding and added tokens keep theirs."""
     n, s = batch.input_ids.shape
     words_NS = ~batch.special
     place_NS = torch.arange(s, device=words_NS.device).expand(n, s)

@@ -19,9 +19,9 @@ FACTS = ViewFacts(
 
 
 def contextual(encode: Encode, batch: Batch, guess: Callable[[Batch, Tensor], Batch], *, rate: float = 0.15) -> View:
-    """Two versions of each text, in which tokens, each with probability `rate`, are hidden and guessed again.
+    """Return two versions of each text, in which tokens, each with probability `rate`, are hidden and guessed again.
 
-    `guess` draws from what the encoder's head for hidden words says. The head of the classifier reads the text itself.
+    `guess` samples from the encoder's masked language model. The classifier's head reads the text itself.
     """
     twice = batch.twice()
     changed = encode(guess(twice, draw_tokens(twice, rate))).pooled()

@@ -1,4 +1,4 @@
-"""Two copies of the encoder, which begin alike and train apart: Contrastive Tension's way."""
+"""Two copies of the encoder that start equal and train separately, as in Contrastive Tension."""
 
 import torch
 
@@ -10,7 +10,7 @@ FACTS = ViewFacts(vectors=2, passes=2)
 
 
 def copies(encode: Encode, batch: Batch, twin: Encode) -> View:
-    """A text's vector by each copy. The head reads, and the evaluation measures, that of the first."""
+    """Return a text's vector by each copy. The head and the evaluation read the first copy's."""
     encoded = encode(batch)
     sentence = encoded.pooled()
     vectors = torch.stack([sentence, twin(batch).pooled()], dim=1)

@@ -14,11 +14,11 @@ FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def eda(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.1) -> View:
-    """Two versions of each text, each changed by one operation drawn at random. The head reads the unchanged text.
+    """Return two versions of each text, each changed by one random operation. The head reads the unchanged text.
 
-    So many times as are a share `rate` of its words, at least once: a word gives way to a synonym, a synonym of some
-    word comes in at any place, or two words change places. Or else each word goes with probability `rate`, never all.
-    Punctuation counts among the words; without synonyms or a second word, some operations leave a text as it is.
+    For a share `rate` of its words, at least one: replace a word by a synonym, insert a synonym of some word, or
+    swap two words. Or delete each word with probability `rate`, never all. Punctuation counts as words; without
+    synonyms or a second word, some operations leave a text unchanged.
     """
 
     def change(row: Words) -> Words:
@@ -36,7 +36,7 @@ def eda(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.1) ->
 
 
 def inserted(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
-    """The text with `count` more words, each a synonym of one of its own."""
+    """Insert `count` synonyms of the text's own words at random places."""
     sources = [word for word in words if lexicon.synonyms(word)]
     words = list(words)
     for _ in range(count if sources else 0):
@@ -46,7 +46,7 @@ def inserted(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
 
 
 def swapped(words: list[Ids], count: int) -> list[Ids]:
-    """The text after `count` exchanges of two words."""
+    """Swap two random words, `count` times."""
     words = list(words)
     for _ in range(count if len(words) > 1 else 0):
         first, second = torch.randperm(len(words))[:2].tolist()
@@ -55,7 +55,7 @@ def swapped(words: list[Ids], count: int) -> list[Ids]:
 
 
 def thinned(words: list[Ids], rate: float) -> list[Ids]:
-    """The text without some words; one drawn at random stays where all would go."""
+    """Delete each word with probability `rate`; one random word stays if all would go."""
     stays = torch.rand(len(words)) >= rate
     stays[int(torch.randint(len(words), ()))] |= not stays.any()
     return [word for word, kept in zip(words, stays.tolist(), strict=True) if kept]

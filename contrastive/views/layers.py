@@ -21,11 +21,11 @@ FACTS = ViewFacts(
 def layers(
     encode: Encode, batch: Batch, *, layers: tuple[int, ...], level: Literal["sentence", "token"], k: int
 ) -> View:
-    """Block i means its output, with block i's own attention. Sentence level: the block's sentence vector and a dropout
-    of it; token level: the block's K most attended tokens."""
+    """Return a group per block: at sentence level the block's sentence vector and a dropout of it, at token level its K
+    most attended tokens. Block i means its output, with its own attention."""
     encoded = encode(batch)
     if wrong := [block for block in layers if block >= len(encoded.hidden)]:
-        raise UserError(f"layers names {wrong}, and this encoder has blocks 0 to {len(encoded.hidden) - 1}")
+        raise UserError(f"layers names {wrong}, but this encoder has only blocks 0 to {len(encoded.hidden) - 1}")
     groups = [top_tokens(encoded, block, k) if level == "token" else sentence_group(encoded, block) for block in layers]
     return View(groups, torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 

@@ -1,4 +1,4 @@
-"""Momentum views: two vectors of the encoder, and two of its slow copy that follows it: MoCo's and BYOL's way."""
+"""Momentum views (MoCo, BYOL): two vectors of the encoder, and two of the slow copy that follows it."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ FACTS = ViewFacts(
 
 
 def momentum(encode: Encode, batch: Batch, slow: Encode) -> View:
-    """The vectors by two dropout masks, and as their `targets` those of the copy by two more, without gradient."""
+    """Return the vectors by two dropout masks; `targets` are those of the slow copy by two more, without gradient."""
     twice = batch.twice()
     encoded = encode(twice)
     vectors = encoded.pooled()

@@ -1,4 +1,4 @@
-"""Pairs that the data gives: a text and another one that means the same, and where it has them one that does not."""
+"""Pairs from the data: a text and one that means the same, and, where the data has it, a hard negative."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ FACTS = ViewFacts(vectors=2, partners=True)
 
 
 def pair(encode: Encode, batch: Batch) -> View:
-    """The vectors of a text and of its `positive`; those of the `negative` texts are hard negatives of the group.
+    """Return the vectors of a text and of its `positive`; the `negative` texts are hard negatives of the group.
 
-    The head reads the text itself. Only simcse_sup reads hard negatives; the others know the pair alone.
+    The head reads the text itself. Only simcse_sup reads hard negatives; other losses use the pair alone.
     """
     encoded = encode(batch)
     sentence = encoded.pooled()

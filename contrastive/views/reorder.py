@@ -1,4 +1,4 @@
-"""CLEAR's reordering: two versions of a text, in each of which two runs of tokens have changed places."""
+"""CLEAR's reordering: two versions of a text, each with two runs of tokens swapped."""
 
 import torch
 
@@ -11,14 +11,14 @@ FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def reorder(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
-    """Two runs that do not overlap, each half a share `rate` of the text, change places. A single token stays."""
+    """Swap two runs that do not overlap, each half a share `rate` of the text. A single token stays."""
 
     def change(row: Words) -> Words:
         size = max(1, share_of(len(row), rate) // 2)
         if len(row) < 2 * size:
             return row
         first, second = sorted(torch.randint(len(row) - 2 * size + 1, (2,)).tolist())
-        second += size  # places drawn without the runs' lengths, so that they never overlap
+        second += size  # starts are drawn as if runs had no length, so that they never overlap
         between = row[first + size : second]
         runs = [row[:first], row[second : second + size], between, row[first : first + size], row[second + size :]]
         return torch.cat(runs)

@@ -9,12 +9,12 @@ from contrastive.views.types import Encode, View, unmasked
 
 FACTS = ViewFacts(vectors=4, changed_passes=2)  # its spans have about the tokens of two texts
 
-SHORTEST, LONGEST = 32, 512  # tokens of a span, where the document has them
-ANCHORS, POSITIVES = 2, 2  # a document, an anchor
+SHORTEST, LONGEST = 32, 512  # tokens of a span, if the document has so many
+ANCHORS, POSITIVES = 2, 2  # per document, per anchor
 
 
 def span(encode: Encode, batch: Batch) -> View:
-    """Two anchors a text, each followed by the mean of its two positives. The head reads the text itself."""
+    """Return two anchors per text, each followed by the mean of its two positives. The head reads the text itself."""
     drawn = [draw_spans(row) for row in words_of(batch)]
     spans = [row[i] for i in range(ANCHORS * (1 + POSITIVES)) for row in drawn]
     vectors = encode(rebuilt(batch, spans)).pooled().unflatten(0, (ANCHORS, 1 + POSITIVES, len(batch)))
@@ -26,7 +26,7 @@ def span(encode: Encode, batch: Batch) -> View:
 
 
 def draw_spans(row: Words) -> list[Words]:
-    """Anchor, its positives, the next anchor, its positives."""
+    """Return an anchor, its positives, the next anchor, its positives, and so on."""
     spans = []
     for _ in range(ANCHORS):
         size = span_length(len(row), 4.0, 2.0)
@@ -41,7 +41,7 @@ def draw_spans(row: Words) -> list[Words]:
 
 
 def span_length(count: int, alpha: float, beta: float) -> int:
-    """Of a span in a text of so many tokens: between the bounds by a beta distribution.
+    """Draw the length of a span in a text of `count` tokens, from a beta distribution between the bounds.
 
     The shortest span of a short text is a quarter of it, so that its spans still differ.
     """

@@ -11,7 +11,7 @@ FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def span_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
-    """A run of tokens goes, a share `rate` of the text, from a place drawn at random."""
+    """Delete one run of tokens, a share `rate` of the text, at a random place."""
 
     def change(row: Words) -> Words:
         gone = share_of(len(row), rate)

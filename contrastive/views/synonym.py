@@ -1,4 +1,4 @@
-"""CLEAR's synonym substitution: two versions of a text, in each of which synonyms stand for some of its words."""
+"""CLEAR's synonym substitution: two versions of a text, each with some words replaced by synonyms."""
 
 import torch
 
@@ -12,9 +12,9 @@ FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def synonym(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.2) -> View:
-    """So many words as are a share `rate` of the text, at least one, drawn among those that have synonyms.
+    """Replace a share `rate` of the text's words, at least one, drawn among those that have synonyms.
 
-    Punctuation counts among the text's words. A text without synonyms stays as it is.
+    Punctuation counts among the words. A text without synonyms stays as it is.
     """
 
     def change(row: Words) -> Words:
@@ -25,7 +25,7 @@ def synonym(encode: Encode, batch: Batch, lexicon: Lexicon, *, rate: float = 0.2
 
 
 def replaced(words: list[Ids], lexicon: Lexicon, count: int) -> list[Ids]:
-    """The text with `count` of its words, or all that have synonyms, each replaced by one of its synonyms."""
+    """Replace `count` words, or all that have synonyms if those are fewer, each by a random synonym."""
     words = list(words)
     places = [i for i, word in enumerate(words) if lexicon.synonyms(word)]
     for drawn in torch.randperm(len(places))[:count].tolist():

@@ -1,6 +1,6 @@
-"""Texts cut and rearranged as tokens: what the views made of other versions of a text share.
+"""Cut and rearrange texts as token ids: shared by the views that change a text.
 
-Every draw is from torch's generator, which the seed of the cell has set.
+All random numbers come from torch's generator, which the cell's seed has set.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from torch import Tensor
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, View, as_pairs, unmasked
 
-Words = Int64[Tensor, " _"]  # of any number
+Words = Int64[Tensor, " _"]  # any number of token ids
 
 
 def words_of(batch: Batch) -> list[Words]:
-    """The tokens of each text, without padding and what the tokenizer adds."""
+    """Return the tokens of each text, without padding and the tokens that the tokenizer adds."""
     return [ids[~special] for ids, special in zip(batch.input_ids, batch.special, strict=True)]
 
 
 def rebuilt(batch: Batch, rows: list[Words]) -> Batch:
-    """A batch of other tokens, each row between the first and the last token that the tokenizer gives every text."""
+    """Return a batch of these rows, each between the first and the last token that the tokenizer gives every text."""
     last = batch.attention_mask.sum(1) - 1
     width = max(len(row) for row in rows) + 2
     ids = batch.input_ids.new_zeros(len(rows), width)
@@ -37,7 +37,7 @@ def rebuilt(batch: Batch, rows: list[Words]) -> Batch:
 
 
 def two_versions(encode: Encode, batch: Batch, change: Callable[[Words], Words]) -> View:
-    """Two versions of each text, changed apart. The head reads, and the evaluation measures, the text itself."""
+    """Return two versions of each text, changed independently. The head and the evaluation read the text itself."""
     rows = words_of(batch)
     changed = [change(row) if len(row) else row for row in rows + rows]
     versions = as_pairs(encode(rebuilt(batch, changed)).pooled())
@@ -46,5 +46,5 @@ def two_versions(encode: Encode, batch: Batch, change: Callable[[Words], Words])
 
 
 def share_of(count: int, rate: float) -> int:
-    """So many of `count` as the rate says, never all of them."""
+    """Return a share `rate` of `count`, at least 1 and never all."""
     return min(count - 1, max(1, round(rate * count))) if count > 1 else 0

@@ -10,13 +10,13 @@ FACTS = ViewFacts(attention=True)
 
 
 def topk_tokens(encode: Encode, batch: Batch, *, k: int) -> View:
-    """K tokens of the last block; fewer, by the mask, where a text is shorter."""
+    """Return K tokens of the last block; where a text is shorter, the mask leaves fewer."""
     encoded = encode(batch)
     return View([top_tokens(encoded, -1, k)], torch.stack([encoded.dropout(encoded.pooled())], dim=1))
 
 
 def top_tokens(encoded: Encoded, block: int, k: int) -> VectorGroup:
-    """The vectors of a block's K most attended tokens, never padding, CLS or another special token."""
+    """Return the vectors of a block's K most attended tokens, never padding, CLS or another special token."""
     attention_NS = encoded.cls_attention(block).masked_fill(encoded.batch.special, -torch.inf)
     best_NK = attention_NS.topk(min(k, attention_NS.shape[1]), dim=1)
     hidden_NSD = encoded.hidden[block]

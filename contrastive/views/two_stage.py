@@ -1,4 +1,4 @@
-"""Two views by two dropout masks of the whole encoder: R-Drop's and SimCSE's way, as one pass over a doubled batch."""
+"""Two views by two dropout masks of the whole encoder (R-Drop, SimCSE), as one pass over a doubled batch."""
 
 from contrastive.config.facts import ViewFacts
 from contrastive.views.batches import Batch

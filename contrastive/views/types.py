@@ -1,4 +1,4 @@
-"""What an encoder gives to a view, and a view to the losses. Shapes: n samples, s tokens, v vectors, p passes, d, c."""
+"""Types passed from encoder to view to loss. Shapes: n samples, s tokens, v vectors, p passes, d, c."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from contrastive.views.batches import Batch
 
 
 class Hidden:
-    """What each block of an encoder gave: `hidden[i]` is block i's output, `hidden.into(i)` what went into it.
+    """Hidden states of an encoder: `hidden[i]` is block i's output, `hidden.into(i)` its input.
 
-    `states` begins with what went into block `first`; below that, blocks were computed apart and are not seen.
+    `states` begins with the input of block `first`; the blocks below were computed elsewhere and are not available.
     """
 
     def __init__(self, states: Sequence[Float[Tensor, "n s d"]], first: int):
@@ -45,11 +45,11 @@ class Encoded:
     attention_row: Callable[["Encoded", int], Tensor]
 
     def pooled(self, block: int = -1) -> Float[Tensor, "n d"]:
-        """The sentence vector of a block: its CLS vector, or the mean over its tokens, as the encoder is configured."""
+        """Return a block's sentence vector: its CLS vector or the mean of its tokens, as the encoder is configured."""
         return self.pool(self.hidden[block], self.batch)
 
     def cls_attention(self, block: int = -1) -> Float[Tensor, "n s"]:
-        """How much CLS attends to each token in a block, the mean over its heads. No gradient."""
+        """Return CLS's attention to each token in a block, averaged over its heads, without gradient."""
         return self.attention_row(self, block % len(self.hidden))
 
 
@@ -58,10 +58,10 @@ Encode: TypeAlias = Callable[..., Encoded]  # a batch, and the changes of `encod
 
 @dataclass(frozen=True)
 class VectorGroup:
-    """Vectors that one contrastive term compares; what the mask leaves out does not exist.
+    """Vectors that one contrastive term compares; vectors outside the mask do not exist.
 
-    `targets` are the same texts' vectors by the encoder's slow copy, where the view has one; `negatives` those of
-    texts of the data that look alike and are not.
+    `targets` are the same texts' vectors by the encoder's slow copy, if the view has one; `negatives` are vectors of
+    hard negatives from the data.
     """
 
     vectors: Float[Tensor, "n v d"]
@@ -72,7 +72,7 @@ class VectorGroup:
 
 @dataclass(frozen=True)
 class View:
-    """The groups of a batch (one, or one a chosen layer), and the sentence vectors that the head reads."""
+    """The groups of a batch (one, or one per chosen layer), and the sentence vectors that the head reads."""
 
     groups: list[VectorGroup]
     sentences: Float[Tensor, "n p d"]
@@ -80,7 +80,7 @@ class View:
 
 @dataclass(frozen=True)
 class Guesses:
-    """Of the hidden tokens of each text: −log of the probability that they were guessed with, summed; their number."""
+    """For the hidden tokens of each text: the sum of −log of their guessed probabilities, and their number."""
 
     surprise: Float[Tensor, " n"]
     hidden: Int[Tensor, " n"]
@@ -88,7 +88,7 @@ class Guesses:
 
 @dataclass(frozen=True)
 class Output:
-    """A view with the head's predictions and the guesses of hidden words; None where the objective needs them not."""
+    """A view with the head's predictions and the guesses of hidden words; None where the objective needs none."""
 
     groups: list[VectorGroup]
     sentences: Float[Tensor, "n p d"]
@@ -97,10 +97,10 @@ class Output:
 
 
 def unmasked(vectors: Float[Tensor, "n v d"]) -> VectorGroup:
-    """A group in which every vector exists."""
+    """Return a group in which every vector exists."""
     return VectorGroup(vectors, vectors.new_ones(vectors.shape[:2]).bool())
 
 
 def as_pairs(vectors: Float[Tensor, "m d"]) -> Float[Tensor, "n 2 d"]:
-    """The two vectors of each text, of a batch that has every text twice (`Batch.twice`)."""
+    """Return the two vectors of each text of a doubled batch (`Batch.twice`)."""
     return torch.stack(vectors.chunk(2), dim=1)

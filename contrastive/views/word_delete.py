@@ -11,7 +11,7 @@ FACTS = ViewFacts(vectors=2, changed_passes=2)
 
 
 def word_delete(encode: Encode, batch: Batch, *, rate: float = 0.2) -> View:
-    """Tokens drawn at random go, a share `rate` of the text, never all. The rest stays in order."""
+    """Delete random tokens, a share `rate` of the text, never all. The rest stays in order."""
 
     def change(row: Words) -> Words:
         order = torch.randperm(len(row))[share_of(len(row), rate) :]

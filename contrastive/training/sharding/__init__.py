@@ -1,7 +1,7 @@
-"""How processes share the training state: each has all of it (DDP), or a part of it (DeepSpeed's ZeRO, FSDP).
+"""Choose how processes share the training state: each has all of it (DDP), or a part (DeepSpeed's ZeRO, FSDP).
 
-The recipe is the same in each: AdamW with its groups, clipping, precision, and the gradient of the whole batch. What
-differs is who holds which part of weights, gradients and moments, so that all must take part in reading a whole one.
+The recipe is the same in each: AdamW with its groups, clipping, precision, and the gradient of the whole batch. They
+differ in which process holds which part of weights, gradients and moments, so all take part in reading a whole one.
 """
 
 from typing import TypeAlias
@@ -22,7 +22,7 @@ Shared: TypeAlias = DataParallel | Zero | Fsdp
 
 
 def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
-    """The model on its device, with its optimizer, in the way that the cell chooses."""
+    """Put the model and its optimizer on the device, sharded as the cell chooses. Raise UserError if it cannot be."""
     if cell.training.sharding is None:
         return DataParallel(model, cell, accelerator)
     if reason := deepspeed_file.sharding_conflict(cell.objective, cell.training):
@@ -31,7 +31,7 @@ def share(model: Model, cell: Cell, accelerator: Accelerator) -> Shared:
 
 
 def join_processes(training: Training) -> Accelerator:
-    """A fresh Accelerator, which has joined the other processes of the cell."""
+    """Return a fresh Accelerator that has joined the other processes of the cell."""
     on_gpu = torch.cuda.is_available()
     if training.sharding is not None:
         gather.ensure_process_group()

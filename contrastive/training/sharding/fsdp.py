@@ -1,4 +1,4 @@
-"""PyTorch's FSDP: weights, gradients and moments split, each block of the encoder whole only while it computes."""
+"""Fsdp: PyTorch's FSDP splits weights, gradients and moments; a block is whole only while it computes."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
 from contrastive.training.sharding.step import (
     Gradients,
-    Look,
+    ModelReader,
     StepModule,
     Work,
     adamw,
@@ -28,19 +28,19 @@ class Fsdp:
     """A model whose training state FSDP splits."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
-        self.model, self.around, self.accelerator = model, StepModule(model), accelerator
+        self.model, self.step_module, self.accelerator = model, StepModule(model), accelerator
         blocks = [module for name, module in model.named_modules() if tuning.is_block_name(name)]
-        # attention is computed again after its block has computed, so the weights stay until its gradient
-        again = not cell.objective.view_facts().attention
-        gather.shard_parameters(self.around, blocks, accelerator.device, again)
+        # attention is computed again after its block's forward pass, so the weights stay until the backward pass
+        reshard = not cell.objective.view_facts().attention
+        gather.shard_parameters(self.step_module, blocks, accelerator.device, reshard)
         self.optimizer, self.clip = adamw(model, cell), cell.training.clip
         self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
 
     def forward(self, work: Work) -> tuple[Tensor, Any]:
         with self.accelerator.autocast():
-            loss = self.around(work)
-        return loss, self.around.seen
+            loss = self.step_module(work)
+        return loss, self.step_module.result
 
     def backward(self, loss: Tensor, last: bool) -> None:
         loss.backward()
@@ -51,15 +51,15 @@ class Fsdp:
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm.full_tensor()), True
 
-    def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
+    def term_gradients(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
         return vector_gradients(output), False
 
-    def read(self, look: Look) -> Any:
+    def read(self, reader: ModelReader) -> Any:
         with torch.no_grad():
-            self.around(reading_work(self.model, look))
-        return self.around.seen
+            self.step_module(reading_work(self.model, reader))
+        return self.step_module.result
 
-    def held(self, parameter: Any) -> Tensor:
+    def local_part(self, parameter: Any) -> Tensor:
         return parameter.detach().to_local()
 
     def gradient(self, parameter: Any) -> Tensor | None:
@@ -69,16 +69,16 @@ class Fsdp:
         return tensor.detach().full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
 
     def optimizer_state(self) -> Any:
-        kept = self.optimizer.state_dict()
-        own = {number: {name: own_part(value) for name, value in of.items()} for number, of in kept["state"].items()}
-        return gather.gather_to_first(kept | {"state": own})
+        state = self.optimizer.state_dict()
+        own = {i: {name: to_local_tensor(value) for name, value in of.items()} for i, of in state["state"].items()}
+        return gather.gather_to_first(state | {"state": own})
 
     def load_optimizer_state(self, moments: Any) -> None:
         self.optimizer.load_state_dict(moments[gather.rank()])
         states: dict[Any, dict[str, Any]] = self.optimizer.state
-        for parameter, kept in states.items():
-            kept |= {name: gather.local_shard(parameter, value) for name, value in kept.items() if name != "step"}
+        for parameter, state in states.items():
+            state |= {name: gather.local_shard(parameter, value) for name, value in state.items() if name != "step"}
 
 
-def own_part(value: Any) -> Any:
+def to_local_tensor(value: Any) -> Any:
     return value.to_local() if hasattr(value, "to_local") else value

@@ -1,4 +1,4 @@
-"""A training step as each way of sharing sees it: the work of a forward pass, AdamW, and gradients of one term."""
+"""What all ways of sharding use: the module around a step's forward pass, AdamW, and gradients of one term."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -14,29 +14,30 @@ from contrastive.views.batches import Batch
 from contrastive.views.types import Output
 
 Gradients: TypeAlias = Callable[[Tensor, list[nn.Parameter]], Any]
-Work: TypeAlias = Callable[[Callable[[Batch], Any]], tuple[Tensor, Any]]  # encodes with what it is given; loss first
-Look: TypeAlias = Callable[[Model], Any]
+# Takes the function that encodes a batch; returns the loss and a result.
+Work: TypeAlias = Callable[[Callable[[Batch], Any]], tuple[Tensor, Any]]
+ModelReader: TypeAlias = Callable[[Model], Any]
 
 
 class StepModule(nn.Module):
-    """The model as a sharder sees it: whatever of a step reads weights happens inside of a call; a loss comes out."""
+    """The model as sharding sees it: all reads of weights happen inside one forward call, which returns the loss."""
 
     def __init__(self, model: Model):
         super().__init__()
         self.model = model
-        self.seen: Any = None
+        self.result: Any = None
 
     def forward(self, work: Work) -> Tensor:
-        loss, self.seen = work(self.model)
+        loss, self.result = work(self.model)
         return loss
 
 
-def reading_work(model: Model, look: Look) -> Work:
-    """The work that only looks at the model, and has no loss."""
+def reading_work(model: Model, reader: ModelReader) -> Work:
+    """Return work that only reads the model, with a zero loss."""
 
     def work(encode: Callable[[Batch], Any]) -> tuple[Tensor, Any]:
         with torch.autocast(next(model.parameters()).device.type, enabled=False):
-            return torch.zeros(()), look(model)
+            return torch.zeros(()), reader(model)
 
     return work
 
@@ -50,6 +51,6 @@ def optimizer_parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]
 
 
 def vector_gradients(output: Output) -> Gradients:
-    """Of a term, by the vectors and logits that it reads, where weights cannot be asked for: it shows a dead term."""
+    """Return gradients of a term by the vectors and logits it reads: enough to detect a dead term."""
     reached = [tensor for tensor in gradcache.output_tensors(output) if tensor.requires_grad]
     return lambda value, _: torch.autograd.grad(value, reached, retain_graph=True, allow_unused=True)

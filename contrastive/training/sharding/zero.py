@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO: stage 1 splits what AdamW keeps, 2 the gradients too, 3 the weights too."""
+"""Zero: DeepSpeed's ZeRO. Stage 1 splits what AdamW keeps, 2 also the gradients, 3 also the weights."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from contrastive.models.model import Model
 from contrastive.training import gather, gradcache
 from contrastive.training.sharding.step import (
     Gradients,
-    Look,
+    ModelReader,
     StepModule,
     Work,
     adamw,
@@ -30,19 +30,19 @@ class Zero:
     """A model whose training state DeepSpeed splits."""
 
     def __init__(self, model: Model, cell: Cell, accelerator: Accelerator):
-        self.model, self.around = model, StepModule(model)
+        self.model, self.step_module = model, StepModule(model)
         self.splits_weights = deepspeed_file.splits_weights(cell.training)
         self.optimizer = adamw(model, cell)
         self.listed, self.device = optimizer_parameters(self.optimizer), accelerator.device
         self.count = sum(parameter.numel() for parameter in self.listed)
         if self.splits_weights:
-            bring_in_parts(self.around, accelerator)
-        prepared, _ = accelerator.prepare(self.around, self.optimizer)
+            split_weights(self.step_module, accelerator)
+        prepared, _ = accelerator.prepare(self.step_module, self.optimizer)
         self.engine = prepared
 
     def forward(self, work: Work) -> tuple[Tensor, Any]:
         loss = self.engine(work)
-        return loss, self.around.seen
+        return loss, self.step_module.result
 
     def backward(self, loss: Tensor, last: bool) -> None:
         self.engine.set_gradient_accumulation_boundary(last)
@@ -52,23 +52,23 @@ class Zero:
         self.engine.step()
         return float(self.engine.get_global_grad_norm()), True
 
-    def of_terms(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
+    def term_gradients(self, encoded: gradcache.Direct, output: Output) -> tuple[Gradients, bool]:
         if not self.splits_weights:
             return gather.average_gradients(encoded.gradients), True
         gradients = vector_gradients(output)
 
-        def given(value: Tensor, parameters: list[nn.Parameter]) -> Any:
-            with counted_once(self.around):
+        def counted_gradients(value: Tensor, parameters: list[nn.Parameter]) -> Any:
+            with backward_counts_kept(self.step_module):
                 return gradients(value, parameters)
 
-        return given, False
+        return counted_gradients, False
 
-    def read(self, look: Look) -> Any:
+    def read(self, reader: ModelReader) -> Any:
         with torch.no_grad():
-            self.engine(reading_work(self.model, look))
-        return self.around.seen
+            self.engine(reading_work(self.model, reader))
+        return self.step_module.result
 
-    def held(self, parameter: nn.Parameter) -> Tensor:
+    def local_part(self, parameter: nn.Parameter) -> Tensor:
         part: Tensor = getattr(parameter, "ds_tensor", parameter)
         return part.detach()
 
@@ -84,16 +84,16 @@ class Zero:
             return tensor.detach().clone()
 
     def optimizer_state(self) -> Any:
-        with self._listed_parts():
+        with self._parameters_listed():
             return gather.gather_to_first(self.optimizer.state_dict())
 
     def load_optimizer_state(self, moments: Any) -> None:
-        with self._listed_parts():
+        with self._parameters_listed():
             self.optimizer.load_state_dict(moments[gather.rank()])
 
     @contextmanager
-    def _listed_parts(self) -> Iterator[None]:
-        """Stage 3 tells AdamW what it trains during a step only, and AdamW can name only what it knows."""
+    def _parameters_listed(self) -> Iterator[None]:
+        """List the parameters in AdamW, as state_dict needs; stage 3 lists them during a step only."""
         if not self.splits_weights:
             yield
             return
@@ -107,16 +107,16 @@ def with_deepspeed(training: Training, on_gpu: bool) -> Accelerator:
     from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs
     from transformers.integrations import unset_hf_deepspeed_config
 
-    if not on_gpu:  # else it is compiled at first use, for 20 s, and leaves files in /dev/shm; gloo does the same
+    if not on_gpu:  # it compiles for 20 s at first use and leaves files in /dev/shm; gloo does the same
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    os.environ.setdefault("LOCAL_RANK", "0")  # which only launchers set, and DeepSpeed asks for
+    os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed requires it, and only launchers set it
     deepspeed.init_distributed(gather.backend(), auto_mpi_discovery=False)
     assert training.sharding is not None
     recipe: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 1,  # of no use here: the loss is a mean already, over the whole batch
+        "train_micro_batch_size_per_gpu": 1,  # unused: the loss is already a mean over the whole batch
         "gradient_accumulation_steps": 1,
         "gradient_clipping": training.clip,
-        "zero_force_ds_cpu_optimizer": False,  # AdamW on the CPU too, where moments are offloaded
+        "zero_force_ds_cpu_optimizer": False,  # keep torch's AdamW even if moments are offloaded to the CPU
     }
     if training.precision != "fp32":
         recipe["torch_autocast"] = {"enabled": True, "dtype": "bfloat16", "lower_precision_safe_modules": []}
@@ -124,14 +124,14 @@ def with_deepspeed(training: Training, on_gpu: bool) -> Accelerator:
     accelerator = Accelerator(
         mixed_precision="no",
         deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=settings, zero3_init_flag=False),
-        kwargs_handlers=[InitProcessGroupKwargs(backend=gather.backend())],  # else it counts one process on a CPU
+        kwargs_handlers=[InitProcessGroupKwargs(backend=gather.backend())],  # otherwise it counts one process on a CPU
     )
-    unset_hf_deepspeed_config()  # else transformers splits an encoder while it loads, before its groups are known
+    unset_hf_deepspeed_config()  # else transformers splits the encoder on loading, before its groups are known
     return accelerator
 
 
-def bring_in_parts(module: nn.Module, accelerator: Accelerator) -> None:
-    """Split weights one by one on their way to the device, which could not hold all of them."""
+def split_weights(module: nn.Module, accelerator: Accelerator) -> None:
+    """Split weights one by one while moving them to the device, which could not hold all of them."""
     from deepspeed.runtime.zero import Init
 
     Init(module=module, config_dict_or_path=accelerator.state.deepspeed_plugin.deepspeed_config)
@@ -140,8 +140,8 @@ def bring_in_parts(module: nn.Module, accelerator: Accelerator) -> None:
 
 
 @contextmanager
-def counted_once(module: nn.Module) -> Iterator[None]:
-    """Stage 3 fetches weights for as many backward passes as there were forward ones; a look is one more."""
+def backward_counts_kept(module: nn.Module) -> Iterator[None]:
+    """Restore DeepSpeed's counters: stage 3 expects one backward pass per forward pass, and a check adds another."""
     counters = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
     before = [
         (part, name, getattr(part, name)) for part in module.modules() for name in counters if hasattr(part, name)

@@ -1,5 +1,5 @@
 """Hidden words and the encoder's guesses of them: Devlin et al., "BERT: Pre-training of Deep Bidirectional
-Transformers", 2019. What the term `mlm` and the view `contextual` share."""
+Transformers", 2019. Used by the term `mlm` and the view `contextual`."""
 
 from collections.abc import Iterable
 
@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from contrastive.views.batches import Batch
 from contrastive.views.types import Encode, Guesses
 
-SHARE = 0.15  # of a text's tokens that are to be guessed
-MASKED, RANDOM = 0.8, 0.1  # of these become the mask, and any token; the others stay
+SHARE = 0.15  # share of a text's tokens to be guessed
+MASKED, RANDOM = 0.8, 0.1  # shares of these replaced by the mask, and by a random token; the others stay
 
 
 class Masked(nn.Module):
-    """An encoder's head for hidden tokens: from the last hidden state to a score of each word of the vocabulary."""
+    """An encoder's masked-language-model head: scores of the vocabulary from the last hidden state."""
 
     def __init__(self, head: nn.Module, mask_id: int, special_ids: Iterable[int], vocab_size: int):
         super().__init__()
@@ -26,31 +26,31 @@ class Masked(nn.Module):
         self.vocab_size = vocab_size
 
     def forward(self, encode: Encode, batch: Batch) -> Guesses:
-        """Hide some tokens of each text, and say how surprising they are."""
-        asked_NS = draw_tokens(batch, SHARE)
-        share_NS = torch.rand(asked_NS.shape).to(asked_NS.device)
-        any_NS = torch.randint(self.vocab_size, asked_NS.shape).to(asked_NS.device)
-        ids = torch.where(asked_NS & (share_NS < MASKED + RANDOM), any_NS, batch.input_ids)
-        ids = torch.where(asked_NS & (share_NS < MASKED), self.mask_id, ids)
-        scores_MW = self.head(encode(batch.reworded(ids)).hidden[-1][asked_NS])
+        """Hide some tokens of each text, and return how surprising they are."""
+        hidden_NS = draw_tokens(batch, SHARE)
+        share_NS = torch.rand(hidden_NS.shape).to(hidden_NS.device)
+        random_NS = torch.randint(self.vocab_size, hidden_NS.shape).to(hidden_NS.device)
+        ids = torch.where(hidden_NS & (share_NS < MASKED + RANDOM), random_NS, batch.input_ids)
+        ids = torch.where(hidden_NS & (share_NS < MASKED), self.mask_id, ids)
+        scores_MW = self.head(encode(batch.reworded(ids)).hidden[-1][hidden_NS])
         with torch.autocast(scores_MW.device.type, enabled=False):
-            surprise_M = F.cross_entropy(scores_MW.float(), batch.input_ids[asked_NS], reduction="none")
-        surprise_N = surprise_M.new_zeros(len(batch)).index_add(0, asked_NS.nonzero()[:, 0], surprise_M)
-        return Guesses(surprise_N, asked_NS.sum(1))
+            surprise_M = F.cross_entropy(scores_MW.float(), batch.input_ids[hidden_NS], reduction="none")
+        surprise_N = surprise_M.new_zeros(len(batch)).index_add(0, hidden_NS.nonzero()[:, 0], surprise_M)
+        return Guesses(surprise_N, hidden_NS.sum(1))
 
     @torch.no_grad()
-    def guess(self, encode: Encode, batch: Batch, asked_NS: Bool[Tensor, "n s"]) -> Batch:
-        """The batch with these tokens hidden, and guessed again: drawn as likely as the encoder holds them for."""
-        if not asked_NS.any():
+    def guess(self, encode: Encode, batch: Batch, hidden_NS: Bool[Tensor, "n s"]) -> Batch:
+        """Hide these tokens and replace them by samples from the encoder's predicted probabilities."""
+        if not hidden_NS.any():
             return batch
-        hidden = batch.reworded(batch.input_ids.masked_fill(asked_NS, self.mask_id))
-        scores_MW = self.head(encode(hidden).hidden[-1][asked_NS]).float()
+        hidden = batch.reworded(batch.input_ids.masked_fill(hidden_NS, self.mask_id))
+        scores_MW = self.head(encode(hidden).hidden[-1][hidden_NS]).float()
         scores_MW[:, self.special_ids] = scores_MW[:, self.vocab_size :] = -torch.inf
-        guessed_M = torch.multinomial(scores_MW.softmax(1).cpu(), 1)[:, 0].to(asked_NS.device)
-        return batch.reworded(batch.input_ids.masked_scatter(asked_NS, guessed_M))
+        guessed_M = torch.multinomial(scores_MW.softmax(1).cpu(), 1)[:, 0].to(hidden_NS.device)
+        return batch.reworded(batch.input_ids.masked_scatter(hidden_NS, guessed_M))
 
 
 def draw_tokens(batch: Batch, share: float) -> Bool[Tensor, "n s"]:
-    """Which tokens of the texts are chosen, each with this probability; never padding or what the tokenizer adds."""
+    """Choose each token of the texts with probability `share`; never padding or what the tokenizer adds."""
     words_NS = ~batch.special
     return (torch.rand(words_NS.shape).to(words_NS.device) < share) & words_NS

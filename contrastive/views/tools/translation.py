@@ -1,7 +1,7 @@
-"""Texts into another language and back, with two models that the user names; and batches of tokens rephrased that way.
+"""Translate texts into another language and back with two models that the user names; rephrase batches that way.
 
 Greedy, without dropout, and in float64, which autocast leaves alone: a text has one back-translation, whatever was
-translated before it or beside it. So the numbers of a cell do not depend on what the process has translated already.
+translated before it or beside it. So a cell's numbers do not depend on what the process translated before.
 """
 
 import re
@@ -21,10 +21,12 @@ from contrastive.views.batches import Batch
 
 Translators: TypeAlias = tuple[str, str]  # names of the models: there, and back
 
-CPU = torch.device("cpu")  # of the accelerators only CUDA has float64
+CPU = torch.device("cpu")  # CUDA is the only accelerator with float64
 AT_A_TIME = 32  # texts
-APART = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # BERT's tokenizers part Chinese characters
-KEPT = 200_000  # texts whose back-translation this process remembers; the oldest go first
+APART = re.compile(
+    r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])"
+)  # BERT's tokenizers put spaces between Chinese characters
+KEPT = 200_000  # back-translations cached in this process; the oldest are dropped first
 
 _remembered: dict[tuple[str, str, str], str] = {}  # digests of the two models, text → its back-translation
 
@@ -32,11 +34,11 @@ _remembered: dict[tuple[str, str, str], str] = {}  # digests of the two models, 
 class Translator(NamedTuple):
     model: Any
     tokenizer: Any
-    longest: int  # tokens that it can read or write
+    longest: int  # maximum tokens of input or output
 
 
 def back_and_forth(texts: list[str], translators: Translators, device: torch.device) -> list[str]:
-    """Each text in another language and back; the text itself where nothing comes back."""
+    """Translate each text into another language and back; return the text itself if the result is empty."""
     there, back = (locate.weights_digest(model, locate.TRANSLATOR_FILES) for model in translators)
     returned_of = {text: stored for text in texts if (stored := _remembered.get((there, back, text))) is not None}
     if new := [text for text in dict.fromkeys(texts) if text not in returned_of]:
@@ -51,7 +53,7 @@ def back_and_forth(texts: list[str], translators: Translators, device: torch.dev
 
 @torch.no_grad()
 def translated(translator: Translator, texts: list[str]) -> list[str]:
-    """What the model makes of each text; empty where there is nothing to read."""
+    """Translate each text; the result of an empty text is empty."""
     model, tokens, longest = translator
     rows = tokens(texts, truncation=True, max_length=longest)["input_ids"]
     written = dict.fromkeys(texts, "")
@@ -61,17 +63,17 @@ def translated(translator: Translator, texts: list[str]) -> list[str]:
         part = waiting[begin : begin + AT_A_TIME]
         ids, mask = (tensor.to(model.device) for tensor in padded([readable[text] for text in part], 0))
         bounds = [min(2 * len(readable[text]) + 10, longest - 1) for text in part]
-        made = model.generate(
+        generated = model.generate(
             input_ids=ids, attention_mask=mask.long(), num_beams=1, do_sample=False, max_new_tokens=max(bounds)
         )
-        for text, row, bound in zip(part, made.tolist(), bounds, strict=True):
-            written[text] = tokens.decode(row[1 : bound + 1], skip_special_tokens=True)  # the first one only starts
+        for text, row, bound in zip(part, generated.tolist(), bounds, strict=True):
+            written[text] = tokens.decode(row[1 : bound + 1], skip_special_tokens=True)  # the first is the start token
     return [written[text] for text in texts]
 
 
 @lru_cache(maxsize=2)
 def load_translator(model: str, digest: str, device: torch.device) -> Translator:
-    """A model and its tokenizer. The last two stay in memory; `digest` tells a changed folder from the one before."""
+    """Load a model and its tokenizer; the last two stay in memory. `digest` distinguishes versions of a folder."""
     from transformers import AutoModelForSeq2SeqLM
     from transformers.utils.logging import disable_progress_bar
 
@@ -89,18 +91,20 @@ def load_translator(model: str, digest: str, device: torch.device) -> Translator
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise UserError(f"{model}: no model that translates could be loaded from {folder} ({error})") from error
+        raise UserError(f"{model}: no translation model could be loaded from {folder} ({error})") from error
     if missing := sorted(set(report["missing_keys"]) & {name for name, _ in loaded.named_parameters()}):
-        raise UserError(f"{model}: {folder} holds no weights for {', '.join(missing[:3])}: it is no whole translator")
-    loaded.generation_config.forced_eos_token_id = None  # at the end of the longest text of those beside it
-    loaded.generation_config.max_length = None  # each text has a bound of its own
+        raise UserError(
+            f"{model}: {folder} lacks the weights {', '.join(missing[:3])}: the translation model is incomplete"
+        )
+    loaded.generation_config.forced_eos_token_id = None  # it depends on the longest text of the batch
+    loaded.generation_config.max_length = None  # each text has its own limit
     parts = (loaded.config, getattr(loaded.config, "decoder", None))
     limits = [getattr(part, "max_position_embeddings", None) or UNLIMITED for part in parts]
     return Translator(loaded.to(device).eval(), tokens, min(tokens.model_max_length, *limits))
 
 
 class Rephrase:
-    """Batches of an encoder's tokens, of the same texts in the words that two translators find."""
+    """Back-translate batches of an encoder's tokens with two translators."""
 
     def __init__(self, tokens: Tokens, max_length: int):
         self.tokens = tokens
@@ -122,7 +126,7 @@ class Rephrase:
 
 
 def padded(rows: list[list[int]], pad_id: int) -> tuple[Int64[Tensor, "n s"], Bool[Tensor, "n s"]]:
-    """Rows of tokens in one table, and where it holds one."""
+    """Pad rows of tokens to one table; also return the mask of real tokens."""
     lengths = torch.tensor([len(row) for row in rows])
     ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=pad_id)
     return ids, torch.arange(ids.shape[1]) < lengths[:, None]

@@ -106,7 +106,7 @@ def test_the_death_of_what_forks_ends_the_cell_and_the_next_attempt_goes_on(sour
         parents = {psutil.Process(pid).ppid() for pid in jobs}
         assert len(jobs) == 2 and len(parents) == 1
         os.kill(parents.pop(), signal.SIGKILL)
-    assert reports[0]["kind"] == "infrastructure" and "the process that forks those of cells died" in str(reports[0])
+    assert reports[0]["kind"] == "infrastructure" and "the fork server of training processes died" in str(reports[0])
     wait(lambda: has_ended(jobs))
     assert has_ended(jobs)
     assert run(make(sources, 2, training={"epochs": 1}))[1] is None

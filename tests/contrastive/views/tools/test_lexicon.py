@@ -159,6 +159,6 @@ def test_a_vocabulary_of_another_language_is_refused(known: int, tmp_path):
     chinese = [chr(0x4E00 + i) for i in range(1000 - known)]
     pieces = ["[UNK]", *"abcde", *english, *chinese, *(f"##{word}" for word in english), "2", "[unused1]", "."]
     model = models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
-    refused = pytest.raises(UserError, match=r"only 149 of the 1000 whole words .* English alone")
+    refused = pytest.raises(UserError, match=r"only 149 of the 1000 whole words .* English only")
     with nullcontext() if known == 150 else refused:
         saved(tmp_path, Tokenizer(model), unk_token="[UNK]")

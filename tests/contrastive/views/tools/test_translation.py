@@ -211,14 +211,14 @@ def cut_a_layer(weights: Path) -> None:
     save_file(kept, weights, metadata={"format": "pt"})
 
 
-UNLOADED = "no model that translates could be loaded from"
+UNLOADED = "no translation model could be loaded from"
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
     (".", shutil.rmtree, "there is no folder"),
     ("model.safetensors", Path.unlink, "no safetensors weights in"),
     ("tokenizer.json", Path.unlink, "has no tokenizer"),
     ("model.safetensors", lambda path: os.truncate(path, 1000), UNLOADED),
     ("config.json", lambda path: path.write_text('{"model_type": "bert"}'), UNLOADED),
-    ("model.safetensors", cut_a_layer, "holds no weights for .*: it is no whole translator"),
+    ("model.safetensors", cut_a_layer, "lacks the weights .*: the translation model is incomplete"),
 ]
 
 
