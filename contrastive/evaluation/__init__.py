@@ -1,1 +1,1 @@
-"""What the embeddings of a trained cell are worth: embedding, metrics, transfer data, references, pictures."""
+"""Evaluation of trained cells: embeddings, metrics, transfer data, reference models and pictures (t-SNE, UMAP)."""

@@ -1,4 +1,4 @@
-"""Embeddings and predictions of a cell's texts, and of transfer data, each row with the content id of its text."""
+"""Embed the texts of a cell and its transfer data: vectors, logits, and a content id per text."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,14 +19,14 @@ from contrastive.models import model as models
 from contrastive.models.model import Model, ModelOutput
 from contrastive.views.batches import EVAL_BATCH, Batch, by_length, collate
 
-DROPOUT_SAMPLE = 1000  # texts, those with the smallest ids, that are also embedded with dropout, twice
+DROPOUT_SAMPLE = 1000  # texts (smallest ids) that are also embedded with two dropout masks
 
-Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # shows the model, whose weights are whole there
+Read: TypeAlias = Callable[[Callable[[Model], Any]], Any]  # calls a function with the model, its weights gathered
 Arrays: TypeAlias = dict[str, Any]
 
 
 class Embedder:
-    """Shows texts to a model, batches of about the same length at a time."""
+    """Embeds texts with a model, in batches of texts of similar length."""
 
     def __init__(self, read: Read, tokens: Tokens, device: torch.device, seed: int):
         self.read, self.tokens, self.device, self.seed = read, tokens, device, seed
@@ -36,19 +36,19 @@ class Embedder:
             yield collate(texts, rows, self.tokens.pad_id, self.tokens.special_ids).to(self.device)
 
     def vectors(self, texts: TokenSplit, others: tuple[str, ...]) -> tuple[Arrays, Any]:
-        """The embeddings, under the name "", and others of the same texts; and the logits, if there is a head."""
+        """Return the trained embeddings (name "") and `others` by name, and the logits if there is a head."""
         parts = by_length(texts.lengths)
-        back = np.argsort(np.concatenate(parts), kind="stable")
-        seen: list[ModelOutput] = [
+        original_order = np.argsort(np.concatenate(parts), kind="stable")
+        outputs: list[ModelOutput] = [
             self.read(partial(Model.predict, batch=batch, others=others)) for batch in self.batches(texts, parts)
         ]
-        embeddings = {"": concatenated([batch.embedding for batch in seen])[back]}
-        embeddings |= {other: concatenated([batch.others[other] for batch in seen])[back] for other in others}
-        logits = [batch.logits for batch in seen if batch.logits is not None]
-        return embeddings, concatenated(logits)[back] if logits else None
+        embeddings = {"": concatenated([batch.embedding for batch in outputs])[original_order]}
+        embeddings |= {name: concatenated([batch.others[name] for batch in outputs])[original_order] for name in others}
+        logits = [batch.logits for batch in outputs if batch.logits is not None]
+        return embeddings, concatenated(logits)[original_order] if logits else None
 
     def twice(self, texts: TokenSplit) -> Any:
-        """Two embeddings of some texts, each with a mask of dropout that the cell's seed decides."""
+        """Embed some texts with two dropout masks each, drawn from the cell's seed."""
         chosen = np.argsort(texts.digests, kind="stable")[:DROPOUT_SAMPLE]
         with fixed_seed(self.seed):
             parts = [chosen[begin : begin + EVAL_BATCH] for begin in range(0, len(chosen), EVAL_BATCH)]
@@ -56,30 +56,32 @@ class Embedder:
         return concatenated(pairs)
 
 
-def embed(embedder: Embedder, folder: Path | None, wanted: EmbeddingSpec, home: Path, prepared: Path) -> None:
-    """Add to a folder's files what is wanted and not there. Without a folder only compute: where weights are split,
-    every process must."""
+def embed(embedder: Embedder, folder: Path | None, spec: EmbeddingSpec, home: Path, prepared: Path) -> None:
+    """Add missing arrays of the spec to a folder's npz files.
+
+    Without a folder only compute: with sharded weights every process must take part.
+    """
     path = folder / "embeddings.npz" if folder is not None else None
-    there = array_names(path) if path is not None else set()
+    existing = array_names(path) if path is not None else set()
     embeddings: Arrays = {}
     predictions: Arrays = {}
-    for split in wanted.splits:
+    for split in spec.splits:
         texts = embedder.tokens.splits.get(split)
         if texts is None or len(texts) == 0:
             continue
-        others = tuple(other for other in wanted.others if f"{split}/{other}" not in there)
-        if others or split not in there:
+        others = tuple(other for other in spec.others if f"{split}/{other}" not in existing)
+        if others or split not in existing:
             vectors, logits = embedder.vectors(texts, others)
-            given = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
-            embeddings |= with_prefix(split, vectors) | given
+            labels_and_ids = {f"{split}.labels": texts.labels, f"{split}.ids": texts.digests}
+            embeddings |= with_prefix(split, vectors) | labels_and_ids
             if logits is not None:
-                predictions |= {f"{split}.logits": logits} | given
-        if wanted.twice and f"{split}.twice" not in there:
+                predictions |= {f"{split}.logits": logits} | labels_and_ids
+        if spec.twice and f"{split}.twice" not in existing:
             embeddings[f"{split}.twice"] = embedder.twice(texts)
-    for transfer, digest in wanted.transfer:
+    for transfer, digest in spec.transfer:
         name = transfer_prefix(transfer, digest)
-        others = tuple(other for other in wanted.others if f"{name}.test/{other}" not in there)
-        if others or f"{name}.test" not in there:
+        others = tuple(other for other in spec.others if f"{name}.test/{other}" not in existing)
+        if others or f"{name}.test" not in existing:
             embeddings |= embed_transfer(
                 embedder,
                 name,
@@ -87,8 +89,8 @@ def embed(embedder: Embedder, folder: Path | None, wanted: EmbeddingSpec, home: 
                 others,
             )
     if folder is not None:
-        add_arrays(folder / "embeddings.npz", embeddings, wanted.prefixes())
-        add_arrays(folder / "predictions.npz", predictions, wanted.prefixes())
+        add_arrays(folder / "embeddings.npz", embeddings, spec.prefixes())
+        add_arrays(folder / "predictions.npz", predictions, spec.prefixes())
 
 
 def embed_transfer(embedder: Embedder, name: str, data: TransferTexts, others: tuple[str, ...]) -> Arrays:
@@ -110,34 +112,34 @@ def concatenated(parts: list[torch.Tensor]) -> Any:
 
 
 def add_arrays(path: Path, arrays: Arrays, prefixes: set[str]) -> None:
-    """The file with these arrays besides its own; those of texts that have changed since have another place."""
+    """Add arrays to an npz file, and remove arrays of transfer or test texts that have changed (see `prefixes`)."""
     kept: Arrays = {}
     if path.exists():
         with np.load(path) as stored:
             kept = {
                 name: stored[name] for name in stored.files if not any(is_outdated(name, prefix) for prefix in prefixes)
             }
-    fresh = path.with_name(f".{path.name}")
-    with open(fresh, "wb") as file:
+    temporary = path.with_name(f".{path.name}")
+    with open(temporary, "wb") as file:
         np.savez(file, **(kept | arrays))
-    fresh.replace(path)
+    temporary.replace(path)
 
 
 def is_outdated(name: str, prefix: str) -> bool:
-    """Whether an array is of the same transfer data as a place, or of as many test texts, and of other content."""
+    """Return whether an array is of the same data set as this prefix, but of another content digest."""
     return name.startswith(prefix.partition("@")[0] + "@") and not name.startswith(f"{prefix}.")
 
 
 @contextmanager
 def fixed_seed(seed: int) -> Iterator[None]:
-    """Random numbers that a seed decides, and none of those that would have come otherwise are used up."""
+    """Draw PyTorch random numbers from `seed`, and restore the generator afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
 
 
 def load_trained_model(cell: Cell, folder: Path, tokens: Tokens) -> models.Model:
-    """The trained model of a finished cell: the encoder, overlaid by what training changed."""
+    """Load the trained model of a cell: the pretrained encoder plus the weights that training changed."""
     model = models.Model(cell, tokens)
     unexpected = model.load_state_dict(
         load_file(folder / "checkpoint" / "weights.safetensors"), strict=False

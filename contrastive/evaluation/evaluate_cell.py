@@ -1,4 +1,4 @@
-"""A trained cell is measured: from TRAINED to DONE. What the evaluation lacks is embedded first; nothing trains."""
+"""Evaluate a trained cell, from TRAINED to DONE: add missing embeddings, then compute scores and the picture."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from contrastive.runs import claim, store
 
 
 def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
-    """Scores and picture. Other settings than last time measure again, and never train."""
+    """Write scores and the picture unless they are up to date. Changed evaluation settings never cause training."""
     if store.damage(folder, "TRAINED") is None and lacks_embeddings(folder, evaluation):
         embed_cell(folder, evaluation)
     with claim.begin_attempt(folder, "evaluate", lambda: up_to_date(folder, evaluation_key(evaluation))) as work:
@@ -30,29 +30,29 @@ def evaluate_cell(folder: Path, evaluation: Evaluation) -> None:
 
 
 def embed_cell(folder: Path, evaluation: Evaluation) -> None:
-    """Add what an evaluation reads to the embeddings of a trained cell, which stays trained."""
+    """Add the embeddings that an evaluation needs to a trained cell, without retraining it."""
     with claim.begin_attempt(folder, "embed", lambda: not lacks_embeddings(folder, evaluation)) as work:
         if work is None:
             return
         cell = read_cell(folder)
         prepared = prepare_cell_tokens(cell)
-        wanted = prepare_evaluation(cell, evaluation, prepared)
+        spec = prepare_evaluation(cell, evaluation, prepared)
         for path in store.covered_files(folder, "TRAINED"):
             copy = work.folder / path.relative_to(folder)
             copy.parent.mkdir(exist_ok=True)
-            os.link(path, copy)  # replaced by writers, never changed
+            os.link(path, copy)  # a hard link is safe: writers replace files and never modify them
         recorded = store.read_json(folder / "config.json").get("speed", {})
-        speed = Speed(reuse=recorded.get("reuse", "full"))  # what earlier versions had beside it is gone
+        speed = Speed(reuse=recorded.get("reuse", "full"))  # other keys are from earlier versions
         tokens = with_larger_test(token_store.open(prepared), evaluation)
-        tokens = frozen_store.with_stored_outputs(tokens, cell, speed, wanted.splits)
+        tokens = frozen_store.with_stored_outputs(tokens, cell, speed, spec.splits)
         torch.set_num_threads(cell.training.threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         model = load_trained_model(cell, folder, tokens).to(device)
         embedder = Embedder(lambda look: look(model), tokens, device, cell.seed)
-        embed(embedder, work.folder, wanted, store.home(), prepared)
+        embed(embedder, work.folder, spec, store.home(), prepared)
         work.publish("TRAINED")
 
 
 def worker_threads() -> int:
-    """How many an engine gives to its worker, as it tells all libraries."""
+    """Return the number of threads of this worker, which the engine sets by OMP_NUM_THREADS."""
     return int(os.environ.get("OMP_NUM_THREADS") or 1)

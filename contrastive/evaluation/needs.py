@@ -1,4 +1,4 @@
-"""Which embeddings an evaluation reads, and which of them a run folder lacks."""
+"""Embeddings that an evaluation needs (EmbeddingSpec), and whether a run folder lacks any."""
 
 import zipfile
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from contrastive.runs import store
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """`others` are vectors beside those that trained; `twice`: some texts with dropout too; `transfer`: transfer data,
-    each with the digest of its tokens."""
+    """The embeddings that an evaluation needs. `others`: vectors besides the trained ones; `twice`: two dropout passes
+    of some texts; `transfer`: transfer data sets, each with the digest of its tokens."""
 
     splits: tuple[str, ...] = ("validation", "test")
     others: tuple[str, ...] = ()
@@ -23,40 +23,39 @@ class EmbeddingSpec:
     transfer: tuple[tuple[Transfer, str], ...] = ()
 
     def prefixes(self) -> set[str]:
-        """Of the arrays whose place names their content: those of the same and of other content are outdated."""
+        """Return the array-name prefixes that contain a content digest; the same with another digest is outdated."""
         larger = {split.removesuffix(".test") for split in self.splits if "@" in split}
-        return larger | {transfer_prefix(*further) for further in self.transfer}
+        return larger | {transfer_prefix(*with_digest) for with_digest in self.transfer}
 
     def lacking(self, path: Path) -> bool:
-        """Whether a file lacks something. Validation without texts is never there; training and test have some."""
-        there = array_names(path)
-        splits = [split for split in self.splits if split in there or split != "validation"]
-        texts = [*splits, *(f"{transfer_prefix(*further)}.test" for further in self.transfer)]
+        """Return whether a file lacks an array. Validation may have no texts and is then not required."""
+        existing = array_names(path)
+        splits = [split for split in self.splits if split in existing or split != "validation"]
+        texts = [*splits, *(f"{transfer_prefix(*with_digest)}.test" for with_digest in self.transfer)]
         arrays = {f"{name}/{other}" if other else name for name in texts for other in ("", *self.others)}
-        return not arrays | {f"{split}.twice" for split in splits if self.twice} <= there
+        return not arrays | {f"{split}.twice" for split in splits if self.twice} <= existing
 
 
-def embedding_spec(evaluation: Evaluation, own: str) -> EmbeddingSpec:
-    """Test and validation are always there; training texts where they are measured, or something is fitted on them.
-    More test texts than the cell's own take the place of these.
+def embedding_spec(evaluation: Evaluation, token_digest: str) -> EmbeddingSpec:
+    """Build the spec: test and validation always, training texts if they are measured or post-processing is fitted.
 
-    `own` is the digest of the cell's own tokens.
+    A larger test set (evaluation.test) replaces the cell's own. `token_digest`: digest of the cell's own tokens.
     """
-    transfer = tuple((transfer, transfer_data.transfer_key(transfer, own)) for transfer in evaluation.transfer)
+    transfer = tuple((transfer, transfer_data.transfer_key(transfer, token_digest)) for transfer in evaluation.transfer)
     splits = evaluation.embedded()
     if evaluation.test is not None:
-        larger = larger_split_name(evaluation.test, larger_test_key(own, evaluation.test))
+        larger = larger_split_name(evaluation.test, larger_test_key(token_digest, evaluation.test))
         splits = tuple(larger if split == "test" else split for split in splits)
     return EmbeddingSpec(splits, evaluation.vectors, evaluation.drops_twice(), transfer)
 
 
 def transfer_prefix(transfer: Transfer, digest: str) -> str:
-    """Where embeddings.npz keeps the vectors of transfer data: another content has another place."""
+    """Return the prefix of a transfer data set in embeddings.npz; the digest tells different contents apart."""
     return f"transfer.{transfer.name}@{digest}"
 
 
 def lacks_embeddings(folder: Path, evaluation: Evaluation) -> bool:
-    """Whether an evaluation reads embeddings that a trained cell has not: only then it needs the model."""
+    """Return whether a trained cell lacks embeddings for this evaluation; only then is the model needed."""
     if not (folder / "TRAINED").exists():
         return False
     cell = read_cell(folder)
@@ -70,7 +69,7 @@ def read_cell(folder: Path) -> Cell:
 
 
 def array_names(path: Path) -> set[str]:
-    """Names of the arrays in a file of them; none where there is no such file."""
+    """Return the names of the arrays in an npz file; empty if there is no such file."""
     if not path.exists():
         return set()
     with zipfile.ZipFile(path) as content:

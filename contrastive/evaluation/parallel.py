@@ -1,4 +1,4 @@
-"""Threads whose number decides no bit: work is cut into the same parts for any number, and BLAS sums in one thread."""
+"""Thread pool with bitwise equal results for any number of threads: fixed blocks of work, single-threaded BLAS."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +16,17 @@ _count: ContextVar[int] = ContextVar("threads", default=1)
 
 @contextmanager
 def thread_limit(count: int) -> Iterator[None]:
-    """How many threads `each` has inside; one of them runs BLAS and OpenMP alone, so that sums do not depend on it."""
-    before = _count.set(count)
+    """Let `map_parts` use `count` threads, with single-threaded BLAS and OpenMP, so that sums do not depend on it."""
+    token = _count.set(count)
     try:
         with threadpool_limits(1):
             yield
     finally:
-        _count.reset(before)
+        _count.reset(token)
 
 
 def map_parts(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """The results of independent parts, in their order."""
+    """Apply `work` to independent parts, in parallel; return the results in order."""
     if _count.get() == 1:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(_count.get()) as pool:
@@ -34,10 +34,10 @@ def map_parts(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Res
 
 
 def blocks(count: int, size: int) -> list[slice]:
-    """Slices of at most `size` rows, the same for any number of threads."""
+    """Split `count` rows into slices of at most `size` rows, independent of the number of threads."""
     return [slice(begin, min(begin + size, count)) for begin in range(0, count, size)]
 
 
 def thread_count() -> int:
-    """How many threads there are, for a library that starts its own and is known to give the same bits with any."""
+    """Return the thread limit, for libraries with their own threads whose results do not depend on it."""
     return _count.get()

@@ -1,4 +1,4 @@
-"""Two coordinates a text, to look at: t-SNE, or UMAP. Every cell shows the same texts, those with the smallest ids."""
+"""Pictures of embeddings by t-SNE or UMAP. All cells show the same texts, those with the smallest ids."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,25 +11,25 @@ from contrastive.errors import UserError
 from contrastive.evaluation import parallel
 from contrastive.evaluation.split_names import stored_split_name
 
-PERPLEXITY = 30.0  # neighbours a point; at most a third of the others
-FEWEST = 4  # texts, for a perplexity of 1
-COLLAPSED = 1e-6  # spread over size: what float32 rounds to nothing
-# Texts from which t-SNE begins with exaggerated attraction. A text of fewer is a near neighbour of most others: pulled
-# twelvefold they fall onto one point (spread 1e-36 of 10 texts), and do not come apart again, or become NaN.
+PERPLEXITY = 30.0  # neighbours of a point; at most a third of the other texts
+FEWEST = 4  # texts for a perplexity of 1
+COLLAPSED = 1e-6  # relative spread below which float32 holds rounding only
+# Least number of texts for t-SNE's early exaggeration. With fewer, most texts are near neighbours, and twelvefold
+# attraction pulls them onto one point (spread 1e-36 with 10 texts), where they stay or become NaN.
 EXAGGERATED = 100
-ONE_POINT = 1e-3  # spread of coordinates that begin with 1e-4, in which t-SNE's own unit is 1
-ROWS = 256  # texts compared at a time
-MANY = 10_000  # points from which the forces are interpolated on a grid
+ONE_POINT = 1e-3  # smallest spread of a picture; t-SNE starts at 1e-4 and its length scale is 1
+ROWS = 256  # texts in a block of distances
+MANY = 10_000  # points above which forces are interpolated on a grid
 NAMES = {"tsne": "t-SNE", "umap": "UMAP"}
 
 
 def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
-    """Coordinates `x` of texts, with their labels and ids; none, and the reason, where there is nothing to see."""
+    """Return coordinates `x` of texts with labels and ids; if no picture is possible, none and the reason."""
     test = stored_split_name("test", evaluation, embeddings)
     split = test if test in embeddings else evaluation.splits[0]
     ids, labels = embeddings[f"{split}.ids"], embeddings[f"{split}.labels"]
     chosen = np.sort(np.argsort(ids, kind="stable")[: evaluation.picture_points])
-    coordinates, reason = drawn_points(embeddings[split][chosen], evaluation.picture)
+    coordinates, reason = coordinates_of(embeddings[split][chosen], evaluation.picture)
     if reason:
         chosen = chosen[:0]
     return {
@@ -41,47 +41,47 @@ def make_picture(embeddings: Mapping[str, Any], evaluation: Evaluation) -> dict[
     }
 
 
-def drawn_points(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
-    """The coordinates, or none and why."""
-    nothing = np.zeros((0, 2), np.float32)
-    if reason := why_not(vectors, NAMES[kind]):
-        return nothing, reason
+def coordinates_of(vectors: Float[np.ndarray, "n d"], kind: str) -> tuple[Float[np.ndarray, "m 2"], str]:
+    """Return the coordinates, or none and the reason."""
+    no_points = np.zeros((0, 2), np.float32)
+    if reason := unplottable_reason(vectors, NAMES[kind]):
+        return no_points, reason
     coordinates = {"tsne": tsne, "umap": umap}[kind](scaled(vectors))
-    reason = why_lost(coordinates, NAMES[kind])
-    return (nothing, reason) if reason else (coordinates, "")
+    reason = failed_picture_reason(coordinates, NAMES[kind])
+    return (no_points, reason) if reason else (coordinates, "")
 
 
-def why_not(vectors: Float[np.ndarray, "n d"], method: str) -> str:
-    """Why these vectors have no picture, or nothing."""
+def unplottable_reason(vectors: Float[np.ndarray, "n d"], method: str) -> str:
+    """Return why these vectors cannot be drawn, or an empty string."""
     texts, dimensions = vectors.shape
     if texts < FEWEST or dimensions < 2:
-        return f"{method} needs {FEWEST} texts and 2 dimensions, and there are {texts} texts of {dimensions}"
+        return f"{method} needs {FEWEST} texts and 2 dimensions, but there are {texts} texts of {dimensions}"
     exact = vectors.astype(np.float64)
     if not np.isfinite(exact).all():
-        return f"the embeddings of these {texts} texts are not all finite numbers"
+        return f"the embeddings of these {texts} texts contain NaN or infinity"
     if exact.std(0).max() <= COLLAPSED * np.abs(exact).max():
         return f"the embeddings of all {texts} texts are the same: they have collapsed"
     return ""
 
 
-def why_lost(coordinates: Float[np.ndarray, "n 2"], method: str) -> str:
-    """Why these coordinates are no picture, or nothing: of texts that are all equally far apart t-SNE makes a point."""
+def failed_picture_reason(coordinates: Float[np.ndarray, "n 2"], method: str) -> str:
+    """Return why these coordinates are useless, or an empty string; t-SNE puts equidistant texts onto one point."""
     texts = len(coordinates)
     if not np.isfinite(coordinates).all():
-        return f"{method} gave coordinates that are not finite numbers, of {texts} texts"
+        return f"{method} returned coordinates with NaN or infinity for {texts} texts"
     if coordinates.std(0).max() <= ONE_POINT:
-        return f"{method} put all {texts} texts onto one point: they are equally far from each other"
+        return f"{method} put all {texts} texts onto one point: they are all equally far apart"
     return ""
 
 
 def scaled(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """About the origin, and of a size whose square is a number: the picture stays the same."""
+    """Centre and rescale, which leaves the picture the same and prevents overflow of squares."""
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
     return (centred / centred.std(0).max()).astype(np.float32)
 
 
 def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    """From the first two principal components, which keeps what is far apart where it is, whatever the seed."""
+    """Run t-SNE from the first two principal components, which preserves the global layout across seeds."""
     from openTSNE import TSNEEmbedding, affinity, initialization
     from openTSNE.nearest_neighbors import PrecomputedNeighbors
 
@@ -103,20 +103,20 @@ def tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
 def nearest_points(
     vectors: Float[np.ndarray, "n d"], count: int
 ) -> tuple[Integer[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
-    """The nearest others of each point, and how far they are."""
+    """Return the `count` nearest other points of each point, and their distances."""
     squares = (vectors**2).sum(1)
 
-    def of_rows(rows: slice) -> tuple[Any, Any]:
-        between = squares - 2 * vectors[rows] @ vectors.T  # up to the square of the row's own
-        between[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
-        nearest = np.argpartition(between, count - 1, axis=1)[:, :count]
-        near = np.take_along_axis(between, nearest, 1)
+    def nearest_of_rows(rows: slice) -> tuple[Any, Any]:
+        partial_squares = squares - 2 * vectors[rows] @ vectors.T  # squared distances minus the squared norm of the row
+        partial_squares[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
+        nearest = np.argpartition(partial_squares, count - 1, axis=1)[:, :count]
+        near = np.take_along_axis(partial_squares, nearest, 1)
         order = np.argsort(near, axis=1, kind="stable")
-        away = np.take_along_axis(near, order, 1) + squares[rows, None]
-        return np.take_along_axis(nearest, order, 1), np.sqrt(np.maximum(away, 0, dtype=np.float64))
+        distances = np.take_along_axis(near, order, 1) + squares[rows, None]
+        return np.take_along_axis(nearest, order, 1), np.sqrt(np.maximum(distances, 0, dtype=np.float64))
 
-    parts = parallel.map_parts(of_rows, parallel.blocks(len(vectors), ROWS))
-    return np.concatenate([indices for indices, _ in parts]), np.concatenate([away for _, away in parts])
+    parts = parallel.map_parts(nearest_of_rows, parallel.blocks(len(vectors), ROWS))
+    return np.concatenate([indices for indices, _ in parts]), np.concatenate([distances for _, distances in parts])
 
 
 def umap(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:

@@ -1,5 +1,4 @@
-"""What a cell reads is made before it trains: the tokens of its data, and those of the data that transfer is measured
-on."""
+"""Prepare the data of a cell before it trains: tokens of its own texts, larger test sets and transfer data."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +14,26 @@ from contrastive.runs import store
 
 
 def prepare_cell_tokens(cell: Cell) -> Path:
-    """Tokens of the cell's data, made once for all cells that share data, tokenizer and length."""
+    """Tokenize the cell's data, once for all cells with the same data, tokenizer and length; return the folder."""
     return token_store.prepare_tokens(cell.data, cell.encoder, store.home(), cell.train_sample_seed())
 
 
 def prepare_evaluation(cell: Cell, evaluation: Evaluation, prepared: Path) -> EmbeddingSpec:
-    """What an evaluation reads, after making sure, before anything is trained, that it can be made."""
+    """Check and prepare what an evaluation reads, before anything trains; return its EmbeddingSpec."""
     for vectors in evaluation.vectors:
         locate.check_block(cell.encoder, vectors)
-    for how in evaluation.post:
-        locate.check_width(cell.encoder, how)
+    for name in evaluation.post:
+        locate.check_width(cell.encoder, name)
     if evaluation.test is not None:
         prepare_larger_test(cell.data, evaluation.test, prepared, store.home())
     for transfer in evaluation.transfer:
-        further = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
-        transfer_data.check_classes(transfer, further.classes)
+        texts = transfer_data.open_transfer(transfer_data.prepare_transfer(transfer, prepared, store.home()))
+        transfer_data.check_classes(transfer, texts.classes)
     return embedding_spec(evaluation, prepared.name)
 
 
 def with_larger_test(tokens: Tokens, evaluation: Evaluation) -> Tokens:
-    """The tokens with those of more test texts, where an evaluation measures on more than the cell's own."""
+    """Add the larger test set to the tokens, if the evaluation has one (evaluation.test)."""
     if evaluation.test is None:
         return tokens
     key = larger_test_key(tokens.folder.name, evaluation.test)

@@ -1,4 +1,4 @@
-"""TF-IDF with logistic regression on the same split: a pretrained encoder that loses to it is badly trained."""
+"""TF-IDF with logistic regression as a reference: a pretrained encoder that scores lower is badly trained."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ NAME = "TF-IDF + logistic regression"
 
 
 def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
-    """`test` is the folder of the test texts, where that is not the folder of all others."""
+    """Return the cache folder of the scores. `test`: folder of the test texts, if they are not in `tokens`."""
     code = fingerprint.code_digest(("contrastive.evaluation.reference",))
     measured = {} if test in (None, tokens) else {"test": test.name}
     return store.cache_folder(
@@ -21,7 +21,7 @@ def reference_file(tokens: Path, home: Path, test: Path | None = None) -> Path:
 
 
 def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
-    """Scores on each held-out split that is not empty, computed once for prepared data."""
+    """Return the scores on each non-empty held-out split, computed once per prepared data set and then cached."""
 
     def make(folder: Path) -> None:
         scores = reference_scores(tokens, test)
@@ -32,16 +32,16 @@ def tfidf(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, 
 
 
 def known_scores(tokens: Path, home: Path, test: Path | None = None) -> list[dict[str, Any]]:
-    """The scores as far as they have been computed; of a damaged folder none, until a run measures them again."""
+    """Return the cached scores; an empty list if they are missing or damaged (the next run recomputes them)."""
     folder = reference_file(tokens, home, test)
     return list(store.read_json(folder / "scores.json")) if store.finished(folder) else []
 
 
 def mean_of_draws(measured: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Each score's mean over several choices of training texts, of those that have been computed."""
+    """Average each score over several draws of training texts, using the draws that have been computed."""
     scores = [reference["scores"] for references in measured for reference in references]
-    names = dict.fromkeys(name for each in scores for name in each)
-    means = {name: fmean(each[name] for each in scores if name in each) for name in names}
+    names = dict.fromkeys(name for by_name in scores for name in by_name)
+    means = {name: fmean(by_name[name] for by_name in scores if name in by_name) for name in names}
     return [{"name": NAME, "scores": means}] if means else []
 
 
@@ -56,7 +56,7 @@ def reference_scores(tokens: Path, test: Path | None = None) -> dict[str, float]
         analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True
     )  # Chinese has no spaces
     texts, labels = read_texts(tokens, "train")
-    fitted = [vectorizer for vectorizer in (words, characters) if learns(vectorizer, texts)]
+    fitted = [vectorizer for vectorizer in (words, characters) if fits(vectorizer, texts)]
     if not fitted:
         return {}
     model = LogisticRegression(C=10, max_iter=1000)
@@ -71,8 +71,8 @@ def reference_scores(tokens: Path, test: Path | None = None) -> dict[str, float]
     return scores
 
 
-def learns(vectorizer: Any, texts: list[str]) -> bool:
-    """Whether there is anything to count: not where no text has a word, or no character occurs in two texts."""
+def fits(vectorizer: Any, texts: list[str]) -> bool:
+    """Fit the vectorizer; return False if its vocabulary is empty (no words, or no characters shared by two texts)."""
     try:
         vectorizer.fit(texts)
     except ValueError:
@@ -86,4 +86,4 @@ def read_texts(tokens: Path, split: str) -> tuple[list[str], list[int]]:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
         return [row["text"] for row in rows], [row["label"] for row in rows]
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged: `ablate audit EXPERIMENT --mend` has it made again") from error
+        raise UserError(f"{path} is damaged: repair it with `ablate audit EXPERIMENT --mend`") from error

@@ -1,4 +1,4 @@
-"""Under which name embeddings.npz holds a split: more test texts than a cell's own have a place of their own."""
+"""Names of splits in embeddings.npz; a larger test set (evaluation.test) has a name of its own."""
 
 from collections.abc import Iterable
 
@@ -6,13 +6,13 @@ from contrastive.config.evaluation import Evaluation
 
 
 def larger_split_name(count: int, key: str) -> str:
-    """The name of so many test texts; with the key of their tokens, so that other texts have another one."""
+    """Return the name of a larger test set of `count` texts; `key` (of its tokens) tells different texts apart."""
     return f"larger.{count}@{key}.test"
 
 
 def stored_split_name(split: str, evaluation: Evaluation, names: Iterable[str]) -> str:
-    """The name of what an evaluation measures as `split`, of those that there are."""
+    """Return the name among `names` under which the texts that `evaluation` measures as `split` are stored."""
     if split != "test" or evaluation.test is None:
         return split
-    begin = larger_split_name(evaluation.test, "").removesuffix(".test")
-    return next((name for name in names if name.startswith(begin) and name.endswith(".test")), begin)
+    prefix = larger_split_name(evaluation.test, "").removesuffix(".test")
+    return next((name for name in names if name.startswith(prefix) and name.endswith(".test")), prefix)

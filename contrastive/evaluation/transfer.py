@@ -1,7 +1,7 @@
-"""Scores of transfer data from vectors alone: SentEval's classification, and how pairs go along with scores.
+"""Scores of transfer data from stored vectors: SentEval classification, and correlation with similarity scores.
 
-Conneau and Kiela, "SentEval", 2018. Given are vectors of texts, `train` and `test`, of the other texts of pairs,
-`train.other` and `test.other`, and what `TransferTexts.truth` tells of them: `test.labels`, `test.scores` …
+Conneau and Kiela, "SentEval", 2018. Input: vectors of texts (`train`, `test`), of the second texts of pairs
+(`train.other`, `test.other`), and the arrays of `TransferTexts.truth`: `test.labels`, `test.scores` …
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,20 +17,20 @@ from contrastive.evaluation.metrics import linear
 from contrastive.evaluation.metrics.types import Score, proportion
 
 FOLDS = 5
-STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small ones bind the weights
-WITHOUT_CHOICE = 1.0  # where a class has one example only, which cannot be held out
-DIGITS = 11  # of a cosine: beyond them is what float32 vectors round
+STRENGTHS = tuple(2.0**power for power in range(-2, 4))  # C of the logistic regression; small values regularise more
+DEFAULT_STRENGTH = 1.0  # C if a class has a single training text, so that none can be held out
+DIGITS = 11  # decimals of a cosine that float32 vectors determine
 UNDEFINED = "undefined: constant, or one pair"
 
 
 def score(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
-    """The scores that `transfer.scores()` names, in that order."""
+    """Compute the scores that `transfer.scores()` names, in that order."""
     _check(transfer, vectors)
-    return _labelled(transfer, vectors) if transfer.score is None else _scored(transfer, vectors)
+    return _classify(transfer, vectors) if transfer.score is None else _correlate(transfer, vectors)
 
 
 def mean(scores: Iterable[Score]) -> Score:
-    """The average over tasks of what each is known for, the first of its scores, as tables of GLUE have it."""
+    """Average the first score of each task, as GLUE does."""
     by_task: dict[str, Score] = {}
     for task_score in scores:
         by_task.setdefault(task_score.name.split(".")[1], task_score)
@@ -52,21 +52,21 @@ def _check(transfer: Transfer, vectors: Mapping[str, Any]) -> None:
                 raise UserError(f"transfer.{transfer.name}: {bad} of {len(array)} embeddings of {name} hold NaN or "
                                 "infinity: the training diverged")  # fmt: skip
     if transfer.score is None and len(np.unique(vectors["train.labels"])) < 2:
-        raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class,"
-                        " which nothing can be separated from: give it more texts, or another label")  # fmt: skip
+        raise UserError(f"transfer.{transfer.name}: all {len(vectors['train.labels'])} training texts are of one class:"
+                        " give it more texts, or another label")  # fmt: skip
 
 
-def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
-    """What a logistic regression on the training texts says of the test texts.
+def _classify(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
+    """Score the predictions on test texts of a logistic regression fitted on the training texts.
 
-    C is chosen by the mean accuracy over inner stratified folds of the training texts, of equally good ones the
-    smallest. There are as many folds as the smallest class has texts, at most 5; the unit tells where they are fewer.
+    C is chosen by mean accuracy over inner stratified folds of the training texts; ties go to the smallest C. The
+    number of folds is the size of the smallest class, at most 5; the unit notes fewer than 5.
     """
     train, test = (_features(vectors, side) for side in ("train", "test"))
     class_labels, classes = np.unique(vectors["train.labels"], return_inverse=True)
     strength, unit = _strength(train, classes)
-    everything = np.ones((1, len(train)), bool)
-    fitted = linear.fit_classifiers(train, classes, everything, np.array([strength]), loss="logistic", scaled=False)
+    all_rows = np.ones((1, len(train)), bool)
+    fitted = linear.fit_classifiers(train, classes, all_rows, np.array([strength]), loss="logistic", scaled=False)
     guesses, labels = class_labels[fitted.predict(test, 0)], vectors["test.labels"]
     scores = []
     for name in transfer.scores():
@@ -80,67 +80,67 @@ def _labelled(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
 
 
 def _features(vectors: Mapping[str, Any], side: str) -> Float[np.ndarray, "n k"]:
-    """Of a text its vector u, of a pair [|u − v|, u·v] by dimension, in which neither text is the first."""
+    """Return the vector u of a text; for a pair [|u − v|, u·v] per dimension, which ignores the order of the texts."""
     text, other = vectors[side], vectors.get(f"{side}.other")
     return text if other is None else np.concatenate([np.abs(text - other), text * other], 1)
 
 
 def _strength(train: Float[np.ndarray, "n k"], classes: Integer[np.ndarray, " n"]) -> tuple[float, str]:
-    """C, and what is to be said of its choice."""
+    """Choose C; return it with a note on the choice for the unit."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = min(FOLDS, int(np.bincount(classes).min()))
     if folds < 2:
-        return WITHOUT_CHOICE, f"C = {WITHOUT_CHOICE:g}: a class has one training text"
+        return DEFAULT_STRENGTH, f"C = {DEFAULT_STRENGTH:g}: a class has one training text"
     splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-    held_out = np.zeros((folds, len(train)), bool)
+    validation = np.zeros((folds, len(train)), bool)
     for number, (_, rows) in enumerate(splitter.split(train, classes)):
-        held_out[number, rows] = True
-    members, strengths = np.tile(~held_out, (len(STRENGTHS), 1)), np.repeat(STRENGTHS, folds)
+        validation[number, rows] = True
+    members, strengths = np.tile(~validation, (len(STRENGTHS), 1)), np.repeat(STRENGTHS, folds)
     fitted = linear.fit_classifiers(train, classes, members, strengths, loss="logistic", scaled=False)
     right = [
-        np.mean(fitted.predict(train[~inside], problem) == classes[~inside]) for problem, inside in enumerate(members)
+        np.mean(fitted.predict(train[~member_rows], problem) == classes[~member_rows])
+        for problem, member_rows in enumerate(members)
     ]
-    best = np.reshape(right, (len(STRENGTHS), folds)).mean(1).round(12).argmax()  # rounded: sums of equal ones tie
+    best = np.reshape(right, (len(STRENGTHS), folds)).mean(1).round(12).argmax()  # rounded: equal accuracies tie
     return STRENGTHS[best], "" if folds == FOLDS else f"{folds} inner folds"
 
 
 def _positive(vectors: Mapping[str, Any]) -> int:
-    """The number of the class that F1 is about: the one named 1, else the second in order."""
+    """Return the index of the positive class for F1: the class named 1, else the second."""
     classes = [str(name) for name in vectors["test.classes"]]
     return classes.index("1") if "1" in classes else 1
 
 
 def f1(labels: Integer[np.ndarray, " n"], guesses: Integer[np.ndarray, " n"], positive: int) -> float:
-    """2·hits / (guessed + there); 0 where the class is neither guessed nor there."""
+    """2·hits / (predicted + actual positives); 0 without either."""
     hits = int(((labels == positive) & (guesses == positive)).sum())
-    both = int((labels == positive).sum() + (guesses == positive).sum())
-    return 2 * hits / both if both else 0.0
+    total = int((labels == positive).sum() + (guesses == positive).sum())
+    return 2 * hits / total if total else 0.0
 
 
 def matthews(labels: Integer[np.ndarray, " n"], guesses: Integer[np.ndarray, " n"]) -> float:
-    """The correlation of labels and guesses as indicators of classes (Gorodkin's R_K); 0 where one is constant."""
+    """Matthews correlation for any number of classes (Gorodkin's R_K); 0 if labels or guesses are constant."""
     classes = np.unique([labels, guesses])
-    there, guessed = ((classes == side[:, None]).astype(np.float64) for side in (labels, guesses))
-    there, guessed = there - there.mean(0), guessed - guessed.mean(0)
-    size = ((there**2).sum() * (guessed**2).sum()) ** 0.5
-    return float((there * guessed).sum() / size) if len(np.unique(labels)) > 1 < len(np.unique(guesses)) else 0.0
+    actual, predicted = ((classes == side[:, None]).astype(np.float64) for side in (labels, guesses))
+    actual, predicted = actual - actual.mean(0), predicted - predicted.mean(0)
+    size = ((actual**2).sum() * (predicted**2).sum()) ** 0.5
+    return float((actual * predicted).sum() / size) if len(np.unique(labels)) > 1 < len(np.unique(guesses)) else 0.0
 
 
-def _scored(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
-    """How the cosines of pairs go along with their scores: by rank (Spearman, ties share their mean rank), or linearly.
+def _correlate(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
+    """Correlate the cosines of pairs with their similarity scores: Spearman (ties share their mean rank) or Pearson.
 
-    `all` is over all pairs at once; `mean` is the plain mean over subsets, each the same, however many pairs it has.
-    Where cosines or scores do not vary (collapsed embeddings) there is no correlation: it counts as 0, which the unit
-    tells.
+    `all`: over all pairs; `mean`: unweighted mean over subsets. Constant cosines (collapsed embeddings) or scores have
+    no correlation: it counts as 0, and the unit notes it.
     """
     cosines, scores = _cosines(vectors["test"], vectors["test.other"]), vectors["test.scores"]
-    whole = np.ones(len(scores), bool)
+    all_pairs = np.ones(len(scores), bool)
     subsets = [vectors["test.subsets"] == subset for subset in np.unique(vectors.get("test.subsets", []))]
     correlations = []
     for name in transfer.scores():
         kind, _, over = name.rpartition(".")[2].partition("_")
-        parts = [whole] if over == "all" else subsets
+        parts = [all_pairs] if over == "all" else subsets
         values = [_correlation(kind, cosines[part], scores[part]) for part in parts]
         undefined = values.count(None)
         unit = UNDEFINED if undefined else ""
@@ -151,7 +151,7 @@ def _scored(transfer: Transfer, vectors: Mapping[str, Any]) -> list[Score]:
 
 
 def _cosines(texts: Float[np.ndarray, "n d"], others: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    """Of each pair; 0 for a vector of zeros. Pairs of equal texts tie, whatever the rounding."""
+    """Return the cosine of each pair; 0 for vectors of zeros. Rounded, so that pairs of equal texts tie."""
     units = []
     for side in (texts.astype(np.float64), others.astype(np.float64)):
         size = np.linalg.norm(side, axis=1, keepdims=True)
@@ -160,7 +160,7 @@ def _cosines(texts: Float[np.ndarray, "n d"], others: Float[np.ndarray, "n d"]) 
 
 
 def _correlation(kind: str, cosines: Float[np.ndarray, " n"], scores: Float[np.ndarray, " n"]) -> float | None:
-    """None where one of them is constant."""
+    """Return Spearman's or Pearson's correlation; None if cosines or scores are constant."""
     from scipy import stats
 
     if len(scores) < 2 or np.ptp(cosines) <= 10.0**-DIGITS or np.ptp(scores) == 0:

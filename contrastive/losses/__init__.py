@@ -1,7 +1,7 @@
-"""Losses: functions of views or logits. One file and one line each; see CONTRIBUTING.md.
+"""Registry of losses: one file and one line in `LOSSES` each; see CONTRIBUTING.md.
 
-A loss with a state (a queue, prototypes) or a head of its own is an `nn.Module` made with the size of the vectors, and
-called like the others.
+A loss is a function of views or logits. One with state (a queue, prototypes) or its own head is an `nn.Module`, built
+with the size of the vectors and called like the others.
 """
 
 from collections.abc import Callable
@@ -55,4 +55,4 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "mlm": mlm,
 }
 
-USUAL_LOSS = "ce"  # where an experiment names none; also what its sections are compared with
+USUAL_LOSS = "ce"  # the default of an experiment, and of the baseline of its sections

@@ -1,4 +1,4 @@
-"""Alignment and uniformity, optimised directly: Wang and Isola, "Understanding Contrastive Representation Learning
+"""Alignment and uniformity loss: Wang and Isola, "Understanding Contrastive Representation Learning
 through Alignment and Uniformity on the Hypersphere", 2020."""
 
 import math
@@ -13,13 +13,13 @@ from contrastive.losses.similarity import exact, pairs
 
 FACTS = LossFacts(vectors=2)
 
-SPREAD = 2.0  # the t of the uniformity
+SPREAD = 2.0  # t in the uniformity term
 
 
 def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None) -> Float[Tensor, ""]:
-    """E‖x − y‖² + ½ Σ_views log E_{i<j} e^{−2‖xᵢ − xⱼ‖²} on normalised vectors; squared distances, weights 1 and 1.
+    """E‖x − y‖² + ½ Σ_views log E_{i<j} e^{−2‖xᵢ − xⱼ‖²} on normalised vectors; both terms have weight 1.
 
-    May be negative. A sample with a masked view takes no part; a single pair has no uniformity.
+    May be negative. Samples with a masked view are skipped; for a single pair the uniformity term is 0.
     """
     with torch.autocast(views.device.type, enabled=False):
         first_ND, second_ND = F.normalize(pairs(exact(views), mask), dim=-1).unbind(1)
@@ -30,7 +30,7 @@ def align_uniform(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | 
 
 
 def log_mean_potential(rows_ND: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """log of the mean over pairs; from cosines, since ‖x − y‖² = 2 − 2 x·y."""
+    """Log of the mean of e^{−2‖x − y‖²} over pairs, computed from cosines:  ‖x − y‖² = 2 − 2 x·y."""
     if len(rows_ND) < 2:
         return rows_ND.sum() * 0.0
     above = torch.ones(len(rows_ND), len(rows_ND), dtype=torch.bool, device=rows_ND.device).triu(1)

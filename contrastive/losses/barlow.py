@@ -1,4 +1,4 @@
-"""Barlow Twins: Zbontar et al., "Barlow Twins: Self-Supervised Learning via Redundancy Reduction", 2021."""
+"""Barlow Twins loss: Zbontar et al., "Barlow Twins: Self-Supervised Learning via Redundancy Reduction", 2021."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,11 +10,11 @@ from contrastive.losses.similarity import exact, pairs
 
 FACTS = LossFacts(vectors=2)
 
-EPSILON = 1e-5  # of the normalisation over the batch
+EPSILON = 1e-5  # added to the variance before the batch is normalised
 
 
 class Barlow(nn.Module):
-    """The loss on the outputs of a projector of three layers, each `projector` wide."""
+    """Barlow Twins on the outputs of a three-layer projector; each layer is `projector` wide."""
 
     def __init__(self, size: int, *, projector: int = 1024):
         super().__init__()
@@ -25,15 +25,15 @@ class Barlow(nn.Module):
     ) -> Float[Tensor, ""]:
         with torch.autocast(views.device.type, enabled=False):
             both = pairs(exact(views), mask)
-            if len(both) < 2:  # there is no correlation over one sample
+            if len(both) < 2:  # a single sample has no correlation
                 return both.sum() * 0.0
             return barlow(torch.stack([self.projector(both[:, 0]), self.projector(both[:, 1])], dim=1), redundancy)
 
 
 def barlow(views: Float[Tensor, "n 2 d"], redundancy: float) -> Float[Tensor, ""]:
-    """Σᵢ (1 − Cᵢᵢ)² + λ Σ_{i≠j} Cᵢⱼ², C the correlation over the batch of one view's dimensions with the other's."""
+    """Σᵢ (1 − Cᵢᵢ)² + λ Σ_{i≠j} Cᵢⱼ², C the correlation between the dimensions of the two views over the batch."""
     centred = views - views.mean(0)
     scaled = centred / (centred.pow(2).mean(0) + EPSILON).sqrt()
     correlation_DD = scaled[:, 0].T @ scaled[:, 1] / len(views)
-    itself_D = correlation_DD.diagonal()
-    return (1 - itself_D).pow(2).sum() + redundancy * (correlation_DD.pow(2).sum() - itself_D.pow(2).sum())
+    same_D = correlation_DD.diagonal()
+    return (1 - same_D).pow(2).sum() + redundancy * (correlation_DD.pow(2).sum() - same_D.pow(2).sum())

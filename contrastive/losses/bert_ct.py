@@ -1,4 +1,4 @@
-"""Contrastive Tension: Carlsson et al., "Semantic Re-tuning with Contrastive Tension", 2021."""
+"""Contrastive Tension (BERT-CT) loss: Carlsson et al., "Semantic Re-tuning with Contrastive Tension", 2021."""
 
 import torch
 import torch.nn.functional as F
@@ -10,14 +10,14 @@ from contrastive.losses.similarity import exact, pairs
 
 FACTS = LossFacts(vectors=2, usual_view="copies")
 
-RANDOM = 7  # sentences that each sentence is told apart from
+NEGATIVES = 7  # random other sentences contrasted with each sentence
 
 
 def bert_ct(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None) -> Float[Tensor, ""]:
     """Mean over sentences of softplus(−x·y) + K · mean over others j of softplus(x·yⱼ), K = 7; not normalised.
 
-    That is binary cross-entropy on dot products: a sentence's two vectors, one of each copy of the encoder, agree, and
-    K random other sentences do not. Which K of the batch are drawn does not matter: this is the expectation over draws.
+    Binary cross-entropy on dot products: positive for a sentence's vectors from the two copies of the encoder, negative
+    for K random other sentences. Nothing is drawn from the batch: this is the expectation over draws.
     """
     with torch.autocast(views.device.type, enabled=False):
         first_ND, second_ND = pairs(exact(views), mask).unbind(1)
@@ -27,4 +27,4 @@ def bert_ct(views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None =
         same = torch.eye(len(dot_NN), dtype=torch.bool, device=dot_NN.device)
         agree = F.softplus(-dot_NN.diagonal()).mean()
         differ = F.softplus(dot_NN).masked_fill(same, 0.0).sum() / (len(dot_NN) * max(1, len(dot_NN) - 1))
-        return agree + RANDOM * differ
+        return agree + NEGATIVES * differ

@@ -1,4 +1,4 @@
-"""BYOL: Grill et al., "Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning", 2020."""
+"""BYOL loss: Grill et al., "Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning", 2020."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ FACTS = LossFacts(vectors=2, usual_view="momentum")
 
 
 class Byol(nn.Module):
-    """What a predictor makes of one view's projection is drawn to the momentum projection of the other view."""
+    """Predict the momentum projection of one view from the projection of the other."""
 
     def __init__(self, size: int, *, projector: int = 1024, projection: int = 256):
         super().__init__()
@@ -33,20 +33,20 @@ class Byol(nn.Module):
     ) -> Float[Tensor, ""]:
         """Mean over both directions of 2 − 2 cos(predictor(projector(x)), target(momentum encoder's y)).
 
-        `targets` come from the momentum encoder and have no gradient. Batch norm needs two samples; one alone gives 0.
+        `targets` come from the momentum encoder and get no gradient. Batch norm needs two samples: fewer give 0.
         """
         with torch.autocast(views.device.type, enabled=False):
             online, momentum = pairs(exact(views), mask), pairs(exact(targets.detach()), mask)
             if len(online) < 2:
                 return online.sum() * 0.0
-            guess = [self.predictor(self.projector(online[:, view])) for view in (0, 1)]
+            predicted = [self.predictor(self.projector(online[:, view])) for view in (0, 1)]
             with torch.no_grad():
-                truth = [self.target(momentum[:, view]) for view in (1, 0)]
-            cosine = torch.stack([F.cosine_similarity(g, t, dim=-1) for g, t in zip(guess, truth, strict=True)])
+                expected = [self.target(momentum[:, view]) for view in (1, 0)]
+            cosine = torch.stack([F.cosine_similarity(p, e, dim=-1) for p, e in zip(predicted, expected, strict=True)])
             return (2 - 2 * cosine).mean()
 
     def decay(self, progress: float) -> float:
-        """How much of the slow copy stays in a step: from .996 to 1 by a cosine over the training."""
+        """Return the decay of the momentum copy: from 0.996 to 1, along a cosine over the training."""
         return 1 - (1 - 0.996) * (math.cos(math.pi * progress) + 1) / 2
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Cross-entropy on the head's logits."""
+"""Cross-entropy on the logits of the classification head."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ FACTS = LossFacts(supervised=True, compares=False)
 
 
 def ce(logits: Float[Tensor, "n p c"], *, labels: Int[Tensor, " n"]) -> Float[Tensor, ""]:
-    """−log softmax(logits)[label], averaged over the n samples and the p predictions of each, in fp32 at least.
+    """−log softmax(logits)[label], averaged over n samples with p predictions each; at least fp32.
 
     With two predictions this is R-Drop's ½(CE₁ + CE₂).
     """

@@ -1,4 +1,4 @@
-"""CLEAR: Wu et al., "CLEAR: Contrastive Learning for Sentence Representation", 2020."""
+"""CLEAR loss: Wu et al., "CLEAR: Contrastive Learning for Sentence Representation", 2020."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -16,8 +16,8 @@ def clear(
     temperature: float = 0.1,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """NT-Xent of two augmented sentences: words deleted, a span deleted, reordered, or synonyms in their place.
+    """NT-Xent on two augmented sentences: words or spans deleted, spans reordered, or words replaced by synonyms.
 
-    The paper's whole objective is `clear+mlm` with mlm_weight 1.
+    The full objective of the paper is `clear+mlm` with mlm_weight 1.
     """
     return ntxent(views, mask=mask, temperature=temperature, chunk=chunk)

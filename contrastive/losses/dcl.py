@@ -1,6 +1,6 @@
-"""Decoupled contrastive learning: InfoNCE whose partition leaves the sample itself out.
+"""Decoupled contrastive learning (DCL): InfoNCE without the sample itself in the denominator.
 
-Yeh et al., "Decoupled Contrastive Learning", 2021, equation 6. Not the `dscl` of Xuan and Zhang.
+Yeh et al., "Decoupled Contrastive Learning", 2021, equation 6. Different from `dscl` by Xuan and Zhang.
 """
 
 from jaxtyping import Bool, Float
@@ -18,8 +18,7 @@ def dcl(
 ) -> Float[Tensor, ""]:
     """Mean over rows i of −s(i,i⁺)/τ + log Σ_a e^{s(i,a)/τ}, a the rows of other samples, i⁺ the sample's other view.
 
-    With more than two views the mean over i⁺. A row without another view, or in a batch of one sample, contributes
-    nothing and leaves the mean.
+    With more than two views, averaged over i⁺. The mean leaves out rows without another view and batches of one sample.
     """
     return info_nce(
         views, mask, temperature, chunk,

@@ -1,4 +1,4 @@
-"""Decoupled contrastive learning with a von-Mises-Fisher weight on the positive.
+"""Weighted decoupled contrastive learning (DCLW): DCL with a von-Mises-Fisher weight on the positive.
 
 Yeh et al., "Decoupled Contrastive Learning", 2021, equation 6 and section 3.2.
 """
@@ -22,20 +22,20 @@ def dclw(
     sigma: float = 0.5,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """`dcl` whose positive s(i,i⁺)/τ is multiplied by 2 − e^{s(i,i⁺)/σ} / mean e^{s/σ}, which has no gradient.
+    """`dcl` with the positive s(i,i⁺)/τ multiplied by 2 − e^{s(i,i⁺)/σ} / mean e^{s/σ}, which has no gradient.
 
-    The mean is over the samples of the batch. Pairs that already agree more than others are pulled less.
+    The mean is over the samples of the batch: pairs that already agree more than others get a smaller weight.
     """
     return info_nce(
         views, mask, temperature, chunk,
         weigh=lambda anchor, row, _: anchor == row,
         among=lambda anchor, row, _: anchor != row,
-        pull=weight_of_positive(views, mask, sigma),
+        pull=positive_weights(views, mask, sigma),
     )  # fmt: skip
 
 
 @torch.no_grad()
-def weight_of_positive(
+def positive_weights(
     views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None, sigma: float
 ) -> Float[Tensor, " n"]:
     with torch.autocast(views.device.type, enabled=False):

@@ -1,4 +1,4 @@
-"""DeCLUTR: Giorgi et al., "DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations", 2021."""
+"""DeCLUTR loss: Giorgi et al., "DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations", 2021."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -16,10 +16,10 @@ def declutr(
     temperature: float = 0.05,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """NT-Xent of each of two anchor spans with the mean of its positive spans; views are anchor, mean, anchor, mean.
+    """NT-Xent between two anchor spans and the mean of their positive spans; views: anchor, mean, anchor, mean.
 
-    The spans of the same document's other anchor are negatives like those of other documents. The paper's whole
-    objective is `declutr+mlm` with mlm_weight 1.
+    The other anchor of the same document counts as a negative, as other documents do. The full objective of the paper
+    is `declutr+mlm` with mlm_weight 1.
     """
     spans = views.unflatten(1, (-1, 2)).flatten(0, 1)
     kept = None if mask is None else mask.unflatten(1, (-1, 2)).flatten(0, 1)

@@ -1,6 +1,6 @@
-"""NT-Xent on the classifier's outputs of two dropout passes, the trial of one of the source documents.
+"""NT-Xent on the classifier's logits of two dropout passes, as tried in one of the source documents.
 
-The logits themselves are contrasted: a softmax before the contrast and another inside of it would be one too many.
+It contrasts the logits, not their softmax: NT-Xent applies a softmax of its own.
 """
 
 from jaxtyping import Float
@@ -13,5 +13,5 @@ FACTS = LossFacts(vectors=2)
 
 
 def dropout_ntxent(logits: Float[Tensor, "n 2 c"], *, temperature: float = 0.05) -> Float[Tensor, ""]:
-    """`ntxent` of the logits, so that a text's two predictions agree more than those of other texts; scale 1/τ = 20."""
+    """`ntxent` on the logits: the two predictions of a text should agree more than those of two texts; 1/τ = 20."""
     return ntxent(logits, temperature=temperature)

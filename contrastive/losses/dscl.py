@@ -1,6 +1,6 @@
-"""Decoupled supervised contrastive loss: own views and class mates weighed apart.
+"""Decoupled supervised contrastive loss (DSCL): separate weights for a text's own views and its class.
 
-Xuan and Zhang, "Decoupled Contrastive Learning for Long-Tailed Recognition", 2024. Not the `dcl` of Yeh et al.
+Xuan and Zhang, "Decoupled Contrastive Learning for Long-Tailed Recognition", 2024. Different from `dcl` by Yeh.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -20,15 +20,15 @@ def dscl(
 ) -> Float[Tensor, ""]:
     """Mean over anchors of Σ_p w(i,p) · −log( e^{s(i,p)/τ} / Σ_{a≠i} e^{s(i,a)/τ} ), s the cosine.
 
-    The own other views share the weight α = 1/(1 + β), the |P| class mates share 1 − α, and the weights of an anchor
-    are normalised, so that an anchor with only one kind of positive weighs that kind alone. With two views and β = |P|
-    this is SupCon. The partition is not weighted.
+    An anchor's other views share the weight α = 1/(1 + β), the |P| rows of other texts of its class share 1 − α.
+    Weights are normalised per anchor: with only one kind of positive, that kind gets all. The partition is not
+    weighted. Two views and β = |P| give SupCon.
     """
 
     def weigh(anchor: Int[Tensor, "c 1"], row: Int[Tensor, " m"], other: Bool[Tensor, "c m"]) -> Float[Tensor, "c m"]:
-        own = (anchor == row) & other
-        mates = (labels[anchor] == labels[row]) & (anchor != row)
-        share = own.sum(1, keepdim=True).clamp(min=1), mates.sum(1, keepdim=True).clamp(min=1)
-        return own / share[0].double() / (1 + beta) + mates / share[1].double() * beta / (1 + beta)
+        views_of_text = (anchor == row) & other
+        class_rows = (labels[anchor] == labels[row]) & (anchor != row)
+        counts = views_of_text.sum(1, keepdim=True).clamp(min=1), class_rows.sum(1, keepdim=True).clamp(min=1)
+        return views_of_text / counts[0].double() / (1 + beta) + class_rows / counts[1].double() * beta / (1 + beta)
 
     return info_nce(views, mask, temperature, chunk, weigh)

@@ -1,4 +1,4 @@
-"""Heads that a loss brings with it: projectors and predictors, trained with the cell and thrown away after it."""
+"""Projector and predictor heads of losses, trained with the cell and discarded afterwards."""
 
 from itertools import pairwise
 
@@ -6,10 +6,10 @@ from torch import nn
 
 
 def mlp(*widths: int, norm: bool = True, bias: bool = True) -> nn.Sequential:
-    """Linear layers of these widths with ReLU between them, and batch norm before each ReLU.
+    """Return linear layers of these widths with ReLU between them, and batch norm before each ReLU.
 
-    A bias below a batch norm would train nothing, so there is none; nor in the last layer, where the loss takes the
-    mean over the batch away (`bias=False`).
+    Layers before a batch norm have no bias, since it would have no effect. Pass `bias=False` to leave it out of the
+    last layer too, for losses that subtract the batch mean.
     """
     layers: list[nn.Module] = []
     for number, (before, after) in enumerate(pairwise(widths), start=1):

@@ -1,4 +1,7 @@
-"""NT-Xent: Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", 2020, equation 1."""
+"""NT-Xent loss, from SimCLR.
+
+Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", 2020, equation 1.
+"""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,7 +21,7 @@ def ntxent(
 ) -> Float[Tensor, ""]:
     """Mean over all rows i of −log( e^{s(i,i⁺)/τ} / Σ_{a≠i} e^{s(i,a)/τ} ), i⁺ the other view of the sample.
 
-    With two views these are the paper's 2N rows with 2N − 1 candidates each. With more, the mean over the other views
-    of a sample; one whose other views are masked leaves the mean. SimCSE's loss is another: one-way with N candidates.
+    With two views: 2N rows with 2N − 1 candidates each, as in the paper. With more, averaged over the other views of a
+    sample; rows whose other views are all masked are left out. SimCSE differs: one-way, N candidates.
     """
     return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: anchor == row)

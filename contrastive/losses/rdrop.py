@@ -1,4 +1,4 @@
-"""R-Drop's consistency term: Liang et al., "R-Drop: Regularized Dropout for Neural Networks", 2021."""
+"""R-Drop consistency loss: Liang et al., "R-Drop: Regularized Dropout for Neural Networks", 2021."""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ FACTS = LossFacts(vectors=2, contains=("ce",))
 def rdrop(logits: Float[Tensor, "n 2 c"]) -> Float[Tensor, ""]:
     """½[KL(p‖q) + KL(q‖p)] of the two predictions of a sample, summed over classes, averaged over the batch.
 
-    The objective `rdrop` is ½(CE₁ + CE₂) + α · this term. Computed in fp32 at least, whatever the autocast dtype.
+    The objective `rdrop` is ½(CE₁ + CE₂) + α · this term. Computed in at least fp32, even under autocast.
     """
     exact = logits if logits.dtype == torch.float64 else logits.float()
     first, second = F.log_softmax(exact, dim=-1).unbind(1)

@@ -1,4 +1,4 @@
-"""SCCL: Zhang et al., "Supporting Clustering with Contrastive Learning", 2021."""
+"""SCCL loss: Zhang et al., "Supporting Clustering with Contrastive Learning", 2021."""
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,9 @@ CLUSTERING = 10.0  # η, the weight of the clustering term
 
 
 class Sccl(nn.Module):
-    """NT-Xent on a projection of two views, and soft clusters on the sentence vectors themselves.
+    """NT-Xent on projections of two views, plus a soft clustering loss on the sentence vectors.
 
-    The centres train with the heads. They begin where k-means puts them, see `begin`.
+    The cluster centres train with the heads; `begin` initialises them by k-means.
     """
 
     def __init__(self, size: int, *, projection: int = 128, clusters: int = 5):
@@ -29,7 +29,7 @@ class Sccl(nn.Module):
 
     @torch.no_grad()
     def begin(self, embeddings: Float[Tensor, "m d"]) -> None:
-        """The centres of k-means over the training texts' embeddings by the untrained encoder."""
+        """Initialise the centres by k-means on embeddings of the training texts from the untrained encoder."""
         from sklearn.cluster import KMeans
 
         if len(embeddings) < len(self.centres):
@@ -49,7 +49,7 @@ class Sccl(nn.Module):
 
 
 def clustering(vectors: Float[Tensor, "n d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, ""]:
-    """KL(p‖q) a text: q ∝ (1 + ‖e − μ‖²)⁻¹, Student's t with one degree of freedom; p ∝ q²/Σ_texts q, no gradient."""
+    """Mean KL(p‖q) over texts; q ∝ (1 + ‖e − μ‖²)⁻¹ (Student's t with 1 df), p ∝ q²/Σ_texts q, detached."""
     similarity_NK = 1 / (1 + torch.cdist(vectors, centres).pow(2))
     q_NK = similarity_NK / similarity_NK.sum(1, keepdim=True)
     with torch.no_grad():

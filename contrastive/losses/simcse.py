@@ -1,4 +1,4 @@
-"""SimCSE, unsupervised: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings", 2021, equation 4."""
+"""Unsupervised SimCSE: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings", 2021, equation 4."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -16,9 +16,9 @@ def simcse(
     temperature: float = 0.05,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean over samples of −s(i,i⁺)/τ + log Σ_j e^{s(i,j⁺)/τ}: the first views against the second views, one way.
+    """Mean over samples of −s(i,i⁺)/τ + log Σ_j e^{s(i,j⁺)/τ}: first views against second views, one way.
 
-    N candidates an anchor, the positive among them; not `ntxent`, which has 2N − 1. A sample with a masked view is no
-    anchor and no candidate. A single sample gives 0.
+    Each anchor has N candidates, its positive included; `ntxent` has 2N − 1. Samples with a masked view are neither
+    anchors nor candidates. A single sample gives 0.
     """
     return one_way(views, mask, temperature, chunk)

@@ -1,4 +1,4 @@
-"""SimCSE, supervised, with hard negatives: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
+"""Supervised SimCSE loss with hard negatives: Gao et al., "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
 2021, equation 5."""
 
 from jaxtyping import Bool, Float
@@ -20,7 +20,7 @@ def simcse_sup(
 ) -> Float[Tensor, ""]:
     """Mean over samples of −s(i,i⁺)/τ + log Σ_j [e^{s(i,j⁺)/τ} + e^{s(i,j⁻)/τ}]; views: a text and its positive.
 
-    The hard negatives of all samples are candidates of each. A sample with a masked view is neither anchor nor
-    candidate.
+    Every anchor has the hard negatives of all samples as candidates. Samples with a masked view are neither anchors nor
+    candidates.
     """
     return one_way(views, mask, temperature, chunk, negatives)

@@ -1,7 +1,7 @@
-"""Cosine similarities among the vectors of a batch, whole or a chunk of anchors at a time.
+"""InfoNCE and other losses on the cosine similarities of a batch, at once or in chunks of anchors to save memory.
 
-With a chunk no more than chunk × M similarities exist at once: they are computed again in the backward pass. Value and
-gradient are those of the whole matrix. Everything here is in fp32 at least, whatever the autocast dtype.
+With chunks, at most chunk × M similarities exist at a time; the backward pass recomputes them. Value and gradient are
+the same as for the whole matrix. Everything is computed in at least fp32, even under autocast.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-TINY = 1e-30  # instead of 0 weights to divide by
+TINY = 1e-30  # smallest divisor, in place of a weight sum of 0
 
 
 class KeptRows(NamedTuple):
-    """The vectors that a mask keeps, normalised, and the sample of each."""
+    """The unmasked vectors, normalised, and the index of the sample each one belongs to."""
 
     vectors: Float[Tensor, "m d"]
     sample: Int[Tensor, " m"]
 
 
-# (samples of the anchors, samples of all rows, which of these are other rows) → the weight of each as a positive, or
-# which belong to the partition
+# (samples of the anchors, samples of all rows, mask of rows other than the anchor) → the weight of each row as a
+# positive, or the mask of rows in the partition
 Weigh: TypeAlias = Callable[
     [Int[Tensor, "c 1"], Int[Tensor, " m"], Bool[Tensor, "c m"]], Bool[Tensor, "c m"] | Float[Tensor, "c m"]
 ]
@@ -33,7 +33,7 @@ Anchors: TypeAlias = Callable[[Int[Tensor, " c"]], tuple[Float[Tensor, " c"], Bo
 
 
 def exact(vectors: Tensor) -> Tensor:
-    """fp32, or float64 where that is what arrives."""
+    """Cast to fp32; float64 stays as it is."""
     return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
@@ -56,10 +56,10 @@ def info_nce(
     among: Weigh = lambda _, __, other: other,
     pull: Float[Tensor, " n"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean over anchors i of log Σ_{a among} e^{s(i,a)/τ} − Σ_p w(i,p) s(i,p)/τ, the weights of an anchor adding to 1.
+    """Mean over anchors i of log Σ_{a among} e^{s(i,a)/τ} − Σ_p w(i,p) s(i,p)/τ, each anchor's weights summing to 1.
 
-    Every kept vector is an anchor. One without a positive, or with nothing in its partition, contributes nothing and
-    leaves the mean. `pull` multiplies the positive part of a sample's anchors.
+    Every unmasked vector is an anchor. The mean leaves out anchors without a positive or with an empty partition.
+    `pull` scales the positive term of each sample's anchors.
     """
     with torch.autocast(views.device.type, enabled=False):
         vectors_MD, sample_M = kept_rows(views, mask)
@@ -72,20 +72,20 @@ def info_nce(
 def _choose(
     sample_M: Int[Tensor, " m"], weigh: Weigh, among: Weigh, precision: torch.dtype, index_C: Int[Tensor, " c"]
 ) -> tuple[Tensor, Bool[Tensor, "c m"]]:
-    """The weights of the positives of some anchors, not normalised, and what their partition is made of."""
+    """Return the unnormalised positive weights of some anchors, and the mask of their partition."""
     other_CM = index_C[:, None] != torch.arange(len(sample_M), device=sample_M.device)
     anchor_C1 = sample_M[index_C][:, None]
     weight_CM = weigh(anchor_C1, sample_M, other_CM) * other_CM
-    if weight_CM.is_floating_point():  # else one byte each
+    if weight_CM.is_floating_point():  # a mask stays at one byte per entry
         weight_CM = weight_CM.to(precision)
     return weight_CM, among(anchor_C1, sample_M, other_CM).bool()
 
 
 class _InfoNCE(torch.autograd.Function):
-    """Value of each anchor, and whether it counts. Similarities live a chunk at a time, forward and backward.
+    """Compute the loss of each anchor and whether it counts, with one chunk of similarities in memory at a time.
 
-    The gradient by a similarity is its share of the partition less its weight as a positive; it is found from the
-    similarities again, so that nothing of the size of the matrix is kept.
+    The gradient with respect to a similarity is its share of the partition minus its weight as a positive. Backward
+    recomputes the similarities, so nothing of the size of the matrix is saved.
     """
 
     @staticmethod
@@ -99,18 +99,18 @@ class _InfoNCE(torch.autograd.Function):
             weight_CM, among_CM = choose(index_C)
             sum_C = weight_CM.sum(1)
             positive_C = (similarity_CM * weight_CM).sum(1) / sum_C.clamp(min=TINY)
-            found_C = among_CM.any(1)
-            similarity_CM.masked_fill_(~among_CM, -torch.inf)[~found_C] = 0.0
+            nonempty_C = among_CM.any(1)
+            similarity_CM.masked_fill_(~among_CM, -torch.inf)[~nonempty_C] = 0.0
             partition_M[index_C] = similarity_CM.logsumexp(1)
             value_M[index_C] = partition_M[index_C] - pull_M[index_C] * positive_C
-            counts_M[index_C] = found_C & (sum_C > 0)
+            counts_M[index_C] = nonempty_C & (sum_C > 0)
         context.save_for_backward(vectors_MD, pull_M, partition_M)
         context.settings = temperature, chunk, choose
         context.mark_non_differentiable(counts_M)
         return value_M, counts_M
 
     @staticmethod
-    def backward(context: Any, given_M: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(context: Any, output_gradient_M: Tensor, _: Tensor) -> tuple[Tensor, None, None, None, None]:
         vectors_MD, pull_M, partition_M = context.saved_tensors
         temperature, chunk, choose = context.settings
         gradient_MD = torch.zeros_like(vectors_MD)
@@ -118,15 +118,15 @@ class _InfoNCE(torch.autograd.Function):
             share_CM = (vectors_MD[index_C] @ vectors_MD.T).div_(temperature)
             weight_CM, among_CM = choose(index_C)
             share_CM.sub_(partition_M[index_C][:, None]).exp_().masked_fill_(~among_CM, 0.0)
-            weigh_C = pull_M[index_C] / weight_CM.sum(1).clamp(min=TINY)
-            share_CM.sub_(weight_CM * weigh_C[:, None]).mul_(given_M[index_C][:, None] / temperature)
+            scale_C = pull_M[index_C] / weight_CM.sum(1).clamp(min=TINY)
+            share_CM.sub_(weight_CM * scale_C[:, None]).mul_(output_gradient_M[index_C][:, None] / temperature)
             gradient_MD[index_C] += share_CM @ vectors_MD
             gradient_MD.addmm_(share_CM.T, vectors_MD[index_C])
         return gradient_MD, None, None, None, None
 
 
 def mean_over_anchors(anchors: Anchors, vectors_MD: Float[Tensor, "m d"], chunk: int | None) -> Float[Tensor, ""]:
-    """The mean of what `anchors` gives for those that count; exactly 0, with a zero gradient, when none does."""
+    """Average `anchors` over those that count; exactly 0, with a zero gradient, if none does."""
     total, count = vectors_MD.sum() * 0.0, torch.zeros((), device=vectors_MD.device)
     for index_C in torch.arange(len(vectors_MD), device=vectors_MD.device).split(chunk or max(1, len(vectors_MD))):
         part = anchors(index_C) if chunk is None else checkpoint(anchors, index_C, use_reentrant=False)
@@ -137,9 +137,9 @@ def mean_over_anchors(anchors: Anchors, vectors_MD: Float[Tensor, "m d"], chunk:
 
 
 def logsumexp(similarity: Float[Tensor, "c m"], keep: Bool[Tensor, "c m"]) -> Float[Tensor, " c"]:
-    """Over what is kept; a row of which nothing is kept gives a constant, not NaN."""
-    nothing_C1 = ~keep.any(1, keepdim=True)
-    return similarity.masked_fill(~keep, -torch.inf).masked_fill(nothing_C1, 0.0).logsumexp(1)
+    """Compute logsumexp over the kept entries of each row; a row without any gives a constant, not NaN."""
+    empty_C1 = ~keep.any(1, keepdim=True)
+    return similarity.masked_fill(~keep, -torch.inf).masked_fill(empty_C1, 0.0).logsumexp(1)
 
 
 def one_way(
@@ -149,41 +149,41 @@ def one_way(
     chunk: int | None,
     negatives: Float[Tensor, "n d"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean over samples i of log Σ_c e^{s(i,c)/τ} − s(i,i⁺)/τ: views are the anchor and its positive.
+    """Mean over samples i of log Σ_c e^{s(i,c)/τ} − s(i,i⁺)/τ; views: the anchor and its positive.
 
-    The candidates c are the positives of all samples, and their hard negatives where there are some. Of a sample with a
-    masked view nothing is an anchor or a candidate.
+    The candidates c are the positives and the hard negatives (if any) of all samples. Samples with a masked view are
+    neither anchors nor candidates.
     """
     with torch.autocast(views.device.type, enabled=False):
         kept_N = views.new_ones(len(views), dtype=torch.bool) if mask is None else mask.all(1)
-        others = [] if negatives is None else [negatives[kept_N]]
+        hard_negatives = [] if negatives is None else [negatives[kept_N]]
         anchor_ND, positive_ND = (F.normalize(exact(view), dim=-1) for view in views[kept_N].unbind(1))
-        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(other), dim=-1) for other in others)])
+        candidate_MD = torch.cat([positive_ND, *(F.normalize(exact(hard), dim=-1) for hard in hard_negatives)])
 
         def anchors(index_C: Int[Tensor, " c"]) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
             similarity_CM = anchor_ND[index_C] @ candidate_MD.T / temperature
-            own_C = (anchor_ND[index_C] * positive_ND[index_C]).sum(-1) / temperature
-            return similarity_CM.logsumexp(1) - own_C, torch.ones_like(own_C, dtype=torch.bool)
+            agreement_C = (anchor_ND[index_C] * positive_ND[index_C]).sum(-1) / temperature
+            return similarity_CM.logsumexp(1) - agreement_C, torch.ones_like(agreement_C, dtype=torch.bool)
 
         return mean_over_anchors(anchors, anchor_ND, chunk)
 
 
 def pairs(views: Float[Tensor, "n 2 d"], mask: Bool[Tensor, "n 2"] | None) -> Float[Tensor, "m 2 d"]:
-    """The samples of which both views exist."""
+    """Return the samples with both views unmasked."""
     return views if mask is None else views[mask.all(1)]
 
 
 def least(
     positives: Literal["class", "text"], labels: Int[Tensor, " n"], mask: Bool[Tensor, "n v"]
 ) -> Float[Tensor, ""]:
-    """The value of an InfoNCE with the positives of each row in one point and all others infinitely far; none is lower.
+    """Return the lowest possible InfoNCE: positives of each row in one point, all other rows infinitely far.
 
-    That is E[log |P|] over the kept rows that have a positive. It grows with the vectors of a text, so that only
-    `loss − floor` can be compared between different numbers of them.
+    It is E[log |P|] over the unmasked rows with a positive. It grows with the number of vectors per text, so compare
+    losses across such numbers by `loss − floor`.
     """
-    alike_N = labels if positives == "class" else torch.arange(len(mask), device=mask.device)
-    alike_M = alike_N.repeat_interleave(mask.shape[1])[mask.reshape(-1)]
-    _, group_M, size_G = alike_M.unique(return_inverse=True, return_counts=True)
+    group_N = labels if positives == "class" else torch.arange(len(mask), device=mask.device)
+    label_M = group_N.repeat_interleave(mask.shape[1])[mask.reshape(-1)]
+    _, group_M, size_G = label_M.unique(return_inverse=True, return_counts=True)
     count_M = (size_G - 1)[group_M]
     count_M = count_M[count_M > 0]
     return count_M.float().log().mean() if len(count_M) else torch.zeros((), device=mask.device)

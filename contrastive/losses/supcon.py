@@ -1,4 +1,4 @@
-"""Supervised contrastive loss, the form with the mean over positives outside the logarithm (L_out).
+"""Supervised contrastive loss (SupCon), with the mean over positives outside the logarithm (L_out).
 
 Khosla et al., "Supervised Contrastive Learning", 2020, equation 2.
 """
@@ -22,8 +22,8 @@ def supcon(
 ) -> Float[Tensor, ""]:
     """Mean over anchors i of −1/|P(i)| Σ_p log( e^{s(i,p)/τ} / Σ_{a≠i} e^{s(i,a)/τ} ), s the cosine.
 
-    Every vector that the mask keeps is an anchor; its positives are the other kept vectors of its class, its own
-    views among them. An anchor without a positive contributes nothing and leaves the mean; without any positive in
-    the batch the loss is exactly 0, with a zero gradient.
+    Every unmasked vector is an anchor; its positives are the other unmasked vectors of its class, including other views
+    of the same text. Anchors without a positive are left out of the mean; a batch without positives gives exactly 0,
+    with a zero gradient.
     """
     return info_nce(views, mask, temperature, chunk, lambda anchor, row, _: labels[anchor] == labels[row])

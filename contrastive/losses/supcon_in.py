@@ -1,4 +1,4 @@
-"""Supervised contrastive loss, the form with the mean over positives inside the logarithm (L_in).
+"""Supervised contrastive loss (SupCon), with the mean over positives inside the logarithm (L_in).
 
 Khosla et al., "Supervised Contrastive Learning", 2020, equation 3. L_in ≤ L_out, by Jensen's inequality.
 """
@@ -23,7 +23,7 @@ def supcon_in(
 ) -> Float[Tensor, ""]:
     """Mean over anchors i of −log( 1/|P(i)| Σ_p e^{s(i,p)/τ} / Σ_{a≠i} e^{s(i,a)/τ} ), s the cosine.
 
-    Anchors and positives are those of `supcon`; an anchor without a positive leaves the mean.
+    Anchors and positives as in `supcon`; anchors without a positive are left out of the mean.
     """
     with torch.autocast(views.device.type, enabled=False):
         vectors_MD, sample_M = kept_rows(views, mask)

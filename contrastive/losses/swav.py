@@ -1,4 +1,4 @@
-"""SwAV: Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments", 2020."""
+"""SwAV loss: Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments", 2020."""
 
 import torch
 import torch.nn.functional as F
@@ -12,17 +12,18 @@ from contrastive.losses.similarity import exact, pairs
 FACTS = LossFacts(
     vectors=2,
     unsplittable=Unsplittable(
-        ("zero1", "zero2", "zero3"), "its prototypes rest at first, and ZeRO decays the weights of what rests"
+        ("zero1", "zero2", "zero3"),
+        "its prototypes are frozen at first, and ZeRO applies weight decay to frozen weights",
     ),
 )
 
-SHARPNESS = 0.05  # ε of the codes
+SHARPNESS = 0.05  # ε in the Sinkhorn algorithm
 ITERATIONS = 3
-RESTING = 5  # optimizer steps in which the prototypes rest, or fewer where these were more than a tenth of all
+FROZEN_STEPS = 5  # optimizer steps with frozen prototypes; at most a tenth of the training
 
 
 class Swav(nn.Module):
-    """Each view predicts the code of the other one: its soft assignment to prototypes, equally shared in the batch."""
+    """Predict the code of each view (a balanced soft assignment to prototypes) from the other view."""
 
     steps: Tensor
 
@@ -35,19 +36,19 @@ class Swav(nn.Module):
     def forward(
         self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None, temperature: float = 0.1
     ) -> Float[Tensor, ""]:
-        """−½ mean [q₁ · log softmax(s₂/τ) + q₂ · log softmax(s₁/τ)], s the cosines with the prototypes, q the codes."""
+        """−½ mean [q₁ · log softmax(s₂/τ) + q₂ · log softmax(s₁/τ)], s cosines to the prototypes, q the codes."""
         with torch.autocast(views.device.type, enabled=False):
             both = pairs(exact(views), mask)
-            if len(both) < 2:  # batch norm, and a code that is shared equally, need two samples
+            if len(both) < 2:  # batch norm and balanced codes need two samples
                 return both.sum() * 0.0
             weight = F.normalize(self.prototypes.weight, dim=-1)
-            weight = weight.detach() if self.training and int(self.steps) < RESTING else weight
+            weight = weight.detach() if self.training and int(self.steps) < FROZEN_STEPS else weight
             scores = [F.normalize(self.projector(both[:, view]), dim=-1) @ weight.T for view in (0, 1)]
             return swapped_prediction(scores[0], scores[1], temperature)
 
     @torch.no_grad()
     def after_step(self, progress: float) -> None:
-        self.steps += 1 if progress < 0.1 else RESTING
+        self.steps += 1 if progress < 0.1 else FROZEN_STEPS
 
 
 def swapped_prediction(
@@ -60,7 +61,7 @@ def swapped_prediction(
 
 @torch.no_grad()
 def codes(scores: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """Sinkhorn and Knopp's iterations, in logarithms: rows add to 1, columns are as equal as they can be."""
+    """Compute codes by Sinkhorn-Knopp iterations in log space: rows sum to 1, columns are balanced."""
     log = scores / SHARPNESS
     for _ in range(ITERATIONS):
         log = log - log.logsumexp(0, keepdim=True)

@@ -11,11 +11,11 @@ from contrastive.losses.similarity import exact, pairs
 FACTS = LossFacts(vectors=2)
 
 INVARIANCE, VARIANCE, COVARIANCE = 25.0, 25.0, 1.0
-EPSILON = 1e-4  # below the root of the variance
+EPSILON = 1e-4  # added to the variance before the square root
 
 
 class Vicreg(nn.Module):
-    """The loss on the outputs of a projector of three layers, each `projector` wide."""
+    """VICReg on the outputs of a three-layer projector; each layer is `projector` wide."""
 
     def __init__(self, size: int, *, projector: int = 1024):
         super().__init__()
@@ -24,7 +24,7 @@ class Vicreg(nn.Module):
     def forward(self, views: Float[Tensor, "n 2 d"], *, mask: Bool[Tensor, "n 2"] | None = None) -> Float[Tensor, ""]:
         with torch.autocast(views.device.type, enabled=False):
             both = pairs(exact(views), mask)
-            if len(both) < 2:  # there is no variance of one sample
+            if len(both) < 2:  # a single sample has no variance
                 return both.sum() * 0.0
             return vicreg(torch.stack([self.projector(both[:, 0]), self.projector(both[:, 1])], dim=1))
 

@@ -1,4 +1,4 @@
-"""Measures of embeddings, predictions and labels. One file and one line each; see CONTRIBUTING.md."""
+"""Registry of metrics of embeddings and predictions: one file and one line in `METRICS` each; see CONTRIBUTING.md."""
 
 from collections.abc import Callable, Iterable
 
@@ -33,9 +33,9 @@ METRICS: dict[str, Callable[[Inputs], list[Score]]] = {
 
 
 def measure(names: Iterable[str], inputs: Inputs, left_out: dict[str, str] | None = None) -> list[Score]:
-    """The scores of the named measures, in their order.
+    """Compute the scores of the named metrics, in this order.
 
-    A measure that these texts cannot have raises; or, with `left_out`, leaves there why, and the others go on.
+    Raise NotMeasurable if a metric is undefined for these texts; with `left_out`, store the reason there and go on.
     """
     scores: list[Score] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Anisotropy: whether the directions of texts use the space, fill a cone, or have collapsed into one."""
+"""Anisotropy and collapse: mean cosine, effective rank, spectrum and spread of the embeddings."""
 
 from dataclasses import replace
 
@@ -13,16 +13,16 @@ from contrastive.evaluation.metrics.types import Inputs, Score
 
 FACTS = MetricFacts(scores=("anisotropy", "effective_rank", "top_singular_share", "spread", "collapsed"))
 
-COLLAPSED = 0.1  # of the spread that directions drawn at random have; as contrastive/training/collapse.py has it
+COLLAPSED = 0.1  # threshold of the spread, where random directions have 1; same as in contrastive/training/collapse.py
 
 
 def anisotropy(inputs: Inputs) -> list[Score]:
-    """Of the normalised vectors: `anisotropy`, the mean cosine of two texts; `effective_rank`, e to the entropy of the
-    singular values, as shares of their sum, after centring; `top_singular_share`, the largest of these shares, with the
-    whole spectrum, largest first, in `each`; `spread`, the standard deviation of a dimension, times √d: 1 for
-    directions at random; and `collapsed`, an alarm that is 1 where the spread is below 0.1.
+    """Compute five scores of the normalised vectors.
 
-    Only the alarm has a direction: separated classes need fewer dimensions than random ones, and are no worse for it.
+    `anisotropy`: mean cosine of two texts. `effective_rank`: e to the entropy of the singular values after centring, as
+    shares of their sum. `top_singular_share`: the largest share; `per_example` holds all, largest first. `spread`: mean
+    standard deviation of a dimension, times √d; 1 for random directions. `collapsed`: 1 if the spread is below 0.1.
+    Only `collapsed` has a direction: well-separated classes need fewer dimensions than random vectors.
     """
     pairs.check_pairs(inputs)
     vectors = normalised(inputs.embeddings)
@@ -38,14 +38,14 @@ def anisotropy(inputs: Inputs) -> list[Score]:
     return [
         Score("anisotropy", float(cosine), None, count, "cosine"),
         Score("effective_rank", float(np.exp(entropy)), None, count, "dimensions"),
-        replace(top, each=shares.astype(np.float32)),
+        replace(top, per_example=shares.astype(np.float32)),
         Score("spread", float(spread), None, count),
         Score("collapsed", float(spread < COLLAPSED), False, count, "alarm"),
     ]
 
 
 def singular_values(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " k"]:
-    """Largest first, by the eigenvalues of the smaller product of the vectors with themselves."""
+    """Compute singular values, largest first, from the eigenvalues of the smaller Gram matrix."""
     if len(vectors) < vectors.shape[1]:
         vectors = vectors.T
     products = parallel.map_parts(lambda rows: vectors[rows].T @ vectors[rows], parallel.blocks(len(vectors), 2048))

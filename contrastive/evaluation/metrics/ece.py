@@ -1,4 +1,4 @@
-"""Calibration of the head: whether it is right as often as it claims to be (Guo et al. 2017)."""
+"""Expected calibration error (ECE) of the classification head (Guo et al. 2017)."""
 
 import numpy as np
 from scipy.special import softmax
@@ -9,8 +9,9 @@ BINS = 15
 
 
 def ece(inputs: Inputs) -> list[Score]:
-    """Expected calibration error: over 15 bins of equal width, the gap between confidence and accuracy in a bin,
-    weighted by its texts. A confidence on a border belongs to the lower bin. Nothing for a cell without a head.
+    """Mean gap between confidence and accuracy over 15 bins of equal width, weighted by the number of texts in a bin.
+
+    A confidence on a border belongs to the lower bin. A cell without a head has no such score.
     """
     if inputs.logits is None:
         return []

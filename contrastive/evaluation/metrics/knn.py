@@ -1,4 +1,4 @@
-"""Local purity: accuracy of the nearest neighbour in cross-validation."""
+"""Cross-validated accuracy of the nearest neighbour (1-NN), by Euclidean distance and by cosine."""
 
 import numpy as np
 from jaxtyping import Float, Integer
@@ -12,12 +12,12 @@ FACTS = MetricFacts(scores=("knn_accuracy", "knn_cosine_accuracy"), of_classes=T
 
 
 def knn(inputs: Inputs) -> list[Score]:
-    """Share of texts whose nearest neighbour in the other folds has their class: Euclidean, and by the cosine."""
+    """Share of texts whose nearest neighbour in the other folds has the same class, Euclidean and by cosine."""
     labels, fold = inputs.labels, np.empty(len(inputs.labels), np.int64)
     for number, (_, test) in enumerate(folds(inputs)):
         fold[test] = number
     vectors = inputs.embeddings.astype(np.float64)
-    vectors -= vectors.mean(0)  # a common mean would take the digits of distances
+    vectors -= vectors.mean(0)  # a large common mean would cost precision of the distances
     return [
         proportion("knn_accuracy", labels[nearest_text(vectors, fold)] == labels),
         proportion("knn_cosine_accuracy", labels[nearest_text(pairs.unit_rows(inputs.embeddings), fold)] == labels),
@@ -25,9 +25,9 @@ def knn(inputs: Inputs) -> list[Score]:
 
 
 def nearest_text(vectors: Float[np.ndarray, "n d"], fold: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
-    """The nearest text of another fold; of equally near ones the first."""
+    """Return the nearest text of another fold; ties go to the first."""
 
-    def look(rows: slice, apart: Float[np.ndarray, "m n"]) -> Integer[np.ndarray, " m"]:
+    def nearest(rows: slice, apart: Float[np.ndarray, "m n"]) -> Integer[np.ndarray, " m"]:
         return np.where(fold[rows, None] == fold, np.inf, apart).argmin(1)
 
-    return np.concatenate(pairs.over_blocks(look, vectors))
+    return np.concatenate(pairs.over_blocks(nearest, vectors))

@@ -1,4 +1,4 @@
-"""The linear probe: accuracy of a logistic regression in cross-validation."""
+"""Linear probe: cross-validated accuracy of a logistic regression on the embeddings."""
 
 from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.linear import cross_validated
@@ -8,6 +8,5 @@ FACTS = MetricFacts(scores=("logistic_accuracy",), of_classes=True, folded=True)
 
 
 def logistic(inputs: Inputs) -> list[Score]:
-    """Share of texts classified right by a logistic regression (C = 1) trained on the other folds; the scaler is fitted
-    inside the fold."""
+    """Accuracy of logistic regressions (C = 1) that are trained on the other folds, standardised on these too."""
     return [proportion("logistic_accuracy", cross_validated(inputs, "logistic"))]

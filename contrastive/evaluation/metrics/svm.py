@@ -1,4 +1,4 @@
-"""Linear separability: accuracy of a linear SVM in cross-validation."""
+"""Linear separability: cross-validated accuracy of a linear SVM on the embeddings."""
 
 from contrastive.config.facts import MetricFacts
 from contrastive.evaluation.metrics.linear import cross_validated
@@ -8,5 +8,5 @@ FACTS = MetricFacts(scores=("svm_accuracy",), of_classes=True, folded=True)
 
 
 def svm(inputs: Inputs) -> list[Score]:
-    """Share of texts classified right by an SVM trained on the other folds; the scaler is fitted inside the fold."""
+    """Accuracy of linear SVMs (C = 1) that are trained on the other folds, standardised on these too."""
     return [proportion("svm_accuracy", cross_validated(inputs, "hinge"))]

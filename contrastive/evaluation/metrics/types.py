@@ -1,4 +1,4 @@
-"""What a measure gets and gives."""
+"""Inputs and Score: what a metric takes and returns."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +10,18 @@ from contrastive.errors import UserError
 
 
 class NotMeasurable(UserError):
-    """These texts cannot have this score, whatever their vectors are; they may have others."""
+    """This score is undefined for these texts, whatever their vectors; other scores may exist."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """One split of one cell: vectors, labels, and, beside the vectors that it trained, what its head says of them."""
+    """One split of one cell: vectors, labels and, for the vectors that were trained, the logits of the head."""
 
     embeddings: Float[np.ndarray, "n d"]
     labels: Integer[np.ndarray, " n"]
     logits: Float[np.ndarray, "n c"] | None
     folds: int
-    twice: Float[np.ndarray, "m 2 d"] | None = None  # some of the texts through two dropout masks each
+    twice: Float[np.ndarray, "m 2 d"] | None = None  # some texts, each embedded with two dropout masks
 
     @property
     def predictions(self) -> Integer[np.ndarray, " n"] | None:
@@ -29,13 +29,15 @@ class Inputs:
 
     def check(self) -> None:
         if len(self.embeddings) == 0:
-            raise UserError(
-                "there are no embeddings to measure: set data.test, or evaluation.splits, to a split with texts"
-            )
-        for name, numbers in (("embeddings", self.embeddings), ("predictions", self.logits), ("dropped", self.twice)):
-            if numbers is not None and not np.isfinite(numbers).all():
-                bad = int((~np.isfinite(numbers).reshape(len(numbers), -1).all(1)).sum())
-                raise UserError(f"{bad} of {len(numbers)} {name} hold NaN or infinity: the training diverged")
+            raise UserError("there are no embeddings to measure: set data.test, or choose evaluation.splits with texts")
+        for name, array in (
+            ("embeddings", self.embeddings),
+            ("predictions", self.logits),
+            ("embeddings with dropout", self.twice),
+        ):
+            if array is not None and not np.isfinite(array).all():
+                bad = int((~np.isfinite(array).reshape(len(array), -1).all(1)).sum())
+                raise UserError(f"{bad} of {len(array)} {name} hold NaN or infinity: the training diverged")
 
     def check_folds(self) -> None:
         self.check_classes()
@@ -49,41 +51,41 @@ class Inputs:
 
 
 def one_class(count: int) -> str:
-    return f"all {count} texts are of one class, which can be told from no other: give the split texts of others"
+    return f"all {count} texts are of one class: this score needs at least two classes; give the split texts of others"
 
 
 def too_few(folds: int, smallest: int) -> str:
     return (
-        f"{folds} folds need {folds} texts a class; the smallest class has {smallest}: "
-        "set evaluation.folds lower, or give the split more texts"
+        f"{folds} folds need {folds} texts per class; the smallest class has {smallest}: "
+        "lower evaluation.folds, or give the split more texts"
     )
 
 
 @dataclass(frozen=True)
 class Score:
-    """One number of a measure. One that describes, and by which nothing is better or worse, has no direction."""
+    """One score. `higher_is_better` is None for descriptive scores, where neither direction is better."""
 
     name: str
     value: float
     higher_is_better: bool | None
-    count: int  # examples it rests on
+    count: int  # number of examples it is computed from
     unit: str = ""
     standard_error: float | None = None
-    each: Any = field(default=None, repr=False, compare=False)  # what each example adds to it, for paired tests
+    per_example: Any = field(default=None, repr=False, compare=False)  # contribution of each example, for paired tests
 
     def described(self) -> dict[str, Any]:
-        """What scores.json keeps of it; `each` has a file of its own."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "each"}
+        """Return the fields for scores.json; `per_example` goes into examples.npz."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "per_example"}
 
 
 def proportion(name: str, right: Bool[np.ndarray, " n"]) -> Score:
-    """The share of right answers, with its standard error √(p(1 − p)/n)."""
+    """Return the share of right answers, with its standard error √(p(1 − p)/n)."""
     value, count = float(np.mean(right)), len(right)
     return Score(name, value, True, count, "", (value * (1 - value) / count) ** 0.5, right)
 
 
 def average(name: str, values: Float[np.ndarray, " n"], higher_is_better: bool | None, unit: str = "") -> Score:
-    """The mean of a number that each example has, with its standard error s/√n; of one example there is none."""
+    """Return the mean over examples, with its standard error s/√n (None for a single example)."""
     count = len(values)
     error = float(values.std(ddof=1)) / count**0.5 if count > 1 else None
     return Score(name, float(values.mean(dtype=np.float64)), higher_is_better, count, unit, error, values)

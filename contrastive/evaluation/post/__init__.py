@@ -1,7 +1,7 @@
-"""What is done to finished vectors before they are measured, fitted on training embeddings. One file and one line each.
+"""Registry of post-processing of embeddings (whiten, standardise, flow): one file and one line in `POSTS` each.
 
-An entry is a function of the training embeddings that gives the function for any vectors. One that keeps a number of
-columns asks for it by the keyword `columns`, which `whiten:256` sets to 256.
+An entry takes the training embeddings and returns a function that transforms any vectors. An entry with a keyword
+`columns` can reduce the dimensions: `whiten:256` passes 256.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ POSTS = {
 def fit_post(
     name: str, train: Float[np.ndarray, "n d"]
 ) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m k"]]:
-    """The post-processing `name` (`whiten`, `whiten:256`, `standardise`, `flow`), fitted on training embeddings."""
+    """Fit the post-processing `name` (`whiten`, `whiten:256`, `standardise`, `flow`) on training embeddings."""
     if len(train) < 2:
         raise UserError(f"{name} is fitted on training embeddings; it needs at least 2, and there are {len(train)}")
     if bad := int((~np.isfinite(train).all(1)).sum()):
@@ -33,5 +33,5 @@ def fit_post(
             f"{name}: {bad} of {len(train)} training embeddings hold NaN or infinity: the training diverged"
         )
     base, _, columns = name.partition(":")
-    made: Any = POSTS[base]
-    return made(train, columns=int(columns)) if columns else made(train)
+    fit: Any = POSTS[base]
+    return fit(train, columns=int(columns)) if columns else fit(train)

@@ -1,8 +1,8 @@
-"""BERT-flow: an invertible map that makes the training embeddings look like a standard normal distribution.
+"""BERT-flow: fit an invertible map (Glow) that turns the training embeddings into a standard normal distribution.
 
-Li et al., "On the Sentence Embeddings from Pre-trained Language Models", 2020; repository bohanli/BERT-flow. A small
-Glow of 3 levels with 3 steps each and additive couplings, fitted by maximum likelihood. The halves that leave the flow
-early are compared with N(0, I) like the last one, not with a distribution that depends on what stays.
+Li et al., "On the Sentence Embeddings from Pre-trained Language Models", 2020; repository bohanli/BERT-flow. The model
+is a small Glow of 3 levels with 3 steps each and additive couplings, fitted by maximum likelihood. Halves that leave
+the flow early have the prior N(0, I), like the last one, not one that depends on the remaining dimensions.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from contrastive.evaluation.post.glow import Glow
 
 LEVELS, DEPTH, HIDDEN = 3, 3, 128
-STEPS = 200  # at most: 18 s for vectors of 768 dimensions on one core, however many there are
-EPOCHS = 10  # at most: 600 vectors of 384 dimensions are learnt by heart in 40, and held-out ones lose
+STEPS = 200  # at most; 18 s for 768 dimensions on one core, for any number of vectors
+EPOCHS = 10  # at most; with 40, 600 vectors of 384 dimensions overfit and the held-out likelihood falls
 BATCH = 128
-RATE = 2e-3  # of Adam at the first step; it falls to nothing along half a cosine
-MATRIX_RATE = 0.1  # of a matrix, divided by its columns: at 768 the rate above makes it explode
-FIRST = 2048  # texts from which the flow takes its start
+RATE = 2e-3  # learning rate of Adam at the first step; decays to 0 along half a cosine
+MATRIX_RATE = 0.1  # learning rate of a matrix times its columns: with 768, RATE makes it explode
+FIRST = 2048  # texts that initialise the flow
 ROWS = 1024  # texts that go through the flow at a time
 
 
 def flow(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m d"]]:
-    """Vectors → latents of the flow. Before it vectors are centred and divided by one number, their overall spread."""
+    """Return a function from vectors to latents. It first centres them and divides them by their overall spread."""
     if train.shape[1] < 2:
-        raise UserError("flow couples two halves of the dimensions; the embeddings have 1")
+        raise UserError("flow needs embeddings of at least 2 dimensions, since it couples two halves of them")
     mean = train.mean(0, dtype=np.float64)
     centred = train - mean
     spread = math.sqrt(np.square(centred).mean())
     if spread <= COLLAPSED * np.abs(train).max():
-        spread = math.inf  # the same for all texts: nothing but rounding is left, and it becomes 0
+        spread = math.inf  # all texts are alike: only rounding is left, so map it to 0
     glow = fit_flow((centred / spread).astype(np.float32))
 
     def apply(vectors: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
@@ -49,7 +49,7 @@ def flow(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]]
 
 
 def fit_flow(train: Float[np.ndarray, "n d"], steps: int | None = None) -> Glow:
-    """The flow after so many steps; left out: all that this number of vectors is worth."""
+    """Fit the flow; `steps` defaults to ten epochs, at most 200 steps."""
     import torch
 
     from contrastive.evaluation.post.glow import Glow
@@ -87,12 +87,12 @@ def latents(glow: Glow, vectors: Float[np.ndarray, "m d"]) -> Float[np.ndarray, 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums that PyTorch splits over several threads differ in their last bits."""
+    """Run PyTorch in one thread: sums split over several threads differ in their last bits."""
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)

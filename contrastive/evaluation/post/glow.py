@@ -1,8 +1,9 @@
-"""Glow on vectors: an invertible map whose log-determinant is exact and cheap. Kingma and Dhariwal, 2018.
+"""Glow, a normalising flow, on vectors: an invertible network with a cheap exact log-determinant.
 
-Levels of steps. A step is an affine map by dimension (actnorm), an invertible matrix (Glow's 1×1 convolution) and an
-additive coupling. After a level half of the dimensions are done, and the rest goes through the next. All maps but the
-couplings are linear, and couplings keep volumes, so the log-determinant is the same everywhere.
+Kingma and Dhariwal, 2018. Each level has several steps; a step is an affine map per dimension (actnorm), an invertible
+matrix (the 1×1 convolution in Glow) and an additive coupling. After each level half of the dimensions are output and
+the rest enters the next level. Couplings preserve volume and all other maps are linear, so the log-determinant is the
+same for all inputs.
 """
 
 import math
@@ -13,11 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-FLAT = 1e-3  # of a dimension that hardly varies, the standard deviation that actnorm starts with
+FLAT = 1e-3  # smallest standard deviation that actnorm divides by at its start
 
 
 class ActNorm(nn.Module):
-    """(x + shift) · exp(log_scale), by dimension."""
+    """(x + shift) · exp(log_scale), per dimension."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -26,7 +27,7 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def start(self, vectors: Float[Tensor, "n d"]) -> None:
-        """Makes these vectors have mean 0 and standard deviation 1 in each dimension."""
+        """Initialise so that these vectors get mean 0 and standard deviation 1 per dimension."""
         self.shift.copy_(-vectors.mean(0))
         self.log_scale.copy_(-vectors.std(0).clamp(min=FLAT).log())
 
@@ -38,7 +39,7 @@ class ActNorm(nn.Module):
 
 
 class Mixing(nn.Module):
-    """An invertible matrix as P · L · (U + diag(s)), from a random rotation; its log-determinant is Σ log|s|."""
+    """An invertible matrix P · L · (U + diag(s)), initialised as a random rotation; its log-determinant is Σ log|s|."""
 
     order: Tensor
     sign: Tensor
@@ -67,7 +68,7 @@ class Mixing(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Adds to one half of the dimensions what a small network says of the other; it starts by adding nothing."""
+    """Add the output of a small network on one half of the dimensions to the other half; starts as the identity."""
 
     def __init__(self, size: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -92,11 +93,11 @@ class Coupling(nn.Module):
 
 
 class Glow(nn.Module):
-    """Vectors → latents of the same size, that of the first level first."""
+    """Map vectors to latents of the same size; the output of the first level comes first."""
 
     def __init__(self, size: int, *, levels: int, depth: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.sizes = [size]  # what enters each level; the last one may be narrow, never narrower than a coupling
+        self.sizes = [size]  # input size of each level, at least 2: a coupling needs two halves
         while len(self.sizes) < levels and self.sizes[-1] // 2 >= 2:
             self.sizes.append(self.sizes[-1] // 2)
         self.levels: Any = nn.ModuleList(
@@ -110,7 +111,7 @@ class Glow(nn.Module):
 
     @torch.no_grad()
     def start(self, vectors: Float[Tensor, "n d"]) -> None:
-        """Each actnorm takes its start from these vectors, as the layers before it leave them."""
+        """Initialise each actnorm from these vectors, as transformed by the layers before it."""
         for level, after in zip(self.levels, [*self.sizes[1:], 0], strict=True):
             for layer in level:
                 if isinstance(layer, ActNorm):
@@ -132,6 +133,6 @@ class Glow(nn.Module):
         return torch.stack([layer.log_det() for level in self.levels for layer in level]).sum()
 
     def log_likelihood(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Log-density where the latents are N(0, I)."""
+        """Return the log-density of each vector if the latents are N(0, I)."""
         latents = self(vectors)
         return self.log_det() - (latents.square().sum(1) + latents.shape[1] * math.log(2 * math.pi)) / 2

@@ -1,4 +1,4 @@
-"""Standardising: each dimension with the mean 0 and the standard deviation 1 that it has on the training texts."""
+"""Standardise embeddings: mean 0 and standard deviation 1 per dimension, estimated on the training texts."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 
 def standardise(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, "m d"]], Float[np.ndarray, "m d"]]:
-    """(x − mean) / std by dimension. A dimension that never varies in training becomes 0, whatever it is later."""
+    """Return a function for (x − mean) / std per dimension. Dimensions that are constant in training become 0."""
     exact = train.astype(np.float64)
     mean = exact.mean(0)
     scale = inverse(exact.std(0), exact)
@@ -18,13 +18,13 @@ def standardise(train: Float[np.ndarray, "n d"]) -> Callable[[Float[np.ndarray, 
     return apply
 
 
-COLLAPSED = 1e-6  # spread over the size of the vectors: what float32 rounds to nothing
+COLLAPSED = 1e-6  # standard deviation relative to the largest value, below which float32 holds rounding only
 
 
 def inverse(spread: Float[np.ndarray, " d"], vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
-    """1 / standard deviation; 0 for a direction in which vectors of this size differ by no more than their rounding.
+    """Return 1 / standard deviation; 0 for directions that vary by no more than float32 rounding.
 
-    Divided by its own size, that rounding would count as much as any direction that means something.
+    Scaled to variance 1, rounding would weigh as much as the directions that carry information.
     """
     varies = spread > COLLAPSED * np.abs(vectors).max()
     return np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)

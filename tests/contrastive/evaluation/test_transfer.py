@@ -78,8 +78,8 @@ def test_the_grid_is_that_of_scikit_learn(classes, seed):
     assert transfer._strength(vectors["train"], vectors["train.labels"]) == (search.best_params_["C"], "")
     guesses = search.predict(vectors["test"].astype(np.float64))
     (score,) = transfer.score(labelled(), vectors)
-    assert score.each.tolist() == (guesses == vectors["test.labels"]).tolist()
-    right = score.each.mean()
+    assert score.per_example.tolist() == (guesses == vectors["test.labels"]).tolist()
+    right = score.per_example.mean()
     assert score == Score("transfer.reviews.accuracy", right, True, 80, "", (right * (1 - right) / 80) ** 0.5)
     matthews = matthews_corrcoef(vectors["test.labels"], guesses)
     assert values(labelled("matthews"), vectors) == {"matthews": pytest.approx(matthews), "accuracy": right}
@@ -99,7 +99,9 @@ def test_f1_and_matthews_are_those_of_scikit_learn(classes):
 
 def test_f1_is_that_of_the_class_labelled_1():
     vectors = clouds(classes=2, noise=2) | {"test.classes": np.array(["1", "2"])}
-    guesses = np.where(transfer.score(labelled(), vectors)[0].each, vectors["test.labels"], 1 - vectors["test.labels"])
+    guesses = np.where(
+        transfer.score(labelled(), vectors)[0].per_example, vectors["test.labels"], 1 - vectors["test.labels"]
+    )
     for names, positive in ((["1", "2"], 0), (["0", "1"], 1), (["no", "yes"], 1)):
         found = values(labelled("f1"), vectors | {"test.classes": np.array(names)})["f1"]
         assert found == pytest.approx(f1_score(vectors["test.labels"], guesses, pos_label=positive))
@@ -119,7 +121,7 @@ def test_collapsed_embeddings_of_labelled_texts_are_all_one_class():
     vectors = clouds(classes=2)
     same = {side: np.full_like(vectors[side], 0.3) for side in ("train", "test")}
     (score,) = transfer.score(labelled(), vectors | same)
-    assert score.value == 0.5 and len(set(score.each[::2])) == 1
+    assert score.value == 0.5 and len(set(score.per_example[::2])) == 1
     assert values(labelled("matthews"), vectors | same) == {"matthews": 0.0, "accuracy": 0.5}
     assert math.isfinite(values(labelled("f1"), vectors | same)["f1"])
 
@@ -146,7 +148,7 @@ def test_a_class_that_only_the_test_texts_have_is_never_guessed():
     rows = vectors["train.labels"] != 1
     vectors |= {"train": vectors["train"][rows], "train.labels": vectors["train.labels"][rows]}
     (score,) = transfer.score(labelled(), vectors)
-    assert not score.each[vectors["test.labels"] == 1].any() and score.value > 0.4
+    assert not score.per_example[vectors["test.labels"] == 1].any() and score.value > 0.4
 
 
 @pytest.mark.full

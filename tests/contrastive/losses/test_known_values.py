@@ -17,7 +17,7 @@ from contrastive.losses.moco import Moco
 from contrastive.losses.sccl import Sccl
 from contrastive.losses.similarity import least
 from contrastive.losses.supcon import supcon
-from contrastive.losses.swav import RESTING, Swav
+from contrastive.losses.swav import FROZEN_STEPS, Swav
 
 
 def double(rows: list) -> Tensor:
@@ -100,15 +100,15 @@ def test_the_queue_of_moco_keeps_the_last_keys_and_is_saved():
     assert sorted(loss.keys[:, 0].tolist()) == [103, 104, 105, 106, 107]
 
 
-@pytest.mark.parametrize(("steps", "resting"), [(100, RESTING), (4, 1), (20, 2)])
-def test_the_prototypes_of_swav_rest_at_first_and_then_train(steps: int, resting: int):
+@pytest.mark.parametrize(("steps", "frozen"), [(100, FROZEN_STEPS), (4, 1), (20, 2)])
+def test_the_prototypes_of_swav_rest_at_first_and_then_train(steps: int, frozen: int):
     torch.manual_seed(0)
     loss = Swav(5, projector=8, projection=4, prototypes=6).double().train()
     moved = []
-    for step in range(min(steps, RESTING + 2)):
+    for step in range(min(steps, FROZEN_STEPS + 2)):
         loss.zero_grad()
         loss(drawn(8, 2)).backward()
         moved.append(loss.prototypes.weight.grad is not None and bool(loss.prototypes.weight.grad.any()))
         loss.after_step((step + 1) / steps)
-    assert moved == [False] * resting + [True] * (len(moved) - resting)
+    assert moved == [False] * frozen + [True] * (len(moved) - frozen)
     assert "steps" in loss.state_dict()

@@ -43,9 +43,9 @@ def test_scores_are_numbers_with_a_direction_and_a_count(name):
         assert score.count == 90 and score.higher_is_better in (True, False, None)
         assert score.standard_error is None or score.standard_error >= 0
         assert re.fullmatch(r"[a-z0-9_]+", score.name)
-        if score.each is not None and score.name != "top_singular_share":  # which has its spectrum there
-            assert score.each.shape == (90,) and score.each.dtype in (bool, np.float32)
-            assert score.each.mean() == pytest.approx(score.value, rel=1e-5)
+        if score.per_example is not None and score.name != "top_singular_share":  # which has its spectrum there
+            assert score.per_example.shape == (90,) and score.per_example.dtype in (bool, np.float32)
+            assert score.per_example.mean() == pytest.approx(score.value, rel=1e-5)
 
 
 @pytest.mark.full
@@ -58,7 +58,7 @@ def test_the_same_twice_and_with_one_thread_and_two(name):
         third = measure([name], inputs)
     assert first == second == third
     for one, two, three in zip(first, second, third, strict=True):
-        assert np.array_equal(one.each, two.each) and np.array_equal(one.each, three.each)
+        assert np.array_equal(one.per_example, two.per_example) and np.array_equal(one.per_example, three.per_example)
 
 
 @knows_classes

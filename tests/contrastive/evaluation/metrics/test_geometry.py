@@ -44,7 +44,7 @@ def test_alignment_of_a_text_through_two_dropouts():
     vectors = np.ones((5, 2), np.float32)
     of_class, score = measure(["alignment"], Inputs(vectors, np.array([0, 0, 0, 0, 1]), None, 5, twice))
     assert (of_class.name, of_class.count, score.name) == ("alignment_class", 4, "alignment_dropout")
-    assert score.each == pytest.approx([2, 0, 1], abs=1e-6) and score.each.dtype == np.float32
+    assert score.per_example == pytest.approx([2, 0, 1], abs=1e-6) and score.per_example.dtype == np.float32
     assert (score.count, score.higher_is_better, score.value) == (3, False, pytest.approx(1))
     assert score.standard_error == pytest.approx(1 / 3**0.5, rel=1e-6)
 
@@ -57,7 +57,7 @@ def test_anisotropy_is_the_svd_and_what_training_logs(name, texts):
     rows = directions(name)[:texts, :-1]
     singular = np.linalg.svd(rows - rows.mean(0), compute_uv=False)
     shares = singular / max(singular.sum(), 1e-6)
-    assert found["top_singular_share"].each[: len(shares)] == pytest.approx(shares, abs=1e-6)
+    assert found["top_singular_share"].per_example[: len(shares)] == pytest.approx(shares, abs=1e-6)
     scaled = torch.tensor(vectors).double() / max(float(np.abs(vectors).max()), 1e-300)  # torch takes 1e-20 for 0
     logged = collapse.geometry(scaled)
     if name != "of very different lengths":  # it takes 1e-12 for 0, too
@@ -82,7 +82,7 @@ def test_the_silhouette_is_that_of_scikit_learn(name):
     vectors = (vectors - vectors[0]) / max(np.abs(vectors).max(), 1e-300)  # it multiplies without centring
     (score,) = measure(["silhouette"], inputs(name))
     assert score.value == pytest.approx(silhouette_score(vectors, LABELS), abs=1e-4)
-    assert score.each == pytest.approx(silhouette_samples(vectors, LABELS), abs=1e-3)
+    assert score.per_example == pytest.approx(silhouette_samples(vectors, LABELS), abs=1e-3)
 
 
 def test_the_silhouette_of_many_small_classes():
@@ -91,7 +91,7 @@ def test_the_silhouette_of_many_small_classes():
     vectors = generator.normal(size=(211, 5))
     expected = silhouette_samples(vectors, labels)
     score = measured("silhouette", vectors, labels)["silhouette"]
-    assert score.each == pytest.approx(expected, abs=1e-5) and score.each[labels == 70] == 0
+    assert score.per_example == pytest.approx(expected, abs=1e-5) and score.per_example[labels == 70] == 0
     assert score.standard_error == pytest.approx(expected.std(ddof=1) / 211**0.5, rel=1e-4)
     assert measured("silhouette", [[0], [1], [4]], [0, 1, 2])["silhouette"].value == 0
 
@@ -113,10 +113,10 @@ def test_many_blocks_measure_what_one_does(name, monkeypatch):
 @pytest.mark.parametrize(
     ("metrics", "labels", "why"),
     [
-        (["uniformity", "anisotropy"], [0], "one text has no other to be compared with: give the split more texts"),
-        (["silhouette"], [2, 2, 2], "all 3 texts are of one class, which can be told from no other: give"),
-        (["alignment"], [0, 1, 2], "each of the 3 texts is of a class of its own: there are no positives; give the"),
-        (["retrieval"], [0, 1, 2], "each of the 3 texts is of a class of its own: there is none to retrieve; give"),
+        (["uniformity", "anisotropy"], [0], "a single text makes no pair: give the split more texts"),
+        (["silhouette"], [2, 2, 2], "all 3 texts are of one class: this score needs at least two classes; give"),
+        (["alignment"], [0, 1, 2], "each of the 3 texts has its own class, so there are no positives: give the"),
+        (["retrieval"], [0, 1, 2], "each of the 3 texts has its own class, so there is nothing to retrieve: add"),
     ],
 )
 def test_what_these_texts_cannot_have(metrics, labels, why):

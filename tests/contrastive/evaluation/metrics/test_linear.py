@@ -137,7 +137,7 @@ def test_the_same_bits_with_one_thread_and_two(loss, classes):
 def test_a_search_that_does_not_end_is_told(monkeypatch):
     monkeypatch.setattr(linear, "STEPS", 1)
     vectors, classes = clouds(100, 5, 2)
-    with pytest.warns(RuntimeWarning, match="1 linear classifiers have not reached their optimum after 1 steps"):
+    with pytest.warns(RuntimeWarning, match="1 linear classifiers have not converged after 1 steps"):
         one(vectors, classes)
 
 

@@ -35,7 +35,9 @@ def agrees(name: str, given: Inputs, model, close: float) -> None:
     metric = "knn" if name.startswith("knn") else name.removesuffix("_accuracy")
     (score,) = (score for score in measure([metric], given) if score.name == name)
     assert score.value == pytest.approx(plain.mean(), abs=close)
-    assert score.count == len(given.labels) and score.each.dtype == bool and score.each.mean() == score.value
+    assert (
+        score.count == len(given.labels) and score.per_example.dtype == bool and score.per_example.mean() == score.value
+    )
     assert score.standard_error == pytest.approx((score.value * (1 - score.value) / score.count) ** 0.5)
 
 

@@ -34,8 +34,8 @@ def test_it_is_that_of_pytorch_metric_learning(sizes, noise):
     for name, theirs in (("precision_at_1", "precision_at_1"), ("map_at_r", "mean_average_precision_at_r")):
         score = found[name]
         assert score.value == pytest.approx(expected[theirs], abs=1e-5) and score.higher_is_better
-        assert np.isnan(score.each).sum() == sizes.count(1) and score.count == len(labels) - sizes.count(1)
-        assert np.nanmean(score.each) == pytest.approx(score.value, rel=1e-5)
+        assert np.isnan(score.per_example).sum() == sizes.count(1) and score.count == len(labels) - sizes.count(1)
+        assert np.nanmean(score.per_example) == pytest.approx(score.value, rel=1e-5)
     first = found["precision_at_1"]
     assert first.standard_error == pytest.approx((first.value * (1 - first.value) / first.count) ** 0.5)
 

@@ -107,5 +107,5 @@ def test_two_equal_dimensions_are_one_direction():
 
 
 def test_more_columns_than_dimensions():
-    with pytest.raises(UserError, match="whiten:13 keeps 13 columns, and the embeddings have 12 dimensions.*whiten:12"):
+    with pytest.raises(UserError, match="whiten:13 keeps 13 columns, but the embeddings have 12 dimensions.*whiten:12"):
         fit_post("whiten:13", clouds())

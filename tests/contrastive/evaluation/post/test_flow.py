@@ -88,5 +88,5 @@ def test_the_global_random_state_and_the_threads_are_left_alone():
 
 
 def test_one_dimension_has_no_halves():
-    with pytest.raises(UserError, match="flow couples two halves of the dimensions; the embeddings have 1"):
+    with pytest.raises(UserError, match="flow needs embeddings of at least 2 dimensions"):
         fit_post("flow", clouds(20, 1))
