@@ -20,8 +20,8 @@ STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),
     "most seeds": _("Seeds were added up to the most that were allowed"),
     "budget": _("The budget ended before every comparison was decided"),
-    "not comparable": _("No further seeds were added, for what is not decided cannot be compared"),
-    "nothing to compare": _("No further seeds were added, for nothing is compared"),
+    "not comparable": _("No further seeds were added: the undecided rows cannot be compared"),
+    "nothing to compare": _("No further seeds were added: nothing is compared"),
     "": _("It is not finished: seeds are still to be added"),
 }
 BY_TEXT, BY_SEED = _("seed and text"), _("seed")
@@ -41,7 +41,7 @@ def stopped(section: Section) -> Iterator[Said]:
     few, many = min(counts), max(counts)
     between: Said = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
-        "{why}: {between} a configuration. A difference is over the seeds that both have.", why=why, between=between
+        "{why}: {between} per configuration. A difference uses the seeds that both rows have.", why=why, between=between
     )
 
 
@@ -76,7 +76,7 @@ def tested(section: Section) -> Iterator[Said]:
         )
     if section.most_seeds is not None:
         yield _(
-            "It looked several times, at up to {seeds} seeds; the intervals hold for all looks.",
+            "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",
             seeds=section.most_seeds,
         )
 
@@ -93,8 +93,8 @@ def possible(size: float, value: str) -> bool:
 def unequal_note(section: Section) -> list[Said]:
     """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
     sentence = _(
-        "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
-        "spread counts beside that of all: {names}. They need more seeds.",
+        "The spread between seeds seems to differ from the rest in these comparisons, so their own "
+        "spread counts as well: {names}. They need more seeds.",
         names=listed(section.unequal),
     )
     return [sentence] if section.unequal else []
@@ -104,7 +104,7 @@ def same_note(section: Section) -> list[Said]:
     """Name the vectors that training does not change, so that all configurations share one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
-    text = _("Nothing that these configurations train reaches these vectors, which are one row: {names}.")
+    text = _("Training does not change these vectors, so all configurations share one row: {names}.")
     return [text.of(names=listed(kinds))] if kinds else []
 
 
@@ -128,22 +128,22 @@ def reading(results: Results) -> list[Said]:
     if seeds == 1:
         return [
             _(
-                "One seed a configuration: nothing is known of the spread between seeds, and no difference here "
-                "can be called real. Nothing is ranked, and nothing is bold."
+                "One seed per configuration: the spread between seeds is unknown, and no difference here can be "
+                "called real. Nothing is ranked, and nothing is bold."
             ),
             *standard_errors(results),
         ]
     return [
         _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
-            "▲ better, ▼ worse: the interval of the difference to the baseline leaves out 0. = equivalent: it lies "
-            "within the margin that was declared too small to matter. ? undecided: neither. One interval holds for all "
-            "comparisons of a section together."
+            "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it is within "
+            "the margin that was declared too small to matter. ? undecided: neither. The intervals of a section "
+            "hold for all its comparisons together."
         ),
-        _("Bold: tied with the best. Nothing is bold where no row is excluded, or where a note forbids to rank."),
+        _("Bold: tied with the best. Nothing is bold if no row is ruled out, or if a note forbids ranking."),
         _(
-            "p, the texts on which just one of two models is right, and the probability of improvement: "
-            "comparisons.csv."
+            "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
+            "the probability of improvement."
         ),
         TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})],
         *standard_errors(results),

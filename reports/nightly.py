@@ -292,8 +292,8 @@ HOW_SCORES = _(
     "hold together in {share} of nights."
 )
 HOW_TIMINGS = _(
-    "Timings are tonight's and last night's mean beside the first nights of the environment; both nights have to "
-    "differ by more than the margin."
+    "Timings compare the mean of tonight and last night with the first nights of the environment; "
+    "both nights have to differ by more than the margin."
 )
 
 

@@ -365,7 +365,7 @@ def next_step(
 ) -> tuple[Said, str]:
     """Suggest a next step, and the command for it."""
     if results.progress is not None:
-        return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
+        return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"

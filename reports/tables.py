@@ -254,7 +254,7 @@ def cells_left_out(section: Section) -> list[Said]:
     count = sum(len(row.cells) for row in section.rows if not row.variant)
     if count <= MOST_SEEDS:
         return []
-    return [_("Its {count} cells stand in results.csv; `ablate cell ID` says how one is trained again.", count=count)]
+    return [_("Its {count} cells are in results.csv; `ablate cell ID` shows how to train one again.", count=count)]
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:
