@@ -1,1 +1,1 @@
-"""Reads MLflow, writes Markdown; knows nothing of training."""
+"""Reports: read results from MLflow, compare them, and write Markdown, pages, figures and tables."""

@@ -1,6 +1,6 @@
-"""The report of one experiment: MLflow in, Markdown, pages that need no network, figures and numbers out.
+"""Write the report of one experiment: Markdown, self-contained HTML pages, figures and tables.
 
-Byte for byte the same from the same runs.
+The same runs give the same files, byte for byte.
 """
 
 import base64
@@ -27,43 +27,43 @@ from reports import export
 from reports.figures import Figure, LeftOut
 from reports.load import Results, load
 from reports.markdown import code, plain
-from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Said, _, language, n_, other, using
+from reports.messages import FILES, LANGUAGES, PAGES, Joined, Message, Said, _, language, n_, other_language, using
 from reports.report import Report, make_report
 
 Written = TypeVar("Written")
 TEMPLATES = Path(__file__).parent / "templates"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
-USUAL = "http://127.0.0.1:5000"  # where `ablate up` serves runs
-TEXT = (".md", ".html", ".csv", ".svg")  # files of which a difference is shown, not only named
-BEFORE, SHOWN = 20, 80  # characters of a line that are shown before its first difference, and in all
+DEFAULT_SERVER = "http://127.0.0.1:5000"  # where `ablate up` serves runs
+TEXT = (".md", ".html", ".csv", ".svg")  # files whose first differing line is quoted
+BEFORE, QUOTED = 20, 80  # characters quoted before the first difference, and in all
 
 
 def build(experiment: str, uri: str, output: Path) -> Path:
-    """The report from MLflow to the disk; returns its README.md."""
+    """Read an experiment from MLflow, write its report, and return the path of its README.md."""
     publish(load(experiment, uri), output)
     return output / "README.md"
 
 
 def publish(results: Results, output: Path) -> Report:
-    """Write the report in the place of the old one."""
+    """Write the report and replace the old one."""
     return replace_folder(output, lambda fresh: write_report(results, fresh))
 
 
 def replace_folder(output: Path, write: Callable[[Path], Written]) -> Written:
-    """Write into a new folder and move that into the place of the old one."""
+    """Write into a new folder, then put that in place of the old one."""
     output.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
     try:
         written = write(fresh)
         fresh.chmod(0o755)
-        put(fresh, output)
+        swap(fresh, output)
         return written
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
 def write_report(results: Results, folder: Path) -> Report:
-    """Everything that a report consists of."""
+    """Write all files of a report into a folder."""
     report = make_report(results, file_names(results.grid.sections), folder)
     for name in LANGUAGES:
         with using(name):
@@ -77,23 +77,23 @@ def write_report(results: Results, folder: Path) -> Report:
 
 
 def differences(folder: Path, results: Results) -> list[str]:
-    """What distinguishes the report in a folder from one that is built of these results now: for each file the first
-    line that differs, that it is missing, or that no report has it."""
+    """Compare the report in a folder with one built now from these results: one message for each file that differs, is
+    missing or is not part of a report."""
     with tempfile.TemporaryDirectory() as temporary:
-        again = Path(temporary)
-        write_report(results, again)
-        paths = {path.relative_to(side) for side in (folder, again) for path in side.rglob("*") if path.is_file()}
-        found = [(path, difference(folder / path, again / path)) for path in sorted(paths)]
-    return [f"{path}{said}" for path, said in found if said]
+        rebuilt = Path(temporary)
+        write_report(results, rebuilt)
+        paths = {path.relative_to(root) for root in (folder, rebuilt) for path in root.rglob("*") if path.is_file()}
+        messages = [(path, difference(folder / path, rebuilt / path)) for path in sorted(paths)]
+    return [f"{path}{message}" for path, message in messages if message]
 
 
-def difference(written: Path, wanted: Path) -> str:
-    """How a file differs from what it should be; empty where it does not."""
-    if not wanted.is_file():
+def difference(written: Path, expected: Path) -> str:
+    """Describe the first difference between two files; an empty string if they are equal."""
+    if not expected.is_file():
         return " does not belong to this report"
     if not written.is_file():
         return " is missing"
-    contents = [path.read_bytes() for path in (written, wanted)]
+    contents = [path.read_bytes() for path in (written, expected)]
     if contents[0] == contents[1]:
         return ""
     if written.suffix not in TEXT:
@@ -101,15 +101,15 @@ def difference(written: Path, wanted: Path) -> str:
     lines = [content.decode(errors="replace").split("\n") for content in contents]
     for number, (ours, theirs) in enumerate(zip_longest(*lines, fillvalue=""), start=1):
         if ours != theirs:
-            alike = next((i for i, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), 0)
-            start = max(0, alike - BEFORE)  # a line of a page may be very long
-            said, right = (brief(line[start : start + SHOWN]) for line in (ours, theirs))
-            return f", line {number}: says `{said}`, should say `{right}`"
+            position = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
+            start = max(0, position - BEFORE)  # lines of a page can be very long
+            actual, right = (brief(line[start : start + QUOTED]) for line in (ours, theirs))
+            return f", line {number}: says `{actual}`, should say `{right}`"
     return " is not the file that is built now"
 
 
-def put(fresh: Path, output: Path) -> None:
-    """Move a folder into the place of another one, also while somebody else does the same."""
+def swap(fresh: Path, output: Path) -> None:
+    """Replace a folder by another one, safely even if another process does the same."""
     aside = fresh.with_name(fresh.name + ".old")
     while True:
         with contextlib.suppress(FileNotFoundError):
@@ -126,12 +126,14 @@ def put(fresh: Path, output: Path) -> None:
 
 
 def render_markdown(report: Report) -> str:
-    """In the language in use."""
-    return template("report.md.j2", autoescape=False).render(other=other(FILES), page=PAGES[language()], report=report)
+    """Return the report as Markdown, in the current language."""
+    return template("report.md.j2", autoescape=False).render(
+        other=other_language(FILES), page=PAGES[language()], report=report
+    )
 
 
 def template(name: str, **settings: Any) -> Template:
-    """A template that speaks the language in use."""
+    """Load a template, with translations into the current language."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
@@ -145,7 +147,7 @@ def template(name: str, **settings: Any) -> Template:
 
 
 def file_names(sections: list[RecordedSection]) -> list[str]:
-    """The beginning of each section's file names, from its title; one that is already taken gets its number."""
+    """Return a prefix for each section's files, made from its title; a number makes it unique."""
     names: list[str] = []
     for number, section in enumerate(sections, start=1):
         name = re.sub(r"[^a-z0-9]+", "-", section.title.lower())[:60].strip("-") or f"section-{number}"
@@ -157,20 +159,20 @@ def file_names(sections: list[RecordedSection]) -> list[str]:
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as an address that holds it."""
+    """A figure embedded as a data URL."""
 
     address: str
     alt: Said
 
 
 def render_page(report: Report, results: Results, folder: Path) -> str:
-    """In the language in use, with the figures that lie in a folder; the same bytes from the same results."""
+    """Return the report as one HTML page in the current language, with the figures of a folder embedded."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    return template("page.html.j2", autoescape=True, finalize=seen).render(
-        other=other(PAGES),
+    return template("page.html.j2", autoescape=True, finalize=visible).render(
+        other=other_language(PAGES),
         report=report,
         running=results.progress is not None,
-        images=lambda figures: [Image(address(folder / each.path), each.alt) for each in figures if is_drawn(each)],
+        images=lambda figures: [Image(data_url(folder / each.path), each.alt) for each in figures if is_drawn(each)],
         left_out=lambda figures: [each for each in figures if not is_drawn(each)],
         link=Links(results).to,
         style=Markup(style),
@@ -183,28 +185,30 @@ def is_drawn(figure: Figure | LeftOut) -> TypeGuard[Figure]:
     return isinstance(figure, Figure)
 
 
-def address(path: Path) -> str:
+def data_url(path: Path) -> str:
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def digest(text: str) -> str:
-    """By which the page's policy knows its own script and style, and runs no other."""
+    """Hash for the page's Content-Security-Policy, which allows no other script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def seen(value: object) -> object:
-    """A text as the page shows it: of what is not our own markup, nothing that stays unseen or turns text around."""
-    said = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
-    return printable(str(value)) if said else value
+def visible(value: object) -> object:
+    """Remove invisible and text-reversing characters from any text that is not our own markup."""
+    foreign = isinstance(value, str | Message | Joined) and not isinstance(value, Markup)
+    return printable(str(value)) if foreign else value
 
 
 class Links:
+    """Addresses of runs in the MLflow UI."""
+
     def __init__(self, results: Results) -> None:
         self.base, self.experiment = base(results.uri), results.experiment_id
         self.runs = {cell: run.run_id for cell, run in results.cells.items()}
 
     def to(self, cells: list[str]) -> str | None:
-        """One run's page, or several side by side; None where MLflow knows none of the cells."""
+        """Return the page of one run or of several side by side; None if MLflow has none of the cells."""
         runs = list(dict.fromkeys(self.runs[cell] for cell in cells if cell in self.runs))
         if not runs:
             return None
@@ -215,8 +219,8 @@ class Links:
 
 
 def base(uri: str) -> str:
-    """The server that was asked, without the password that it was asked with; else the one of `ablate up`."""
+    """Return the address of the MLflow server without user name and password; without one, that of `ablate up`."""
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https"):
-        return USUAL
+        return DEFAULT_SERVER
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

@@ -1,8 +1,8 @@
-"""What a section's numbers say: each row against its baseline, and which rows are tied with the best.
+"""Compare the rows of a section: a verdict for each row against its baseline, and the rows tied with the best.
 
-One model and one level for each of the two questions, shared by all scores of the declared family: every row against
-its baseline; every pair of rows over the same data. Post-processed and further vectors of a cell are compared with the
-vectors that trained it, within the same cells.
+Each of the two questions (every row against its baseline; every pair of rows on the same data) has one model and one
+significance level, shared by all scores of the declared family. Further and post-processed vectors of a cell are
+compared with the vectors that were trained, within the same cells.
 """
 
 import math
@@ -38,7 +38,7 @@ TESTED = (*DECIDED, "undecided")
 
 
 def verdict(difference: float, half_width: float, higher: bool, margin: float | None, seeds: int) -> Verdict:
-    """`seeds` are those that both rows have."""
+    """Return the verdict for an interval `difference` ± `half_width`; `seeds` counts those that both rows have."""
     if not math.isfinite(half_width):
         return "one seed" if seeds < 2 else "no spread"
     if margin is not None and abs(difference) + half_width < margin:
@@ -48,34 +48,34 @@ def verdict(difference: float, half_width: float, higher: bool, margin: float | 
 
 
 def shown_direction(difference: float, half_width: float, higher: bool) -> int:
-    """1 where the interval says better, −1 where it says worse, whether or not that matters; 0 where it holds 0."""
+    """Return 1 if the whole interval is better, −1 if it is worse (both whatever the margin), 0 if it contains 0."""
     if not math.isfinite(half_width) or abs(difference) <= half_width:
         return 0
     return 1 if (difference > 0) == higher else -1
 
 
-GENERATOR = 20250625  # of what is drawn at random; the same in every report
+GENERATOR = 20250625  # seed of the random numbers, the same in every report
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row beside its baseline in one score, over the seeds that both have. Without a test, numbers are nan."""
+    """One row against its baseline in one score, at the seeds that both have. Untested, its numbers are nan."""
 
     against: Row
     seeds: int
     difference: float
-    by_text: bool  # whether each text of both is known
+    by_text: bool  # whether both rows have a value for each text
     verdict: Verdict = "not comparable"
-    half_width: float = math.nan  # of the interval that holds for all comparisons of the section together
+    half_width: float = math.nan  # of the interval that is simultaneous over the section
     p: float = math.nan
-    side: int = 0  # of 0 on which the interval lies: 1 better, -1 worse
-    unequal: bool = False  # whether the row varies from seed to seed otherwise than the rest
-    needs: Needed | None = None  # what would decide it
+    side: int = 0  # 1: the interval is better than 0, -1: worse, 0: it contains 0
+    unequal: bool = False  # whether its spread between seeds differs from that of the other rows
+    needs: Needed | None = None  # the seeds or texts that would decide it
     needs_seconds: float = math.nan
-    only_ours: tuple[int, ...] = ()  # at each seed, the texts that only this row has right
+    only_ours: tuple[int, ...] = ()  # for each seed, how many texts only this row has right
     only_theirs: tuple[int, ...] = ()
     mcnemar: tuple[float, ...] = ()
-    improvement: float = math.nan  # the probability that a seed of this row is better than one of the baseline
+    improvement: float = math.nan  # probability that a seed of this row beats a seed of the baseline
 
     @property
     def tested(self) -> bool:
@@ -84,19 +84,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class RowScore:
-    """One score of one row: its mean over seeds, and how that compares with the baseline's."""
+    """One score of one row: its mean over seeds, and the comparison with the baseline."""
 
     row: Row
     value: str  # the name of the score
-    higher: bool | None  # whether more is better; None of what only describes
+    higher: bool | None  # whether higher is better; None for a descriptive score
     tested: bool
-    complete: bool  # whether each seed has it
+    complete: bool  # whether every seed has a value
     seeds: int
     mean: float
     half_width: float
     margin: float | None
     comparison: Comparison | None = None
-    bold: bool = False  # tied with the best, where others are not
+    bold: bool = False  # tied with the best, while some rows are not
 
     @property
     def verdict(self) -> Verdict:
@@ -105,62 +105,62 @@ class RowScore:
 
 @dataclass(frozen=True)
 class Section:
-    """All that is compared in a section, row by row, and in each row score by score."""
+    """A section's rows, scores and comparisons: row by row, and score by score within a row."""
 
     recorded: RecordedSection
     rows: list[Row]
     scores: list[RowScore]
-    pairs: dict[str, RowPairs] = field(default_factory=dict)  # of each score in which rows are ranked
+    pairs: dict[str, RowPairs] = field(default_factory=dict)  # by score, for the scores that rank the rows
     detectable: dict[str, float | None] = field(default_factory=dict)
     measured: dict[tuple[int, str], SeedValues] = field(default_factory=dict)
     ranked: bool = False
-    most_seeds: int | None = None  # of a study that stops by itself
-    ended: str = ""  # why it has stopped, if it has
+    most_seeds: int | None = None  # of a study that adds seeds, else None
+    ended: str = ""  # why such a study has stopped; empty while it has not
 
     @cached_property
     def values(self) -> list[str]:
-        """The scores that it shows."""
+        """Names of the scores shown."""
         return list(dict.fromkeys(score.value for score in self.scores))
 
     @cached_property
     def tested(self) -> list[str]:
-        """The scores that are compared."""
+        """Names of the scores compared."""
         return list(dict.fromkeys(score.value for score in self.scores if score.tested))
 
     @cached_property
     def compared(self) -> list[tuple[RowScore, Comparison]]:
-        """Rows with what they are compared with, score by score."""
+        """Scores with their comparisons, ordered by score."""
         found = [(score, score.comparison) for score in self.scores if score.comparison]
         return sorted(found, key=lambda pair: self.values.index(pair[0].value))
 
     @property
     def hypotheses(self) -> int:
-        """How many comparisons share one level."""
+        """Number of comparisons that share one significance level."""
         return sum(comparison.tested for _, comparison in self.compared)
 
     @cached_property
     def of(self) -> dict[tuple[int, str], RowScore]:
-        """(number of the row, score) → what is known of it."""
+        """Scores by row number and name."""
         return {(score.row.number, score.value): score for score in self.scores}
 
     @property
     def unequal(self) -> list[str]:
-        """Rows that vary from seed to seed otherwise than the rest."""
+        """Labels of the rows whose spread between seeds differs from the others'."""
         found = [score.row.label for score in self.scores if score.comparison and score.comparison.unequal]
         return list(dict.fromkeys(found))
 
 
 def compare(section: RecordedSection, results: Results, may_rank: bool = True, may_compare: bool = True) -> Section:
-    """`may_rank`: whether no guard forbids to rank the rows of this section; `may_compare`: whether none forbids to
-    compare any two of them. Where cells are missing, rows that are whole are still compared."""
+    """Compare the rows of a section. `may_rank` and `may_compare` are False if a guard forbids ranking its rows, or
+    comparing any two of them. If cells are missing, complete rows are still compared."""
     values, family = shown_values(section, results), family_of(section, results)
     rows = rows_of(section, values, results)
     scores = [row_score(row, value, value in family, results) for row in rows for value in values]
     tested = list(dict.fromkeys(score.value for score in scores if score.tested))
     measured = {
-        (row.number, value): held
+        (row.number, value): seed_values
         for row in rows
-        for value, held in seed_values_of_row(
+        for value, seed_values in seed_values_of_row(
             row, [name for name in tested if applies(row, name, results)], results
         ).items()
     }
@@ -168,9 +168,9 @@ def compare(section: RecordedSection, results: Results, may_rank: bool = True, m
     most_seeds = None if stopping is None else stopping.most_seeds
     judged = judge_family(rows, measured, most_seeds) if may_compare else Judged()
     scores = [replace(score, comparison=comparison(score, rows, measured, judged, results)) for score in scores]
-    alike = stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
+    same_seeds = stopping is not None or len({tuple(row.seeds) for row in rows}) == 1
     complete = may_rank and may_compare and all(score.complete for score in scores if score.tested)
-    ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and alike and len(rows) > 1
+    ranked = complete and min((len(row.cells) for row in rows), default=0) > 1 and same_seeds and len(rows) > 1
     pairs = every_pair(rows, tested, measured, most_seeds) if ranked else {}
     tied = tied_for_best(scores, pairs)
     scores = [replace(score, bold=(score.row.number, score.value) in tied) for score in scores]
@@ -197,7 +197,7 @@ def row_score(row: Row, value: str, in_family: bool, results: Results) -> RowSco
 def comparison(
     score: RowScore, rows: list[Row], measured: dict[tuple[int, str], SeedValues], judged: Judged, results: Results
 ) -> Comparison | None:
-    """What was decided of a row and its baseline, and what describes it; None where it is compared with nothing."""
+    """Return the comparison of a row with its baseline in one score; None if it has none or is not tested."""
     if not score.tested or score.row.against is None:
         return None
     key, against = (score.row.number, score.value), rows[score.row.against]
@@ -206,7 +206,7 @@ def comparison(
     difference = float((ours.numbers - theirs.numbers).mean()) if seeds else math.nan
     described = Comparison(against, seeds, difference, by_text, "too early" if results.progress else "not comparable")
     if by_text and ours.each.dtype == np.bool_:
-        counts = [mcnemar(own, other) for own, other in zip(ours.each, theirs.each, strict=True)]
+        counts = [mcnemar(our, their) for our, their in zip(ours.each, theirs.each, strict=True)]
         only_ours, only_theirs, chances = (tuple(column) for column in zip(*counts, strict=True))
         described = replace(described, only_ours=only_ours, only_theirs=only_theirs, mcnemar=chances)
     if seeds > 1:
@@ -215,13 +215,13 @@ def comparison(
     decided = judged.decided.get(key)
     if decided is None:
         return described
-    said = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
+    outcome = verdict(difference, decided.half_width, bool(score.higher), score.margin, decided.seeds)
     needs = None
-    if said == "undecided":
+    if outcome == "undecided":
         needs = judged.needed(*key, score.margin, more_texts=not score.row.recorded.drawn)
     return replace(
         described,
-        verdict=said,
+        verdict=outcome,
         half_width=decided.half_width,
         p=decided.p,
         side=shown_direction(difference, decided.half_width, bool(score.higher)),
@@ -232,33 +232,33 @@ def comparison(
 
 
 def seconds_of_more_seeds(needs: Needed | None, seeds: int, row: Row, against: Row, results: Results) -> float:
-    """How long two rows train at the seeds that would decide their comparison, by what their cells took."""
+    """Estimate the seconds that the missing seeds of two rows train, from the times of their finished cells."""
     if needs is None or needs.seeds is None:
         return math.nan
-    own = {  # other vectors of a row are those of the same cells
+    by_row = {  # two kinds of vectors of one configuration share their cells
         tuple(each.cells): [p.wall_seconds for cell in each.cells if (p := results.provenance(cell))]
         for each in (row, against)
     }
-    if not all(own.values()):
+    if not all(by_row.values()):
         return math.nan
-    return float(sum(np.mean(seconds) for seconds in own.values()) * (needs.seeds - seeds))
+    return float(sum(np.mean(seconds) for seconds in by_row.values()) * (needs.seeds - seeds))
 
 
 def tied_for_best(scores: Sequence[RowScore], pairs: dict[str, RowPairs]) -> set[tuple[int, str]]:
-    """The rows that are tied with the best of those over the same data: nothing was shown to be better, neither among
-    all pairs nor by the comparison with a baseline. None where no row is excluded."""
-    tied = {(row, value) for value, each in pairs.items() for row in each.rows}
+    """Return (row number, score) of the rows tied with the best on the same data: no pair of rows and no comparison
+    with a baseline shows a better one. Empty for scores in which no row is excluded."""
+    tied = {(row, value) for value, matrix in pairs.items() for row in matrix.rows}
     higher = {score.value: bool(score.higher) for score in scores}
-    for value, each in pairs.items():
-        worse = (each.means < 0 if higher[value] else each.means > 0) & (each.p <= ALPHA)
+    for value, matrix in pairs.items():
+        worse = (matrix.means < 0 if higher[value] else matrix.means > 0) & (matrix.p <= ALPHA)
         tied -= {
             (row, value)
-            for place, row in enumerate(each.rows)
-            if worse[place].any() or np.isnan(each.means[place]).all()
+            for position, row in enumerate(matrix.rows)
+            if worse[position].any() or np.isnan(matrix.means[position]).all()
         }
     for score in scores:
         if score.comparison and score.comparison.side:
             loser = score.row if score.comparison.side < 0 else score.comparison.against
             tied.discard((loser.number, score.value))
-    excluding = {value for value, each in pairs.items() if any((row, value) not in tied for row in each.rows)}
+    excluding = {value for value, matrix in pairs.items() if any((row, value) not in tied for row in matrix.rows)}
     return {(row, value) for row, value in tied if value in excluding}

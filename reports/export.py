@@ -1,4 +1,4 @@
-"""Tables for whoever wants to compute something else: results.parquet, results.csv, comparisons.csv, effects.csv."""
+"""Write a report's numbers as files: results.parquet, results.csv, comparisons.csv, effects.csv."""
 
 import json
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from reports.section_effects import Effect
 
 PLACE = ["section", "row", "label", "variant"]
 KNOWN = ["status", "score", "value", "standard_error", "count", "higher_is_better", "unit", "seconds"]
-PASSING = ["run_id"]  # a store that is made again has others: `cell` names the run in any
+PASSING = ["run_id"]  # not written: it changes when the MLflow store is built anew, `cell` does not
 
 
 def tidy(results: Results) -> pd.DataFrame:
-    """A row a (section, row, seed, score), in the order of the report; a cell without scores has one without any.
+    """Return one line per (section, row, seed, score), in the order of the report; a cell without scores has one line.
 
-    `row` counts within its section from 0. Each axis is a column `axis.NAME`, empty for rows that do not read it.
+    `row` counts from 0 within its section. Each axis is a column `axis.NAME`, empty for rows that do not use it.
     """
-    shown = pd.DataFrame(places(results))
+    shown = pd.DataFrame(shown_cells(results))
     frame = shown.merge(scores_frame(results), on="cell", how="left", sort=False)
     axes = sorted(name for name in shown.columns if name.startswith("axis."))
     for axis in axes:
@@ -33,8 +33,8 @@ def tidy(results: Results) -> pd.DataFrame:
     return frame[[*PLACE, *axes, "seed", "cell", *PASSING, *KNOWN]]
 
 
-def places(results: Results) -> list[dict[str, Any]]:
-    """Each cell where a section shows it."""
+def shown_cells(results: Results) -> list[dict[str, Any]]:
+    """Return a record for each cell of each section, with its row, status and axes."""
     return [
         {
             "section": section.title,
@@ -42,30 +42,30 @@ def places(results: Results) -> list[dict[str, Any]]:
             "label": row.label,
             "seed": seed,
             "cell": cell,
-            "run_id": held.run_id if held else None,
-            "status": held.status if held else "missing",
-            "seconds": held.provenance.wall_seconds if held and held.provenance else None,
+            "run_id": run.run_id if run else None,
+            "status": run.status if run else "missing",
+            "seconds": run.provenance.wall_seconds if run and run.provenance else None,
         }
         | {f"axis.{name}": value for name, value in row.axes.items()}
         for section in results.grid.sections
         for number, row in enumerate(section.rows)
         for cell, seed in zip(row.cells, row.seeds, strict=True)
-        for held in [results.cells.get(cell)]
+        for run in [results.cells.get(cell)]
     ]
 
 
 def scores_frame(results: Results) -> pd.DataFrame:
-    """The scores as MLflow holds them, which tables show, with what scores.json says of each."""
+    """Return the scores that MLflow has, in long form, with the columns that scores.json adds."""
     names = [name for name in results.scores.columns if SCORE.match(name)]
-    held = results.scores[names].rename_axis("cell").reset_index()
-    held = held.melt("cell", var_name="score", value_name="value").dropna(subset="value")
-    frame = held.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
+    scores = results.scores[names].rename_axis("cell").reset_index()
+    scores = scores.melt("cell", var_name="score", value_name="value").dropna(subset="value")
+    frame = scores.merge(results.measured.drop(columns="value"), on=["cell", "score"], how="left", sort=False)
     parts = [name.rpartition("/") for name in frame["score"]]
     return frame.assign(variant=[part[0] for part in parts], score=[part[2] for part in parts])
 
 
 def plain_column(values: pd.Series) -> pd.Series:
-    """Numbers where all are; texts else: a column has one type."""
+    """Convert a column to numbers if all its values are numbers, else to texts."""
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().equals(values.notna()):
         return numbers
@@ -73,44 +73,44 @@ def plain_column(values: pd.Series) -> pd.Series:
 
 
 def write_tables(frame: pd.DataFrame, folder: Path) -> None:
-    """Both files, byte for byte the same from the same results, also of a store of MLflow that was made again."""
+    """Write results.parquet and results.csv, byte for byte the same from the same results."""
     table = pyarrow.Table.from_pandas(frame.drop(columns=PASSING), preserve_index=False)
-    table = table.replace_schema_metadata(None)  # which tells versions
+    table = table.replace_schema_metadata(None)  # which holds versions of pandas and pyarrow
     parquet.write_table(table, folder / "results.parquet", compression="zstd")
     csv.write_csv(table, folder / "results.csv")
 
 
 def write_comparisons(sections: Sequence[Section], folder: Path) -> None:
-    """comparisons.csv: a line for each score of each row, with what it is compared with."""
+    """Write comparisons.csv: a line for each score of each row, with its comparison to the baseline."""
     lines = [comparison_line(score, section) for section in sections for score in section.scores]
     pd.DataFrame(lines).to_csv(folder / "comparisons.csv", index=False)
 
 
 def comparison_line(score: RowScore, section: Section) -> dict[str, object]:
-    """Columns of what it is compared with are empty but for the verdict where that is nothing."""
-    row, it = score.row, score.comparison
-    judged = it if it and (it.tested or it.verdict in ("one seed", "no spread")) else None
-    needs = it.needs if it else None
+    """Return a line of comparisons.csv; without a comparison, its columns except the verdict are empty."""
+    row, pair = score.row, score.comparison
+    judged = pair if pair and (pair.tested or pair.verdict in ("one seed", "no spread")) else None
+    needs = pair.needs if pair else None
     return {
         "row": row.number, "position": row.position, "label": row.label, "variant": row.variant, "value": score.value,
         "higher": score.higher, "tested": score.tested, "complete": score.complete, "seeds": score.seeds,
         "mean": score.mean, "half_width": score.half_width, "margin": score.margin, "drawn": row.recorded.drawn,
-        "against": it and it.against.label, "common": it and it.seeds, "difference": it and it.difference,
-        "difference_half_width": it and it.half_width, "over_texts": it and it.by_text, "p": it and it.p,
+        "against": pair and pair.against.label, "common": pair and pair.seeds, "difference": pair and pair.difference,
+        "difference_half_width": pair and pair.half_width, "over_texts": pair and pair.by_text, "p": pair and pair.p,
         "verdict": score.verdict, "side": judged and judged.side, "unequal": judged and judged.unequal,
         "needs_seeds": needs and needs.seeds, "needs_texts": needs and needs.texts,
         "needs_both": needs and needs.together,
-        "only_ours": json.dumps(it.only_ours) if it and it.only_ours else None,
-        "only_theirs": json.dumps(it.only_theirs) if it and it.only_theirs else None,
-        "mcnemar": json.dumps(it.mcnemar) if it and it.mcnemar else None,
-        "improvement": it and it.improvement, "needs_seconds": it and it.needs_seconds, "bold": score.bold,
+        "only_ours": json.dumps(pair.only_ours) if pair and pair.only_ours else None,
+        "only_theirs": json.dumps(pair.only_theirs) if pair and pair.only_theirs else None,
+        "mcnemar": json.dumps(pair.mcnemar) if pair and pair.mcnemar else None,
+        "improvement": pair and pair.improvement, "needs_seconds": pair and pair.needs_seconds, "bold": score.bold,
         "section": section.recorded.title, "detectable": section.detectable.get(score.value),
         "most_seeds": section.most_seeds, "ended": section.ended,
     }  # fmt: skip
 
 
 def write_effects(sections: Sequence[tuple[Section, list[Effect]]], folder: Path) -> None:
-    """effects.csv: a line for each axis, and each two together, of each score."""
+    """Write effects.csv: for each score a line for each axis and each interaction of two."""
     lines = [
         (section.recorded.title, effect.value, " × ".join(effect.factors), effect.df, effect.f, effect.p, effect.share,
          " × ".join(map(symbol, effect.factors)))

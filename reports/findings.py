@@ -1,4 +1,4 @@
-"""What the tables leave out: how seeds were chosen and tested, what a finding leaves open, how to read the numbers."""
+"""Sentences below the tables: how seeds were chosen and tested, limits of a finding, how to read the numbers."""
 
 import json
 import math
@@ -20,8 +20,8 @@ STOPPED = {
     "decided": _("Seeds were added until every comparison was decided"),
     "most seeds": _("Seeds were added up to the most that were allowed"),
     "budget": _("The budget ended before every comparison was decided"),
-    "not comparable": _("No further seeds were added, for what is not decided cannot be compared"),
-    "nothing to compare": _("No further seeds were added, for nothing is compared"),
+    "not comparable": _("No further seeds were added: the undecided rows cannot be compared"),
+    "nothing to compare": _("No further seeds were added: nothing is compared"),
     "": _("It is not finished: seeds are still to be added"),
 }
 BY_TEXT, BY_SEED = _("seed and text"), _("seed")
@@ -29,23 +29,24 @@ PARTLY = _("seed, and by text where each text is known")
 
 
 def sentences(section: Section) -> list[Said]:
+    """Return the sentences below a section's tables."""
     return [*stopped(section), *tested(section), *unequal_note(section), *same_note(section)]
 
 
 def stopped(section: Section) -> Iterator[Said]:
-    """Of a study that stops by itself: with how many seeds it did, and why."""
+    """Yield, for a study that adds seeds, with how many it stopped and why."""
     if section.most_seeds is None:
         return
     counts, why = [score.seeds for score in section.scores], STOPPED[section.ended]
     few, many = min(counts), max(counts)
     between: Said = _("{few} to {many}", few=few, many=many) if few < many else str(few)
     yield _(
-        "{why}: {between} a configuration. A difference is over the seeds that both have.", why=why, between=between
+        "{why}: {between} per configuration. A difference uses the seeds that both rows have.", why=why, between=between
     )
 
 
 def tested(section: Section) -> Iterator[Said]:
-    """How a section was tested, and what it could not have found."""
+    """Yield how a section was tested, its margins and the smallest differences it could have found."""
     by_text = [compared.by_text for _, compared in section.compared if compared.tested]
     if not by_text:
         return
@@ -58,10 +59,12 @@ def tested(section: Section) -> Iterator[Said]:
     )
     margins = {score.value: score.margin for score, _ in section.compared if score.margin is not None}
     if margins:
-        sizes = [_("{size} in {name}", size=shown(size, value), name=heading(value)) for value, size in margins.items()]
+        sizes = [
+            _("{size} in {name}", size=size_text(size, value), name=heading(value)) for value, size in margins.items()
+        ]
         yield _("Differences below {margins} are too small to matter.", margins=joined(sizes, _(", ")))
     limits = [
-        _("{size} in {name}", size=shown(size, value), name=heading(value))
+        _("{size} in {name}", size=size_text(size, value), name=heading(value))
         for value in section.values
         if (size := section.detectable.get(value)) is not None and possible(size, value)
     ]
@@ -73,35 +76,35 @@ def tested(section: Section) -> Iterator[Said]:
         )
     if section.most_seeds is not None:
         yield _(
-            "It looked several times, at up to {seeds} seeds; the intervals hold for all looks.",
+            "The rows were tested several times, at up to {seeds} seeds; the intervals hold for all looks together.",
             seeds=section.most_seeds,
         )
 
 
-def shown(size: float, value: str) -> Said:
+def size_text(size: float, value: str) -> Said:
     return with_unit(f"{unit(value) * size:.2g}", unit(value) > 1)
 
 
 def possible(size: float, value: str) -> bool:
-    """A share cannot differ by more than one."""
+    """Return whether a difference of this size can occur: shares differ by at most 1."""
     return unit(value) == 1 or size <= 1
 
 
 def unequal_note(section: Section) -> list[Said]:
-    """Rows that vary from seed to seed otherwise than the rest, so that nothing is pooled with them."""
-    said = _(
-        "From seed to seed these comparisons seem to vary otherwise than the rest, so that their own "
-        "spread counts beside that of all: {names}. They need more seeds.",
+    """Name the rows whose spread between seeds differs from the others', so that it is not only pooled."""
+    sentence = _(
+        "The spread between seeds seems to differ from the rest in these comparisons, so their own "
+        "spread counts as well: {names}. They need more seeds.",
         names=listed(section.unequal),
     )
-    return [said] if section.unequal else []
+    return [sentence] if section.unequal else []
 
 
 def same_note(section: Section) -> list[Said]:
-    """Vectors that are the same whatever trained, so that all configurations are one row."""
+    """Name the vectors that training does not change, so that all configurations share one row."""
     labels = [row.label for row in section.rows]
     kinds = [label.removeprefix(f"{ANY} · ") for label in labels if label.startswith(f"{ANY} · ")]
-    text = _("Nothing that these configurations train reaches these vectors, which are one row: {names}.")
+    text = _("Training does not change these vectors, so all configurations share one row: {names}.")
     return [text.of(names=listed(kinds))] if kinds else []
 
 
@@ -115,32 +118,32 @@ TRAINED_ON = {
         "same, and what is concluded holds for these."
     ),
 }
-NAMED = 8  # scores that a sentence names
+NAMED = 8  # most scores that a sentence names
 
 
 def reading(results: Results) -> list[Said]:
-    """Definitions, as far as this report needs them."""
+    """Explain how to read the numbers of this report."""
     rows = [row for section in results.grid.sections for row in section.rows]
     seeds = max((len(row.seeds) for row in rows), default=0)
     if seeds == 1:
         return [
             _(
-                "One seed a configuration: nothing is known of the spread between seeds, and no difference here "
-                "can be called real. Nothing is ranked, and nothing is bold."
+                "One seed per configuration: the spread between seeds is unknown, and no difference here can be "
+                "called real. Nothing is ranked, and nothing is bold."
             ),
             *standard_errors(results),
         ]
     return [
         _("± of a mean: half of its 95 % interval over up to {seeds} seeds (Student's t).", seeds=seeds),
         _(
-            "▲ better, ▼ worse: the interval of the difference to the baseline leaves out 0. = equivalent: it lies "
-            "within the margin that was declared too small to matter. ? undecided: neither. One interval holds for all "
-            "comparisons of a section together."
+            "▲ better, ▼ worse: the interval of the difference to the baseline excludes 0. = equivalent: it is within "
+            "the margin that was declared too small to matter. ? undecided: neither. The intervals of a section "
+            "hold for all its comparisons together."
         ),
-        _("Bold: tied with the best. Nothing is bold where no row is excluded, or where a note forbids to rank."),
+        _("Bold: tied with the best. Nothing is bold if no row is ruled out, or if a note forbids ranking."),
         _(
-            "p, the texts on which just one of two models is right, and the probability of improvement: "
-            "comparisons.csv."
+            "comparisons.csv has p-values, the numbers of texts that only one of two models gets right, and "
+            "the probability of improvement."
         ),
         TRAINED_ON[frozenset(row.drawn for row in rows) or frozenset({False})],
         *standard_errors(results),
@@ -148,10 +151,10 @@ def reading(results: Results) -> list[Said]:
 
 
 def standard_errors(results: Results) -> list[Said]:
-    """What chance alone makes of one accuracy on so many test texts."""
+    """Give the standard error of an accuracy that the number of test texts implies, for each data set."""
     if "test.accuracy" not in results.scores:
         return []
-    said = list[Said]()
+    sentences_by_data = list[Said]()
     for data, cells in cells_by_data(results).items():
         counts = counts_of(results, cells).get("test")
         mean = float(results.scores["test.accuracy"].reindex(cells).mean())
@@ -159,32 +162,32 @@ def standard_errors(results: Results) -> list[Said]:
             count = sum(counts.values())
             size = f"{100 * (mean * (1 - mean) / count) ** 0.5:.1f}"
             name = _(" of {data}", data=data) if data else ""
-            said.append(
+            sentences_by_data.append(
                 _(
                     "On {count} test texts{name}, one accuracy has a standard error of {size} points by the choice of "
                     "texts alone.",
                     count=count, name=name, size=size,
                 )
             )  # fmt: skip
-    return said
+    return sentences_by_data
 
 
 def not_shown(results: Results) -> list[Said]:
-    """Scores that were measured and that no table shows."""
+    """Name the scores that were measured and that no table shows."""
     shown = {value for section in results.grid.sections for value in shown_values(section, results)}
     measured = [name for name in results.scores.columns if SCORE.match(name) and "/" not in name]
     names = [heading(name) for name in measured if name not in shown]
-    said = n_(
+    sentence = n_(
         "Measured and not shown in a table: {names} (results.csv).",
         "{count} scores were measured and are not shown in a table: {names} (results.csv).",
         len(names),
         names=listed(names, NAMED),
     )
-    return [said] if names else []
+    return [sentence] if names else []
 
 
 def several_names(results: Results) -> list[Said]:
-    """The recipes that sections show under several names."""
+    """Name the configurations that sections show under several names."""
     names: dict[tuple[str, ...], dict[str, None]] = {}
     for row in (row for section in results.grid.sections for row in section.rows):
         names.setdefault(tuple(row.cells), {})[row.label] = None
@@ -192,11 +195,12 @@ def several_names(results: Results) -> list[Said]:
     return [_("One recipe under several names: {names}.", names=listed(several))] if several else []
 
 
-FEWEST = 3  # values of an axis: of two, the best is always at an end
-LEAST = {"k": 1.0}  # the smallest value that can be; of other settings it is 0
+FEWEST = 3  # values of an axis: with two, the best one is always at an end
+LEAST = {"k": 1.0}  # smallest possible value of a setting; 0 for all others
 
 
 def tuning(section: Section, results: Results) -> list[Guard]:
+    """Warn of an axis that is best at its edge, a learning rate shared by unlike rows, a better reference."""
     value = next(iter(section.tested), "")
     scores = [score for score in section.scores if score.value == value and not score.row.variant]
     scores = [score for score in scores if math.isfinite(score.mean) and score.row.recorded.settings]
@@ -204,12 +208,12 @@ def tuning(section: Section, results: Results) -> list[Guard]:
 
 
 def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
-    """Axes of which the best rows have the largest or the smallest value that was tried, and more could be."""
+    """Warn if the best rows have an axis's largest or smallest tried value and a further one is possible."""
     best = [score.row for score in scores if score.bold]
     if not best or len(best) == len(scores):
         return
     for name in dict.fromkeys(name for row in best for name in row.recorded.axes):
-        numbers = {score.row.number: size(score.row, name) for score in scores}
+        numbers = {score.row.number: axis_number(score.row, name) for score in scores}
         tried = sorted({number for number in numbers.values() if number is not None})
         ends = {numbers[row.number] for row in best}
         if len(tried) < FEWEST or len(ends) > 1:
@@ -225,8 +229,8 @@ def at_the_edge(section: Section, scores: list[RowScore]) -> Iterator[Guard]:
             yield Guard("edge", words)
 
 
-def size(row: Row, name: str) -> float | None:
-    """A setting as a number; of what is tuned, the number of blocks."""
+def axis_number(row: Row, name: str) -> float | None:
+    """Return a setting as a number, for `tune` the number of tuned blocks; None if it is no number."""
     if name not in SETTINGS or name in AS_RUN or name in DATA:
         return None
     value: Any = json_or_text((row.recorded.settings or {}).get(path(name)))
@@ -245,13 +249,13 @@ def json_or_text(text: str | None) -> Any:
 
 
 def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
-    """Rows that differ in kind, adapters beside weights or another encoder, at one learning rate for all."""
+    """Warn if rows of several encoders, or with and without adapters, share one learning rate."""
     kinds, rates = dict[tuple[object, bool], list[str]](), set[str]()
     for row in (score.row for score in scores):
         settings = row.recorded.settings or {}
         tune = json_or_text(settings.get("encoder.tune"))
         tune = tune if isinstance(tune, dict) else {}
-        if tune.get("last_blocks") != 0:  # where nothing but the head trains, the encoder has no learning rate
+        if tune.get("last_blocks") != 0:  # if only the head trains, the encoder has no learning rate
             kinds.setdefault((settings.get("encoder.model"), bool(tune.get("lora"))), []).append(row.label)
             rates.add(settings.get("training.encoder_lr", ""))
     if len(kinds) > 1 and len(rates) == 1:
@@ -264,6 +268,7 @@ def not_tuned(scores: list[RowScore]) -> Iterator[Guard]:
 
 
 def below_reference(scores: list[RowScore], section: Section, results: Results) -> Iterator[Guard]:
+    """Warn if a reference, such as TF-IDF, is better than rows by more than the margin."""
     if not any(comparison.tested for _score, comparison in section.compared):
         return
     for name, reference in references_of(section.recorded, results).items():

@@ -12,8 +12,8 @@ from reports.rows import Row, SeedValues, side_by_side
 from reports.statistics import Decided, Measurements, Needed, decide, detectable, needed
 from reports.statistics.cutoffs import Pair, all_pairs_of
 
-Key = tuple[int, str]  # number of a row, and value
-MOST_ROWS, BEST = 40, 10  # of more rows, only these best ones are compared with all others
+Key = tuple[int, str]  # number of a row, name of a value
+MOST_ROWS, BEST = 40, 10  # above MOST_ROWS only the BEST rows are compared with all others
 
 
 @dataclass(frozen=True)
@@ -22,22 +22,23 @@ class RowGroup:
 
     value: str
     rows: list[int]
-    pairs: list[Pair]  # of positions in `rows`
+    pairs: list[Pair]  # as positions in `rows`
     measured: Measurements
     share: float
-    most_seeds: int | None  # of a study that stops by itself
+    most_seeds: int | None  # of a study that adds seeds, else None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What was decided of each row that has a baseline; per value the smallest difference that is found so often."""
+    """Decisions by row and value, the group each was made in, and per value the smallest detectable difference."""
 
     decided: dict[Key, Decided] = field(default_factory=dict)
     detectable: dict[str, float | None] = field(default_factory=dict)
     groups: dict[Key, RowGroup] = field(default_factory=dict)
 
     def needed(self, row: int, value: str, margin: float | None, more_texts: bool = True) -> Needed:
-        """What would decide a comparison; `more_texts`: whether finished cells could be measured on more of them."""
+        """Return the seeds or texts that would decide a comparison. `more_texts`: whether finished cells could be
+        evaluated on more texts."""
         group = self.groups[row, value]
         texts = group.measured.each.shape[2] if group.measured.each is not None and more_texts else 0
         return needed(
@@ -46,8 +47,9 @@ class Judged:
 
 
 def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds: int | None) -> Judged:
-    """Only whole rows, at the seeds of their baseline: of a study that stops by itself, at those that both have. There
-    a row that fails is judged no more, but what it gave before stays in the pool: the verdicts of the others stand."""
+    """Compare complete rows with their baselines, at equal seeds; in a study that adds seeds, at those both rows have.
+    In such a study a row that fails is no longer judged, but its earlier values stay in the pooled variance, so that
+    the verdicts of the other rows do not change."""
     values = list(dict.fromkeys(value for _, value in seed_values))
     judged = Judged()
     parts = [part for value in values for part in groups_of(rows, value, seed_values, most_seeds)]
@@ -68,22 +70,22 @@ def judge_family(rows: list[Row], seed_values: dict[Key, SeedValues], most_seeds
 def groups_of(
     rows: list[Row], value: str, seed_values: dict[Key, SeedValues], most_seeds: int | None
 ) -> Iterator[tuple[str, list[int], list[Pair]]]:
-    """The vectors that trained, with their baseline, a group for each data set; and those of each configuration."""
+    """Yield value, rows and pairs: a group per data set for trained vectors, one per configuration for variants."""
     by_group: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(rows):
         if (i, value) in seed_values and takes_part(seed_values[i, value], row, most_seeds is not None):
-            beside = row if row.against is None else rows[row.against]
-            names = [("vectors", str(row.position))] if row.variant else [("data", beside.data)]
+            baseline = row if row.against is None else rows[row.against]
+            names = [("vectors", str(row.position))] if row.variant else [("data", baseline.data)]
             names += [("vectors", str(row.position))] if not row.variant and has_variants(row, rows) else []
             for name in names:
                 by_group.setdefault(name, []).append(i)
     for (kind, _), members in by_group.items():
         positions = {number: position for position, number in enumerate(members)}
         pairs = [
-            (positions[i], positions[other])
+            (positions[i], positions[against])
             for i in members
-            if (other := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
-            if most_seeds is not None or seed_values[i, value].seeds == seed_values[other, value].seeds
+            if (against := rows[i].against) in positions and bool(rows[i].variant) == (kind == "vectors")
+            if most_seeds is not None or seed_values[i, value].seeds == seed_values[against, value].seeds
         ]
         if pairs:
             yield value, members, pairs
@@ -99,8 +101,8 @@ def has_variants(row: Row, rows: list[Row]) -> bool:
 
 @dataclass(frozen=True)
 class RowPairs:
-    """Every pair of rows of a value: differences of the means, i − j, and p for all of them together (nan: no test, or
-    other data)."""
+    """All pairs of rows in one value: differences of means, i − j, and simultaneous p-values (nan: not tested, or other
+    data)."""
 
     rows: list[int]
     labels: list[str]
@@ -118,24 +120,24 @@ def every_pair(
         for data in dict.fromkeys(row.data for row in rows)
     }
     groups = {key: members for key, members in groups.items() if len(members) > 1}
-    compared: dict[str, RowPairs] = {}
+    matrices: dict[str, RowPairs] = {}
     for (value, _), members in groups.items():
-        if value not in compared:
-            compared[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
-        own = compared[value]
-        positions = {number: position for position, number in enumerate(own.rows)}
+        if value not in matrices:
+            matrices[value] = without_pairs([i for i in range(len(rows)) if (i, value) in seed_values], rows)
+        matrix = matrices[value]
+        positions = {number: position for position, number in enumerate(matrix.rows)}
         measured = side_by_side([seed_values[i, value] for i in members])
         family = all_pairs_of(len(members))
         pairs = with_the_best(family, measured.values, bool(seed_values[members[0], value].higher))
         for (i, j), decided in zip(pairs, decide(measured, pairs, 1 / len(groups), most_seeds, family), strict=True):
-            here, there = positions[members[i]], positions[members[j]]
-            own.means[here, there], own.means[there, here] = decided.difference, -decided.difference
-            own.p[here, there] = own.p[there, here] = decided.p
-    return compared
+            a, b = positions[members[i]], positions[members[j]]
+            matrix.means[a, b], matrix.means[b, a] = decided.difference, -decided.difference
+            matrix.p[a, b] = matrix.p[b, a] = decided.p
+    return matrices
 
 
 def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], higher: bool) -> Sequence[Pair]:
-    """Of many rows the pairs with one of the best, which is enough to see what is worse than some other row."""
+    """Keep the pairs with one of the best rows if there are many rows: enough to find those that some row beats."""
     if len(values) <= MOST_ROWS:
         return pairs
     means = np.nanmean(values, axis=1) * (1 if higher else -1)
@@ -144,5 +146,5 @@ def with_the_best(pairs: Sequence[Pair], values: Float[np.ndarray, "k s"], highe
 
 
 def without_pairs(numbers: list[int], rows: list[Row]) -> RowPairs:
-    nothing = np.full((len(numbers), len(numbers)), math.nan)
-    return RowPairs(numbers, [rows[i].label for i in numbers], nothing, nothing.copy())
+    missing = np.full((len(numbers), len(numbers)), math.nan)
+    return RowPairs(numbers, [rows[i].label for i in numbers], missing, missing.copy())

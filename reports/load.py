@@ -1,4 +1,4 @@
-"""Everything a report needs, read from MLflow and from nowhere else."""
+"""Load all results of an experiment from MLflow, the only source of a report."""
 
 import json
 import logging
@@ -22,12 +22,12 @@ from reports.mlflow_runs import Artifacts, RunRecord
 
 logger = logging.getLogger(__name__)
 
-ONE_POINT = 1e-3  # spread of coordinates in which nothing can be seen: t-SNE's own unit is 1, and it begins at 1e-4
+ONE_POINT = 1e-3  # a spread too small to see: t-SNE starts at 1e-4 and ends in units of 1
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Where some texts of a cell lie; without any, `reason` says why."""
+    """Coordinates of texts of a cell in two dimensions; if there are none, `reason` says why."""
 
     method: str
     x: np.ndarray
@@ -37,7 +37,7 @@ class Picture:
 
 
 def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> dict[str, Picture]:
-    """Pictures of each row's first seed, for the sections that show them."""
+    """Load the t-SNE picture of each row's first seed, for sections that show it."""
     firsts = {row.cells[0] for section in grid.sections if section.show.tsne for row in section.rows}
     by_cell = {}
     for cell in sorted(firsts & chosen.keys()):
@@ -47,7 +47,7 @@ def pictures(artifacts: Artifacts, grid: RecordedGrid, chosen: dict[str, RunReco
 
 
 def picture(path: Path) -> Picture:
-    """A picture as its cell left it; without points, and with the reason, where they show nothing or cannot be read."""
+    """Load a picture; without points, and with the reason, if they show nothing or cannot be read."""
     try:
         with np.load(path) as arrays:
             reason = str(arrays["reason"]) if "reason" in arrays else ""
@@ -67,47 +67,47 @@ def without_points(method: str, reason: str) -> Picture:
 
 
 MEASURED = ["cell", "score", "value", "higher_is_better", "count", "unit", "standard_error"]
-SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # the names of scores, and of nothing else
+SCORE = re.compile(r"(.+/)?(test|validation|train|transfer)\.")  # matches names of scores, not of other metrics
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """What MLflow holds of a cell beside its numbers."""
+    """A cell's run in MLflow, without its numbers."""
 
     name: str
     status: str
     error: str
-    provenance: Provenance | None  # None where the run says nothing
+    provenance: Provenance | None  # None if the run has no provenance.json
     run_id: str
-    artifact_uri: str  # of its files
+    artifact_uri: str
     params: dict[str, str]
-    evaluation: str  # key of the settings by which it was measured
+    evaluation: str  # fingerprint of the evaluation settings
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What all values of a score have in common."""
+    """Properties that all values of a score share."""
 
-    higher_is_better: bool | None  # None of what describes
-    count: int | None = None  # texts that it rests on
+    higher_is_better: bool | None  # None for a descriptive score
+    count: int | None = None  # number of texts
 
 
 @dataclass(frozen=True)
 class ScoresFile:
-    """scores.json, as far as a report reads it."""
+    """The parts of scores.json that a report reads."""
 
     scores: list[Score] = field(default_factory=list)
-    notes: dict[str, str] = field(default_factory=dict)  # what was left out → why
-    class_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # of more test texts than the cell's own
+    notes: dict[str, str] = field(default_factory=dict)  # score left out → reason
+    class_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # of additional test texts
 
 
 SCORES_FILE = TypeAdapter(ScoresFile)
 
 
-@dataclass(frozen=True, repr=False)  # which would be all that was measured
+@dataclass(frozen=True, repr=False)  # the repr would print all measurements
 class Results:
-    """`scores`: cell × score, as MLflow holds them. `curves`: cell, key, step, value. `measured`: cell, score, and what
-    scores.json says of it.
+    """All results of an experiment. `scores`: cell × score, from MLflow's metrics. `curves`: cell, key, step, value.
+    `measured`: cell, score and its properties, from scores.json.
     """
 
     grid: RecordedGrid
@@ -115,21 +115,21 @@ class Results:
     scores: pd.DataFrame
     curves: pd.DataFrame
     tsne: dict[str, Picture]
-    kinds: dict[str, Kind]  # by the name of the score
+    kinds: dict[str, Kind]  # by name of score
     units: dict[str, dict[str, str]]  # cell → score name → unit
     measured: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=MEASURED))
     experiment_id: str = ""
     uri: str = ""
     artifacts: Artifacts | None = None
-    notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → what was left out → why
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)  # cell → score left out → reason
     digest: str = ""  # of the grid and all results
-    progress: tuple[int, int] | None = None  # while cells are at work: how many have ended, of how many
+    progress: tuple[int, int] | None = None  # while cells are running: (ended, all)
 
     def provenance(self, cell: str) -> Provenance | None:
         return self.cells[cell].provenance if cell in self.cells else None
 
     def each(self, cell: str, score: str) -> np.ndarray | None:
-        """What each text adds to a score of a cell, or as SPLIT.ids the content ids of these, read when asked for."""
+        """Read a score's value for each text, or the texts' content ids (name: SPLIT.ids); None if not stored."""
         path = self._file(cell, "examples.npz")
         if path is None:
             return None
@@ -137,7 +137,7 @@ class Results:
             return arrays.get(score)
 
     def marks(self, cell: str) -> dict[str, int]:
-        """A checksum of each array of `each` and `ids`, read without the arrays: equal ones have equal marks."""
+        """Return a checksum of each array of examples.npz without reading the arrays: equal arrays have equal marks."""
         path = self._file(cell, "examples.npz")
         if path is None:
             return {}
@@ -145,28 +145,28 @@ class Results:
             return {entry.filename.removesuffix(".npy"): entry.CRC for entry in arrays.infolist()}
 
     def code_files(self, cell: str) -> dict[str, str]:
-        """Module → digest of the code that computed a cell; empty for a run of before that was noted."""
+        """Map modules to digests of the code that computed a cell; empty for old runs, which did not record it."""
         path = self._file(cell, "config.json")
         return {} if path is None else json.loads(path.read_bytes()).get("files", {})
 
     def examples(self, cell: str, names: Iterable[str]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-        """Some of the arrays of `each`, and the marks of the ids, at one reading."""
+        """Read some arrays of `each` together with the marks of the ids."""
         path = self._file(cell, "examples.npz")
         if path is None:
             return {}, {}
         with np.load(path) as arrays:
-            held = arrays.zip.NameToInfo
-            marks = {name.removesuffix(".npy"): held[name].CRC for name in held if name.endswith(".ids.npy")}
-            return {name: arrays[name] for name in names if f"{name}.npy" in held}, marks
+            entries = arrays.zip.NameToInfo
+            marks = {name.removesuffix(".npy"): entries[name].CRC for name in entries if name.endswith(".ids.npy")}
+            return {name: arrays[name] for name in names if f"{name}.npy" in entries}, marks
 
     @cached_property
     def by_score(self) -> dict[str, dict[str, float]]:
-        """Score → cell → value, to look values up one by one."""
+        """Score → cell → value, for fast lookup of single values."""
         cells = self.scores.index.tolist()
         return {name: dict(zip(cells, self.scores[name].tolist(), strict=True)) for name in self.scores.columns}
 
     def _file(self, cell: str, name: str) -> Path | None:
-        """A file of a finished cell; of what another one holds, nothing is to be shown."""
+        """Return the path of a file of a finished cell; None for other cells, whose files are not shown."""
         run = self.cells.get(cell)
         if self.artifacts is None or run is None or run.status != "finished":
             return None
@@ -174,7 +174,7 @@ class Results:
 
 
 def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results:
-    """All that MLflow holds of an experiment, by the grid that it holds, or by another one."""
+    """Load an experiment's results for the recorded grid, or for another grid. Raise UserError if MLflow has none."""
     client = MlflowClient(tracking_uri=uri)
     mlflow_experiment = client.get_experiment_by_name(experiment)
     if mlflow_experiment is None:
@@ -182,12 +182,14 @@ def load(experiment: str, uri: str, grid: RecordedGrid | None = None) -> Results
     if mlflow_experiment.lifecycle_stage == "deleted":
         raise UserError(f"the MLflow experiment {experiment} was deleted: restore it in the MLflow UI, or run it anew "
                         "under another name")  # fmt: skip
-    held, artifacts = mlflow_runs.read_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
-    recorded = next((run for run in held if run.tags.get("ablate.kind") == "grid"), None)
+    runs, artifacts = mlflow_runs.read_runs(client, mlflow_experiment.experiment_id), Artifacts(client)
+    recorded = next((run for run in runs if run.tags.get("ablate.kind") == "grid"), None)
     grid = grid or recorded_grid(artifacts, recorded, experiment)
-    by_cell = {run.tags.get("ablate.cell", ""): run for run in reversed(held)}  # the newest, as recording has it
-    wanted = {cell for section in grid.sections for row in section.rows for cell in row.cells}
-    chosen = {cell: by_cell[cell] for cell in sorted(wanted) if cell in by_cell}
+    by_cell = {
+        run.tags.get("ablate.cell", ""): run for run in reversed(runs)
+    }  # the newest run of each, as in recording
+    in_grid = {cell for section in grid.sections for row in section.rows for cell in row.cells}
+    chosen = {cell: by_cell[cell] for cell in sorted(in_grid) if cell in by_cell}
     files = {cell: scores_file(artifacts, cell, run) for cell, run in chosen.items()}
     metrics = {cell: run.metrics for cell, run in chosen.items()}
     scores = pd.DataFrame.from_dict(metrics, orient="index", dtype=float)
@@ -240,15 +242,15 @@ def cell_run(artifacts: Artifacts, cell: str, run: RunRecord) -> CellRun:
 
 
 def with_counts(run: CellRun, saved: ScoresFile, grid: RecordedGrid) -> CellRun:
-    """The cell with the class counts of the texts that it was measured on, where these are more than its own."""
+    """Add the class counts of additional test texts to a cell's provenance."""
     if run.provenance is None or grid.experiment.evaluation.test is None:
         return run
-    own = {split: counts for split, counts in run.provenance.class_counts.items() if split != "test"}
-    return replace(run, provenance=replace(run.provenance, class_counts=own | saved.class_counts))
+    unchanged = {split: counts for split, counts in run.provenance.class_counts.items() if split != "test"}
+    return replace(run, provenance=replace(run.provenance, class_counts=unchanged | saved.class_counts))
 
 
 def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
-    """What is known of the scores of a finished cell, and why some were left out."""
+    """Read scores.json of a finished cell; empty for any other. Raise UserError if it is damaged."""
     finished = run.tags.get("ablate.status") == "finished"
     path = artifacts.file(run, "scores.json") if finished else None
     if path is None:
@@ -261,7 +263,7 @@ def scores_file(artifacts: Artifacts, cell: str, run: RunRecord) -> ScoresFile:
 
 
 def grid_curves(client: MlflowClient, grid: RecordedGrid, chosen: dict[str, RunRecord]) -> pd.DataFrame:
-    """Curves of the sections that show them."""
+    """Read the training curves of the cells whose sections show them."""
     rows = [row for section in grid.sections if section.show.curves for row in section.rows]
     shown = {chosen[cell].run_id: cell for cell in sorted({c for row in rows for c in row.cells}) if cell in chosen}
     points = mlflow_runs.read_curves(client, [chosen[cell] for cell in shown.values()])

@@ -1,4 +1,4 @@
-"""Texts as Markdown shows them, and numbers with as many digits as their interval bears."""
+"""Format texts and numbers for a report: Markdown escapes, tables, units, rounding to the interval's digits."""
 
 import html
 import math
@@ -9,18 +9,18 @@ from contrastive.errors import printable
 from reports.messages import Message, Said, _, n_
 
 MISSING = "–"
-MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is none
+MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_")  # an underscore within a word is not markup
 BLOCK = re.compile(r"^(\s*)(?=(?:#{1,6}|[+-]|=+|-{3,})(?:\s|$))|^(\s*\d+)(?=[.)](?:\s|$))")
 
 
 def plain(text: object) -> str:
-    """A text of data or configuration as Markdown that shows it as it is: no link, picture, table, block or HTML."""
+    """Escape a text of data or configuration, so that Markdown shows it literally."""
     shown = html.escape(MARKUP.sub(r"\\\g<0>", line(str(text))), quote=False)
     return BLOCK.sub(lambda match: match[0] + "\\", shown)
 
 
 def code(text: str) -> str:
-    """The same, set as code: between more backticks than it has in a row."""
+    """Format a text as Markdown code, fenced by more backticks than it contains in a row."""
     shown = line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
@@ -28,24 +28,24 @@ def code(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """On one line, and nothing in it that a reader does not see or that turns the text around."""
+    """Put a text on one line, without invisible or text-reversing characters."""
     return printable(re.sub(r"\s+", " ", text))
 
 
 def markdown(lines: list[list[str]]) -> str:
-    """A table of cells that are Markdown already: what is not our own markup has gone through `plain`."""
+    """Format a table, whose cells must be Markdown already (escaped by `plain`)."""
     head, *body = lines
     rule = [":--", *["--:"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
 def unit(value: str) -> float:
-    """What a score is multiplied by where it is shown: shares are shown in percent."""
+    """Return the factor for display: 100 for a share, shown in percent, else 1."""
     return 100.0 if score_width(value) == 1.0 else 1.0
 
 
 def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
-    """`68.6 ± 1.0` of a share, in percent."""
+    """Format a mean and its half-width in display units, such as `68.6 ± 1.0`."""
     mean, half_width, most = unit(value) * mean, unit(value) * half_width, most_of(value)
     if most < half_width < math.inf:
         return f"{fixed(mean, 0)} ± > {most:.0f}"
@@ -58,12 +58,12 @@ def score_text(value: str, mean: float, half_width: float = math.nan) -> str:
 
 
 def most_of(value: str) -> float:
-    """The largest difference that a score can have, in the unit that is shown."""
+    """Return the largest possible difference of a score, in display units."""
     return unit(value) * score_width(value)
 
 
 def difference_text(difference: float, half_width: float = math.nan, most: float = math.inf) -> str:
-    """`+2.0 ± 1.4`, of numbers in the unit that is shown, of which `most` is the largest difference that can be."""
+    """Format a difference such as `+2.0 ± 1.4`, in display units; `most` is the largest one possible."""
     if most < half_width < math.inf:
         return f"{signed(difference, 0)} ± > {most:.0f}"
     if not math.isfinite(half_width):
@@ -77,12 +77,12 @@ def with_unit(size: str, share: bool) -> Said:
 
 
 def digits(half_width: float) -> int:
-    """Two that are not zero."""
+    """Return the decimal places that show two significant digits."""
     return min(4, max(0, 1 - math.floor(math.log10(half_width)))) if half_width > 0 else 4
 
 
 def fixed(value: float, places: int, sign: str = "") -> str:
-    """Round to so many places; a tie is one on every processor, whatever the order of sums made of its last bits."""
+    """Round to `places`; first to 10, so that ties round alike on every processor."""
     return f"{round(value, 10):{sign}.{places}f}"
 
 
@@ -103,7 +103,7 @@ def duration(seconds: float) -> Said:
     return _("{number} h", number=f"{seconds / 3600:.1f}")
 
 
-# The scores that readers meet most often, as they are called in each language
+# Translated names of the most frequent scores
 SCORES = {
     "accuracy": _("accuracy"), "macro_f1": _("macro F1"), "svm_accuracy": _("SVM accuracy"),
     "knn_accuracy": _("kNN accuracy"), "kmeans_accuracy": _("k-means accuracy"),
@@ -112,7 +112,7 @@ SPLITS = {"test": _("test"), "validation": _("validation"), "train": _("train"),
 
 
 def heading(value: str) -> Message:
-    """`accuracy (test)` for test.accuracy: a score as a reader sees it."""
+    """Return the display name of a score: `accuracy (test)` for test.accuracy."""
     split, _dot, name = value.partition(".")
     return _("{score} ({split})", score=score_name(name), split=SPLITS.get(split, line(split)))
 

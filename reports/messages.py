@@ -1,6 +1,6 @@
-"""Sentences of a report: English in the code, other languages in catalogues (`locale/LANGUAGE.po`).
+"""Translation of a report's sentences: English in the code, other languages in `locale/LANGUAGE.po`.
 
-A `Message` is translated when it is written out, by `str()`, in the language of `using`. Its values may be messages.
+`str()` of a `Message` translates it into the language set by `using`. Its values may be messages themselves.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from babel.messages.pofile import read_po
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 NAMES: dict[Language, str] = {"en": "English", "zh": "中文"}
-FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}  # the report as each reads it
+FILES: dict[Language, str] = {"en": "README.md", "zh": "README.zh.md"}  # file name of the report in each language
 PAGES: dict[Language, str] = {"en": "index.html", "zh": "index.zh.html"}
 CATALOGUES = Path(__file__).parent / "locale"
 _language: ContextVar[Language] = ContextVar("language", default="en")
@@ -24,7 +24,7 @@ _language: ContextVar[Language] = ContextVar("language", default="en")
 
 @dataclass(frozen=True)
 class Message:
-    """`text` with `{names}` of values; `several`: the same of another count than one, which is the value `count`."""
+    """A sentence with `{placeholders}` and their values; `several` is its plural, for a value `count` other than 1."""
 
     text: str
     values: tuple[tuple[str, object], ...] = ()
@@ -37,13 +37,13 @@ class Message:
         return format(str(self), specification)
 
     def of(self, **values: object) -> "Message":
-        """The same with values."""
+        """Return this message with values filled in."""
         return Message(self.text, tuple(values.items()), self.several)
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Messages beside each other, with a message between them."""
+    """Messages joined by a separator."""
 
     parts: tuple[object, ...]
     between: Message | str
@@ -62,9 +62,9 @@ def _(text: str, /, **values: object) -> Message:
     return Message(text, tuple(values.items()))
 
 
-def n_(one: str, several: str, /, count: int, **values: object) -> Message:
-    """`one` for a count of one, else `several`; both may name `{count}`."""
-    return Message(one, (("count", count), *values.items()), several)
+def n_(singular: str, several: str, /, count: int, **values: object) -> Message:
+    """Return `singular` if the count is 1, else `several`; both may use `{count}`."""
+    return Message(singular, (("count", count), *values.items()), several)
 
 
 def joined(parts: Iterable[object], between: Message | str) -> Joined:
@@ -73,7 +73,7 @@ def joined(parts: Iterable[object], between: Message | str) -> Joined:
 
 @contextmanager
 def using(language: Language) -> Iterator[None]:
-    """Write messages in this language."""
+    """Set the language of messages."""
     token = _language.set(language)
     try:
         yield
@@ -86,7 +86,7 @@ def language() -> Language:
 
 
 def translated(message: Message) -> str:
-    """The text in the language in use; an entry of a catalogue that counts has one form of each text."""
+    """Return the text of a message in the current language, before its values are filled in."""
     text = message.several if message.several and dict(message.values)["count"] != 1 else message.text
     if _language.get() == "en":
         return text
@@ -95,26 +95,26 @@ def translated(message: Message) -> str:
 
 @cache
 def catalogue(name: Language) -> dict[str, str]:
-    """Text in English → in another language."""
+    """Map English texts to their translations."""
     with open(CATALOGUES / f"{name}.po", "rb") as file:
         entries = {entry.id: entry.string for entry in read_po(file, locale=name) if entry.id}
-    return {first(text): first(translation) for text, translation in entries.items()}
+    return {first_form(text): first_form(translation) for text, translation in entries.items()}
 
 
-def first(text: object) -> str:
-    """Chinese has one form whatever the count."""
+def first_form(text: object) -> str:
+    """Return the singular: the key in English; Chinese has no other form."""
     return str(text[0] if isinstance(text, tuple | list) else text)
 
 
 @dataclass(frozen=True)
 class OtherLanguage:
-    """The same file in another language, to link to."""
+    """A link to the same file in another language."""
 
     language: Language
     name: str
     address: str
 
 
-def other(files: dict[Language, str]) -> OtherLanguage:
+def other_language(files: dict[Language, str]) -> OtherLanguage:
     name = next(each for each in LANGUAGES if each != language())
     return OtherLanguage(name, NAMES[name], files[name])

@@ -1,4 +1,4 @@
-"""The runs of an experiment and their files, as MLflow's client gives them."""
+"""Read the runs of an experiment, their curves and their files through MLflow's client."""
 
 import gc
 import os
@@ -15,35 +15,35 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-PAGE = 1000
+PAGE = 1000  # runs per request
 CURVES = ("loss", "gradient_norm")
-TERMS = ("gradient_norm.", "excess.")  # what the curves of single terms begin with
+TERMS = ("gradient_norm.", "excess.")  # prefixes of curves of single loss terms
 POINTS = ["run_id", "key", "step", "value"]
 
 
 class NotFetched(Exception):
-    """MLflow did not give a file of a run, also late, while the report is being built."""
+    """MLflow failed to deliver a file of a run, possibly while a report is being built."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as far as a report reads it."""
+    """The parts of an MLflow run that a report reads."""
 
     run_id: str
     name: str
-    artifact_uri: str  # of its artifacts
+    artifact_uri: str
     tags: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
 
     @property
     def mark(self) -> str:
-        """What tells the results of a cell from others."""
+        """Digest of the recorded results."""
         return self.tags.get("ablate.recorded", "")
 
 
 def read_runs(client: MlflowClient, experiment_id: str) -> list[RunRecord]:
-    """All runs that were not deleted, the newest first."""
+    """Return all runs that are not deleted, newest first."""
     return [
         RunRecord(r.info.run_id, r.info.run_name or "", r.info.artifact_uri or "", r.data.tags, r.data.params,
              r.data.metrics)
@@ -52,7 +52,7 @@ def read_runs(client: MlflowClient, experiment_id: str) -> list[RunRecord]:
 
 
 def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
-    """Without the collector of garbage, which would look again and again at the objects of thousands of runs."""
+    """Fetch all runs, newest first. Garbage collection is off meanwhile: it would scan thousands of new objects."""
     runs, token = list[Run](), None
     collects = gc.isenabled()
     gc.disable()
@@ -68,13 +68,13 @@ def all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
 
 
 def read_curves(client: MlflowClient, runs: list[RunRecord]) -> pd.DataFrame:
-    """The points of the curves of these runs; of a step that was measured twice, the later."""
+    """Return the curves of some runs as a table; the later value counts if a step was measured twice."""
     frame = pd.DataFrame(points(client, runs), columns=POINTS)
     return frame.drop_duplicates(POINTS[:3], keep="last").sort_values(POINTS[:3], ignore_index=True)
 
 
 def points(client: MlflowClient, runs: list[RunRecord]) -> Iterator[tuple[Any, ...]]:
-    """As the client has them: by time, step and value."""
+    """Yield (run, key, step, value) in the client's order: by time, step and value."""
     for run in runs:
         for key in (key for key in run.metrics if key in CURVES or key.startswith(TERMS)):
             for metric in client.get_metric_history(run.run_id, key):
@@ -87,27 +87,27 @@ def folder_of(artifact_uri: str) -> str:
 
 
 class Artifacts:
-    """Files of runs: what is on this disk is read where it lies, the rest is fetched once and kept while we live."""
+    """Files of runs: local ones are read in place, others downloaded once into a temporary folder."""
 
     def __init__(self, client: MlflowClient):
         self.client = client
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self.names: dict[str, set[str]] = {}  # run → the files that it has
+        self.names: dict[str, set[str]] = {}  # run → names of its files
 
     def path(self, run_id: str, artifact_uri: str, name: str) -> Path | None:
-        """Where a file of a run lies; None when the run has none of that name."""
+        """Return the local path of a file of a run; None if it has no such file. Raise NotFetched if MLflow fails."""
         if artifact_uri.startswith("file://"):
-            here = f"{folder_of(artifact_uri)}/{name}"
-            return Path(here) if os.path.exists(here) else None
+            local = f"{folder_of(artifact_uri)}/{name}"
+            return Path(local) if os.path.exists(local) else None
         try:
-            return self.fetched(run_id, name)
-        except Exception as error:  # whatever a tracking server or a store of files may raise
+            return self.download(run_id, name)
+        except Exception as error:  # tracking servers and file stores raise anything
             raise NotFetched(str(error) or type(error).__name__) from error
 
     def file(self, run: RunRecord, name: str) -> Path | None:
         return self.path(run.run_id, run.artifact_uri, name)
 
-    def fetched(self, run_id: str, name: str) -> Path | None:
+    def download(self, run_id: str, name: str) -> Path | None:
         if run_id not in self.names:
             self.names[run_id] = {item.path for item in self.client.list_artifacts(run_id)}
         if name not in self.names[run_id]:

@@ -1,6 +1,6 @@
-"""The nightly regression: a panel of each night beside the first night of its environment, in the words of all reports.
+"""Nightly regression: compare each night's scores and timings with the first night of its environment; its pages.
 
-Everything is read from MLflow, which holds one document a night.
+Everything is read from MLflow, which has one document per night.
 """
 
 import json
@@ -27,12 +27,12 @@ from reports.statistics.decide import ROUNDING
 from reports.tables import SIGNS, WORDS, Entry, Table
 
 EXPERIMENT, DOCUMENT, VERSION = "nightly", "night.json", 3
-ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why others are compared with it from then on
-TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether more is better
+ACKNOWLEDGED = "ablate.acknowledged"  # tag of a night: why later nights are compared with it
+TIMINGS = {"training_seconds": False, "texts_per_second": True}  # → whether higher is better
 TIMING_NAMES = {"training_seconds": _("seconds of training"), "texts_per_second": _("texts a second")}
-PANEL = ""  # in the place of a configuration: the mean over all of them
+PANEL = ""  # row that stands for the mean over all configurations
 AGAINST: dict[Language, str] = {"en": "against.md", "zh": "against.zh.md"}
-SHOWN = 30  # nights of the history
+SHOWN = 30  # nights in the history
 ORDER = ("not comparable", "worse", "better", "undecided", "no spread", "one seed", "too early", "equivalent")
 NAMED = ("not comparable", "worse", "better")  # verdicts whose scores a headline names
 
@@ -41,7 +41,7 @@ Values = Float[np.ndarray, " s"]
 
 
 class Nightly(BaseModel):
-    """What the verdict takes for a change."""
+    """Settings of the nightly regression: what counts as a change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     window: int = Field(10, ge=3, description="nights that timings are compared with, the first ones of an environment")
@@ -52,34 +52,35 @@ class Nightly(BaseModel):
 
 @dataclass(frozen=True)
 class Night:
-    """What a night measured. A value that is missing is None."""
+    """Results of one night; missing values are None."""
 
     when: str
     commit: str
-    commits: list[tuple[str, str]]  # since the night before: id and subject
+    commits: list[tuple[str, str]]  # since the previous night: id and subject
     environment: dict[str, str]
     settings: Nightly
-    scores: dict[str, dict[str, list[float | None]]]  # score → configuration → a value a seed
-    higher: dict[str, bool]  # score → whether more is better
-    texts: dict[str, int]  # score → how many texts it counts
-    timings: dict[str, list[float | None]]  # → a value a cell
-    failed: list[str] = field(default_factory=list)  # cells, and why
+    scores: dict[str, dict[str, list[float | None]]]  # score → configuration → value per seed
+    higher: dict[str, bool]  # score → whether higher is better
+    texts: dict[str, int]  # score made of counts → number of texts
+    timings: dict[str, list[float | None]]  # timing → value per cell
+    failed: list[str] = field(default_factory=list)  # cells without a result, with the reason
     version: int = VERSION
     acknowledged: str = ""
 
     def values(self, score: str, row: str) -> Values | None:
-        """Of a configuration, or the mean over all of them; NaN where a cell has no value."""
+        """Return a score per seed of a configuration, or of PANEL the mean over all; NaN for missing values."""
         rows = self.scores.get(score, {})
         if row != PANEL:
             return np.array(rows[row], dtype=float) if row in rows else None
         return np.mean([np.array(each, dtype=float) for each in rows.values()], axis=0) if rows else None
 
     def rows(self, score: str) -> list[str]:
+        """Return the configurations of a score, after PANEL if there are several."""
         rows = list(self.scores.get(score, {}))
         return rows if len(rows) == 1 else [PANEL, *rows]
 
     def log_of(self, timing: str) -> float | None:
-        """The mean logarithm of a timing: cells and machines differ by factors."""
+        """Return the mean logarithm of a timing, since cells and machines differ by factors; None without values."""
         values = [value for value in self.timings.get(timing, ()) if value]
         return float(np.mean(np.log(values))) if values else None
 
@@ -89,7 +90,7 @@ NIGHT = TypeAdapter(Night)
 
 @dataclass(frozen=True)
 class Change:
-    """One score or timing beside that of an earlier night. Of timings numbers are logarithms."""
+    """One score or timing compared with an earlier night. Numbers of timings are logarithms."""
 
     score: str
     row: str
@@ -98,7 +99,7 @@ class Change:
     now: float = math.nan
     difference: float = math.nan
     half_width: float = math.nan
-    missing: bool = False  # whether tonight should have measured it and did not
+    missing: bool = False  # True if tonight should have measured it and did not
 
     @property
     def fails(self) -> bool:
@@ -112,7 +113,7 @@ class Change:
 
 @dataclass(frozen=True)
 class NightlyResult:
-    """Where the page is, and what of it is told elsewhere."""
+    """Path of the page, with what the command line and MLflow show of it."""
 
     path: Path
     night: Night
@@ -128,24 +129,24 @@ class NightlyResult:
 
 
 def judge(night: Night, earlier: Sequence[Night]) -> list[Change]:
-    """`earlier`: the nights that it can be compared with, beginning with the one that scores are compared with."""
+    """Compare a night with earlier ones of its environment; scores are compared with the first of them."""
     return [*judge_scores(night, earlier[0] if earlier else None), *judge_timings(night, earlier)]
 
 
 def comparable(nights: Sequence[Night], number: int) -> list[Night]:
-    """The nights before one that have its environment, from the last acknowledged one on."""
+    """Return the earlier nights with the same environment, from the last acknowledged one on."""
     same = [night for night in nights[:number] if night.environment == nights[number].environment]
     return same[max((i for i, night in enumerate(same) if night.acknowledged), default=0) :]
 
 
 def judge_all(nights: Sequence[Night]) -> list[list[Change]]:
-    """Each night by its own settings: a later one changes nothing."""
+    """Judge each night by its own settings, so that later nights change no verdict."""
     return [judge(night, comparable(nights, number)) for number, night in enumerate(nights)]
 
 
 def judge_scores(now: Night, then: Night | None) -> list[Change]:
-    """Paired by seed. Those that moved share the false alarms: one half is for the whole panel, so that single
-    configurations cost it little."""
+    """Compare scores, paired by seed. Those that moved share the rate of false alarms: half of it is for the panel's
+    mean, so that many configurations cost it little power."""
     rows = [(score, row) for score in now.settings.quality for row in now.rows(score) or [PANEL]]
     untested = {key: untested_change(*key, now, then) for key in rows}
     moved = [key for key in rows if untested[key] is None]
@@ -153,7 +154,7 @@ def judge_scores(now: Night, then: Night | None) -> list[Change]:
     changes = []
     for score, row in rows:
         if (change := untested[score, row]) is None:
-            tests = sum((other == PANEL) == (row == PANEL) for _score, other in moved)
+            tests = sum((moved_row == PANEL) == (row == PANEL) for _score, moved_row in moved)
             assert then is not None
             change = tested_change(score, row, now, then, now.settings.false_alarms / families / tests)
         changes.append(change)
@@ -161,7 +162,7 @@ def judge_scores(now: Night, then: Night | None) -> list[Change]:
 
 
 def untested_change(score: str, row: str, now: Night, then: Night | None) -> Change | None:
-    """What needs no test, or cannot have one."""
+    """Return the change of a score that needs no test or cannot be tested; None if it is to be tested."""
     ours, theirs = now.values(score, row), None if then is None else then.values(score, row)
     if ours is None or score not in now.higher:
         return Change(score, row, "not comparable", _("tonight has no such score"), missing=True)
@@ -179,15 +180,16 @@ def untested_change(score: str, row: str, now: Night, then: Night | None) -> Cha
 
 
 def tested_change(score: str, row: str, now: Night, then: Night, level: float) -> Change:
+    """Test a score at a significance level, paired by seed."""
     values = np.stack([each for night in (now, then) if (each := night.values(score, row)) is not None])
     (decided,) = decide(Measurements(values, texts=now.texts.get(score)), ((0, 1),), level / ALPHA)
-    said = verdict(decided.difference, decided.half_width, then.higher.get(score, now.higher[score]),
+    outcome = verdict(decided.difference, decided.half_width, then.higher.get(score, now.higher[score]),
                    now.settings.quality[score], decided.seeds)  # fmt: skip
-    return Change(score, row, said, "", float(values[0].mean()), decided.difference, decided.half_width)
+    return Change(score, row, outcome, "", float(values[0].mean()), decided.difference, decided.half_width)
 
 
 def judge_timings(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
-    """Tonight and the night before, beside a window of nights: a machine may be busy for one night."""
+    """Compare the last two nights with a window of nights; two, because a machine may be busy for one night."""
     size, level = now.settings.window, now.settings.false_alarms / len(TIMINGS)
     margin = math.log1p(now.settings.speed)
     for name, higher in TIMINGS.items():
@@ -203,28 +205,28 @@ def judge_timings(now: Night, earlier: Sequence[Night]) -> Iterator[Change]:
         difference = float(last.mean() - window.mean())
         error = float(window.std(ddof=1)) * (1 / size + 1 / len(last)) ** 0.5
         half_width = -float(special.stdtrit(size - 1, level / 2)) * error
-        said = verdict(difference, half_width, higher, margin, size)
-        lone = said in ("better", "worse") and (np.abs(last - window.mean()) <= margin).any()
+        outcome = verdict(difference, half_width, higher, margin, size)
+        lone = outcome in ("better", "worse") and (np.abs(last - window.mean()) <= margin).any()
         why: Said = _("seen in one night of two") if lone else ""
-        yield Change(name, PANEL, "undecided" if lone else said, why, tonight, difference, half_width)
+        yield Change(name, PANEL, "undecided" if lone else outcome, why, tonight, difference, half_width)
 
 
 def read_nights(uri: str) -> list[Night]:
-    """The oldest first, without those whose recording was cut off or that another version recorded."""
+    """Read all nights, oldest first, without incomplete ones and those that another version recorded."""
     client = MlflowClient(tracking_uri=uri)
     runs, artifacts = night_runs(client), Artifacts(client)
-    found = []
+    nights = []
     for run in runs:
         path = artifacts.path(run.info.run_id, run.info.artifact_uri or "", DOCUMENT)
         content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
         if content and content["version"] == VERSION:
             night = NIGHT.validate_python(content)
-            found.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
-    return sorted(found, key=lambda night: night.when)
+            nights.append(replace(night, acknowledged=run.data.tags.get(ACKNOWLEDGED, "")))
+    return sorted(nights, key=lambda night: night.when)
 
 
 def night_runs(client: MlflowClient) -> list[Run]:
-    """The newest first."""
+    """Return the finished runs of nights, newest first."""
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None or experiment.lifecycle_stage == "deleted":
         return []
@@ -233,14 +235,14 @@ def night_runs(client: MlflowClient) -> list[Run]:
 
 
 def write_nightly(nights: Sequence[Night], output: Path) -> NightlyResult:
-    """README.md and README.zh.md of the last night, which is there."""
+    """Write README.md and README.zh.md of the last night. `nights` must not be empty."""
     judged = judge_all(nights)
     write_pages(output, FILES, lambda: night_page(nights, judged))
     return NightlyResult(output / FILES["en"], nights[-1], judged[-1])
 
 
 def write_against(then: Night, now: Night, output: Path) -> NightlyResult:
-    """against.md and against.zh.md: without timings, as one run cannot tell slow code from a busy machine."""
+    """Write against.md and against.zh.md, without timings: one run cannot tell slow code from a busy machine."""
     changes = judge_scores(now, then)
     write_pages(output, AGAINST, lambda: against_page(then, now, changes))
     return NightlyResult(output / AGAINST["en"], now, changes)
@@ -290,8 +292,8 @@ HOW_SCORES = _(
     "hold together in {share} of nights."
 )
 HOW_TIMINGS = _(
-    "Timings are tonight's and last night's mean beside the first nights of the environment; both nights have to "
-    "differ by more than the margin."
+    "Timings compare the mean of tonight and last night with the first nights of the environment; "
+    "both nights have to differ by more than the margin."
 )
 
 
@@ -300,20 +302,20 @@ def how_scores(night: Night) -> Said:
 
 
 def headline(changes: Sequence[Change]) -> Said:
-    """How many have each verdict, and which are worse, better or missing."""
-    said = list[Said]()
+    """Count the changes by verdict, and name those that are worse, better or not comparable."""
+    parts = list[Said]()
     for name in ORDER:
-        own = [change for change in changes if change.verdict == name]
-        count: Said = _("{count} {verdict}", count=len(own), verdict=WORDS[name])
-        if own and name in NAMED:
-            named = joined([change.name for change in own], _(", "))
+        matching = [change for change in changes if change.verdict == name]
+        count: Said = _("{count} {verdict}", count=len(matching), verdict=WORDS[name])
+        if matching and name in NAMED:
+            named = joined([change.name for change in matching], _(", "))
             count = _("{verdict} ({names})", verdict=count, names=named)
-        said += [count] if own else []
-    return joined(said, _(", "))
+        parts += [count] if matching else []
+    return joined(parts, _(", "))
 
 
 def compared_with(night: Night, earlier: Sequence[Night], nights: Sequence[Night]) -> Said:
-    """Which night it is compared with; of the first one of an environment, what is another one in that."""
+    """Say which night it is compared with; for the first night of an environment, what changed in the environment."""
     if earlier:
         first = earlier[0]
         return _("It is compared with the night of {when}, commit {commit}.", when=first.when, commit=first.commit)
@@ -331,7 +333,7 @@ def changes_table(changes: Sequence[Change]) -> str:
             Entry(change.name),
             Entry(level(change)),
             Entry(difference(change)),
-            Entry(in_words(change), bold=change.fails),
+            Entry(verdict_text(change), bold=change.fails),
         ]
         for change in sorted(changes, key=lambda change: ORDER.index(change.verdict))
     ]
@@ -353,13 +355,13 @@ def difference(change: Change) -> str:
     return f"{signed(shown, 1)} % ± {width:.1f} %"
 
 
-def in_words(change: Change) -> Said:
+def verdict_text(change: Change) -> Said:
     word: Said = joined([part for part in (SIGNS.get(change.verdict), WORDS[change.verdict]) if part], " ")
     return joined([word, change.why], _(": ")) if change.why else word
 
 
 def commits_since(nights: Sequence[Night], judged: Sequence[Sequence[Change]]) -> list[str]:
-    """Of the nights after the last one in which nothing failed; of a good night, what it brought."""
+    """Return the commits since the last earlier night in which nothing failed; if there is none, those of tonight."""
     good = [number for number, changes in enumerate(judged[:-1]) if not any(change.fails for change in changes)]
     after = nights[good[-1] + 1 :] if good else nights[-1:]
     return [" ".join(commit) for night in reversed(after) for commit in night.commits]

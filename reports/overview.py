@@ -1,4 +1,4 @@
-"""The first screen of a report: the finding, its setting, and every comparison of the primary score on one axis."""
+"""First screen of a report: headline, setting, next step, and a forest of all comparisons of the primary score."""
 
 import math
 from collections import Counter
@@ -19,15 +19,15 @@ from reports.provenance import counts_of
 from reports.rows import references_of
 from reports.tables import SIGNS, WORDS, what_decides
 
-MOST = 12  # comparisons on the first screen; of more the ends, and all of them in their sections
-SAME = " = "  # between the names of one recipe
-MAX_SEEDS = 20  # of `--until-decided` by itself
-CAVEATS = 2  # that are told on the first screen
+MOST = 12  # rows on the first screen; if there are more, the best and the worst
+SAME = " = "  # between the names of one configuration
+MAX_SEEDS = 20  # default of `--until-decided`
+CAVEATS = 2  # most caveats on the first screen
 
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A row beside its baseline: the difference of each seed, and of their means with its interval, in shown units."""
+    """A row against its baseline in display units: difference of means, interval, and difference of each seed."""
 
     label: str
     anchor: str  # of its section
@@ -39,8 +39,8 @@ class ForestRow:
     half_width: float = math.nan
     seeds: list[float] = field(default_factory=list)
     cells: tuple[str, ...] = ()
-    most: float = math.inf  # the largest difference that can be
-    name: Said = ""  # the label, with the baseline where the rows have several
+    most: float = math.inf  # the largest possible difference
+    name: Said = ""  # the label, with the baseline if there are several
 
     @property
     def gain(self) -> float:
@@ -61,17 +61,17 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Overview:
-    """What a reader sees first. Where the score is a share, differences are in points of a hundred."""
+    """Content of the first screen. Differences of a share are in percentage points."""
 
-    question: str  # that the headline answers: a section's title
+    question: str  # title of the section that the headline answers
     headline: Said
     setting: Said
-    score: str  # its name; empty where nothing is compared
+    score: str  # name; empty if nothing is compared
     share: bool
     higher: bool
-    margin: float | None  # in shown units
+    margin: float | None  # in display units
     rows: list[ForestRow]
-    left_out: Said  # what is between the best and the worst rows, where there are more
+    left_out: Said  # summary of the rows between the best and the worst ones
     notes: list[Said]
     warnings: int
     next: Said
@@ -79,7 +79,7 @@ class Overview:
 
     @property
     def caption(self) -> Said:
-        """What the axis is, and what is shaded."""
+        """Explain the axis, the shading and the dots."""
         name = score_name(metric_of(self.score))
         said: Said = _("Points of {score}", score=name) if self.share else _("Difference of {score}", score=name)
         if not self.higher:
@@ -90,14 +90,14 @@ class Overview:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Of the axis: all intervals and seeds, zero and its margin."""
+        """Limits of the axis, which contains all intervals, seeds and the margin around zero."""
         limit = self.margin or 0.0
         ends = [-limit, limit, *(seed for row in self.rows for seed in row.seeds)]
         for row in self.rows:
             width = row.half_width if math.isfinite(row.half_width) else 0.0
             ends += [max(-row.most, row.difference - width), min(row.most, row.difference + width)]
-        rest = 0.03 * (max(ends) - min(ends)) or 1.0
-        return min(ends) - rest, max(ends) + rest
+        padding = 0.03 * (max(ends) - min(ends)) or 1.0
+        return min(ends) - padding, max(ends) + padding
 
     @cached_property
     def ticks(self) -> list[float]:
@@ -107,14 +107,14 @@ class Overview:
         ]
 
     def at(self, value: float) -> str:
-        """Where a value lies on the axis."""
+        """Return the position of a value on the axis, in percent."""
         low, high = self.ends
         return f"{100 * (min(max(value, low), high) - low) / (high - low):.2f}%"
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A comparison of the primary score, and where it stands."""
+class PrimaryComparison:
+    """A comparison in the primary score, with its section."""
 
     score: RowScore
     comparison: Comparison
@@ -123,7 +123,7 @@ class Compared:
 
     @property
     def level(self) -> float:
-        """The mean of the baseline."""
+        """Mean of the baseline."""
         return self.section.of[self.comparison.against.number, self.score.value].mean
 
 
@@ -135,39 +135,39 @@ def overview(
     warnings: int = 0,
     forbidding: Sequence[Said] = (),
 ) -> Overview:
-    """`caveats`: what the sections leave open, of which the first few are told here, but for what the rows show;
-    `warnings`: how many notes stand above tables, and what those say that forbid to rank."""
+    """Return the first screen. `caveats`: limits of the sections' findings, of which the first few are shown;
+    `warnings`: number of notes above tables; `forbidding`: the notes that forbid ranking."""
     value = primary(results, sections)
     scale = unit(value) if value else 1.0
     share = scale > 1
     compared = all_compared(value, sections, anchors)
-    own = with_distinct_labels(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
+    rows = with_distinct_labels(sorted(forest_rows(compared, scale), key=lambda row: -row.gain), compared)
     references = reference_rows(compared, results, scale)
-    of_kinds = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
-    told = [words for kind, words in reversed(of_kinds.items()) if not (references and kind == "reference")]
-    rows = sorted([*own, *references], key=lambda row: -row.gain)
-    shown = rows if len(rows) <= MOST else [*rows[: MOST // 2], *rows[-MOST // 2 :]]
-    between = rows[MOST // 2 : -MOST // 2] if len(rows) > MOST else []
+    by_kind = {guard.kind: guard.words for guard in reversed(caveats)}  # the first of each kind
+    first_caveats = [words for kind, words in reversed(by_kind.items()) if not (references and kind == "reference")]
+    every = sorted([*rows, *references], key=lambda row: -row.gain)
+    shown = every if len(every) <= MOST else [*every[: MOST // 2], *every[-MOST // 2 :]]
+    between = every[MOST // 2 : -MOST // 2] if len(every) > MOST else []
     margin = next((each.score.margin for each in compared if each.score.margin is not None), None)
     return Overview(
-        question(own, results),
-        running(results) or headline(own, share, missing_baseline(sections)),
+        question(rows, results),
+        running(results) or headline(rows, share, missing_baseline(sections)),
         setting(results, compared, share),
         value,
         share,
-        rows[0].higher if rows else True,
+        every[0].higher if every else True,
         None if margin is None else margin * scale,
         shown,
         headline_counts(between),
-        [*forbidding[:CAVEATS], *limits(results, own), *told[:CAVEATS]],
+        [*forbidding[:CAVEATS], *limits(results, rows), *first_caveats[:CAVEATS]],
         warnings,
-        *next_step(own, results, cheapest(compared), missing_baseline(sections)),
+        *next_step(rows, results, cheapest(compared), missing_baseline(sections)),
     )
 
 
-def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> list[Compared]:
+def all_compared(value: str, sections: Sequence[Section], anchors: Sequence[str]) -> list[PrimaryComparison]:
     return [
-        Compared(score, comparison, section, anchor)
+        PrimaryComparison(score, comparison, section, anchor)
         for section, anchor in zip(sections, anchors, strict=True)
         for score, comparison in section.compared
         if score.value == value and math.isfinite(comparison.difference) and not score.row.variant
@@ -183,22 +183,24 @@ def headline_counts(rows: Sequence[ForestRow]) -> Said:
     return _("{count} more rows in their sections: {verdicts}", count=len(rows), verdicts=joined(counts, _(", ")))
 
 
-def cheapest(compared: Sequence[Compared]) -> Compared | None:
-    """The open comparison that the fewest seconds would decide, or else the fewest test texts."""
-    able = [
+def cheapest(compared: Sequence[PrimaryComparison]) -> PrimaryComparison | None:
+    """Return the open comparison that takes the fewest seconds to decide, those of unknown time last; None if there is
+    none."""
+    decidable = [
         each
         for each in compared
         if each.score.verdict == "undecided" and (needs := each.comparison.needs)
         if needs.seeds is not None or needs.texts is not None
     ]
-    costs = [each.comparison.needs_seconds for each in able]
-    return min(zip(costs, able, strict=True), key=lambda pair: np.nan_to_num(pair[0], nan=np.inf), default=(0, None))[1]
+    costs = [each.comparison.needs_seconds for each in decidable]
+    return min(
+        zip(costs, decidable, strict=True), key=lambda pair: np.nan_to_num(pair[0], nan=np.inf), default=(0, None)
+    )[1]
 
 
-def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
-    """A row each; one of two sections that has the same cells, baseline and verdict stands once, under both names.
-
-    Two recipes that are each other's baseline in two sections are one comparison.
+def forest_rows(compared: Sequence[PrimaryComparison], scale: float) -> list[ForestRow]:
+    """Return a row for each comparison. Comparisons of several sections with equal cells, baseline and verdict share
+    one row, under all their names; so do two configurations that are each other's baseline.
     """
     found, pairs = dict[tuple[object, ...], ForestRow](), set[tuple[tuple[str, ...], tuple[str, ...]]]()
     for each in compared:
@@ -217,22 +219,22 @@ def forest_rows(compared: Sequence[Compared], scale: float) -> list[ForestRow]:
     ]
 
 
-def forest_row(each: Compared, scale: float) -> ForestRow:
+def forest_row(each: PrimaryComparison, scale: float) -> ForestRow:
     score, comparison, measured = each.score, each.comparison, each.section.measured
-    key, other = (score.row.number, score.value), (comparison.against.number, score.value)
-    apart: list[float] = []
-    if key in measured and other in measured:
-        ours, theirs = measured[key].beside(measured[other])
-        apart = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
+    key, baseline = (score.row.number, score.value), (comparison.against.number, score.value)
+    by_seed: list[float] = []
+    if key in measured and baseline in measured:
+        ours, theirs = measured[key].beside(measured[baseline])
+        by_seed = [scale * float(difference) for difference in ours.numbers - theirs.numbers]
     return ForestRow(
         score.row.label, each.anchor, each.section.recorded.title, score.verdict, comparison.against.label,
-        score.higher is not False, scale * comparison.difference, scale * comparison.half_width, apart,
+        score.higher is not False, scale * comparison.difference, scale * comparison.half_width, by_seed,
         tuple(score.row.cells), most_of(score.value),
     )  # fmt: skip
 
 
-def with_distinct_labels(rows: list[ForestRow], compared: Sequence[Compared]) -> list[ForestRow]:
-    """Give each row the name that is shown: with its baseline, where there are several."""
+def with_distinct_labels(rows: list[ForestRow], compared: Sequence[PrimaryComparison]) -> list[ForestRow]:
+    """Give each row its display name, with the baseline if there are several."""
     several = len({tuple(each.comparison.against.cells) for each in compared}) > 1
     return [
         replace(
@@ -242,8 +244,8 @@ def with_distinct_labels(rows: list[ForestRow], compared: Sequence[Compared]) ->
     ]
 
 
-def reference_rows(compared: Sequence[Compared], results: Results, scale: float) -> list[ForestRow]:
-    """What the data is measured against, where all rows have one baseline."""
+def reference_rows(compared: Sequence[PrimaryComparison], results: Results, scale: float) -> list[ForestRow]:
+    """Return rows for the references, such as TF-IDF; none if the rows have several baselines."""
     if len({tuple(each.comparison.against.cells) for each in compared}) != 1:
         return []
     first = compared[0]
@@ -258,14 +260,14 @@ def reference_rows(compared: Sequence[Compared], results: Results, scale: float)
 
 
 def primary(results: Results, sections: Sequence[Section]) -> str:
-    """The declared primary score where it is compared, else the first one that is."""
+    """Return the declared primary score if it is compared, else the first compared score."""
     compared = [score.value for section in sections for score, _comparison in section.compared]
     declared = results.grid.experiment.report.primary
     return declared if declared in compared else next(iter(compared), "")
 
 
 def missing_baseline(sections: Sequence[Section]) -> str:
-    """A baseline that could be named, where nothing is compared because each row is its own; else nothing."""
+    """Suggest a `baseline` setting if no section compares anything for lack of one; else an empty text."""
     several = [section for section in sections if len([row for row in section.rows if not row.variant]) > 1]
     rows = [row for section in several for row in section.rows if not row.variant]
     settings = [f"baseline: {{{name}: {value}}}" for row in rows for name, value in row.axes.items()]
@@ -273,16 +275,16 @@ def missing_baseline(sections: Sequence[Section]) -> str:
 
 
 def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> Said:
-    """The largest gain that was shown; else what is known of all."""
+    """Return the largest significant gain; without one, a summary of all comparisons."""
     better = list({row.cells: row for row in reversed(rows) if row.verdict == "better"}.values())[::-1]
     decided = [row for row in rows if row.verdict in DECIDED]
     names = list(dict.fromkeys(row.against for row in rows))
     if better:
         best, others = better[0], len(better) - 1
-        said = _("{label} beats {against}: {size}",
+        beats = _("{label} beats {against}: {size}",
                  label=best.label, against=best.against, size=with_unit(best.size, share))  # fmt: skip
         more = n_("{count} other row is better too", "{count} other rows are better too", others)
-        return joined([said, more], _("; ")) if others else said
+        return joined([beats, more], _("; ")) if others else beats
     if no_baseline and not rows:
         return _("Nothing is compared: no section names a baseline")
     if not rows:
@@ -302,18 +304,19 @@ def headline(rows: Sequence[ForestRow], share: bool, no_baseline: str = "") -> S
 
 
 def question(rows: Sequence[ForestRow], results: Results) -> str:
-    """Of the section that the largest shown gain is of, or of the only one."""
+    """Return the title of the section with the largest significant gain, or of the only section."""
     better = [row.section for row in rows if row.verdict == "better"]
     titles = [section.title for section in results.grid.sections]
     return better[0] if better else titles[0] if len(titles) == 1 else ""
 
 
-def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said:
-    """Encoder, data, how much of it, how many seeds, and where the baseline stands."""
+def setting(results: Results, compared: Sequence[PrimaryComparison], share: bool) -> Said:
+    """Describe encoder, data, numbers of texts and seeds, and the baseline's score."""
     experiment, parts = results.grid.experiment, list[Said]()
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
     counts = {
-        split: dict(found) for split, found in counts_of(results, [c for c in cells if c in results.cells]).items()
+        split: dict(by_class)
+        for split, by_class in counts_of(results, [c for c in cells if c in results.cells]).items()
     }
     encoder, data = (source_name(name) for name in (experiment.encoder.model, experiment.data.source))
     parts.append(_("{encoder} on {data}", encoder=encoder, data=data))
@@ -324,33 +327,33 @@ def setting(results: Results, compared: Sequence[Compared], share: bool) -> Said
     if seeds:
         few_many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}"
         parts.append(n_("{seeds} seed", "{seeds} seeds", seeds[-1], seeds=few_many))
-    said = [_("{parts}.", parts=joined(parts, _(", ")))]
+    sentences = [_("{parts}.", parts=joined(parts, _(", ")))]
     baselines = dict.fromkeys(tuple(each.comparison.against.cells) for each in compared)
     if len(baselines) == 1:
         name, level = score_name(metric_of(compared[0].score.value)), compared[0].level
         shown = f"{100 * level:.1f} %" if share else f"{level:.4g}"
         labels = dict.fromkeys(each.comparison.against.label for each in compared)
-        said.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))
-    return joined(said, _(" "))
+        sentences.append(_("Baseline {label}: {score} {level}.", label=SAME.join(labels), score=name, level=shown))
+    return joined(sentences, _(" "))
 
 
 def source_name(name: str) -> str:
-    """`tweets.csv` of file:/somewhere/tweets.csv."""
+    """Return the last part of a source: `tweets.csv` for file:/somewhere/tweets.csv."""
     return name.partition("@")[0].partition(":")[2].rpartition("/")[2] or name
 
 
 def limits(results: Results, rows: Sequence[ForestRow]) -> list[Said]:
-    """What the numbers on the first screen rest on."""
-    said = list[Said]()
+    """Say what the intervals on the first screen are, and whether all seeds share one training sample."""
+    notes = list[Said]()
     if any(math.isfinite(row.half_width) for row in rows):
-        said.append(_("±: half of a joint 95 % interval."))
+        notes.append(_("±: half of a joint 95 % interval."))
     if rows and not any(row.drawn for section in results.grid.sections for row in section.rows):
-        said.append(_("One training sample."))
-    return said
+        notes.append(_("One training sample."))
+    return notes
 
 
 def running(results: Results) -> Said | None:
-    """While cells are at work, how far they are."""
+    """Return the progress while cells are running, else None."""
     if results.progress is None:
         return None
     ended, total = results.progress
@@ -358,11 +361,11 @@ def running(results: Results) -> Said | None:
 
 
 def next_step(
-    rows: Sequence[ForestRow], results: Results, cheapest: Compared | None, no_baseline: str
+    rows: Sequence[ForestRow], results: Results, cheapest: PrimaryComparison | None, no_baseline: str
 ) -> tuple[Said, str]:
-    """What a reader may want to do now, and the command for it."""
+    """Suggest a next step, and the command for it."""
     if results.progress is not None:
-        return _("Nothing is compared before all have ended. What is left:"), "ablate plan FILE"
+        return _("Nothing is compared until all cells have ended. What is left:"), "ablate plan FILE"
     cells = [cell for section in results.grid.sections for row in section.rows for cell in row.cells]
     if any(cell not in results.cells or results.cells[cell].status not in ("finished", "diverged") for cell in cells):
         return _("Next, what is missing:"), "ablate run FILE"
@@ -371,11 +374,11 @@ def next_step(
     if any(row.verdict == "one seed" for row in rows):
         return _("Next, seeds for what is open:"), "ablate run FILE --until-decided"
     if cheapest is not None and (needs := cheapest.comparison.needs) is not None:
-        label, said = cheapest.score.row.label, what_decides(cheapest.comparison)
+        label, needed = cheapest.score.row.label, what_decides(cheapest.comparison)
         if needs.seeds is not None:
             more = f" --max-seeds {needs.seeds}" if needs.seeds > MAX_SEEDS else ""
             command = f"ablate run FILE --until-decided{more}"
-            return _("Next, more seeds; {label} needs {needs}:", label=label, needs=said), command
+            return _("Next, more seeds; {label} needs {needs}:", label=label, needs=needed), command
         return _("Next, {label} needs {needs} (evaluation: {{test: {texts}}} in the file):",
-                 label=label, needs=said, texts=needs.texts), "ablate run FILE"  # fmt: skip
+                 label=label, needs=needed, texts=needs.texts), "ablate run FILE"  # fmt: skip
     return _("Next, add rows to the file and see what they cost:"), "ablate plan FILE"

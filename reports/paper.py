@@ -1,6 +1,6 @@
-"""A report for a paper: each table as LaTeX with booktabs, each figure as PDF, with the statistics in their captions.
+"""Export a report for a paper: tables as LaTeX (booktabs), figures as PDF, with the statistics in the captions.
 
-`paper.tex` compiles by itself and includes all of them; an author takes the pieces.
+`paper.tex` compiles by itself and includes all pieces, for authors to copy from.
 """
 
 from collections.abc import Sequence
@@ -45,17 +45,19 @@ VERDICTS = {verdict.replace(" ", "-") for verdict in WORDS}
 
 
 def publish_paper(results: Results, output: Path) -> Path:
-    """Write tables and figures in the place of the old ones. Returns `paper.tex`."""
+    """Write tables and figures, replace the old ones, and return the path of `paper.tex`."""
     replace_folder(output, lambda fresh: write_paper(results, fresh))
     return output / MAIN
 
 
 def write_paper(results: Results, folder: Path) -> None:
-    """`paper.tex`, a `.tex` for each section and for the comparisons of all, and the figures."""
+    """Write `paper.tex`, a `.tex` for each section, one for the comparisons of all sections, and the figures."""
     with as_pdf():
         report = make_report(results, file_names(results.grid.sections), folder)
     pieces = {"comparisons": comparisons(report), "whole-grid": figures_tex(report.overview)}
-    pieces |= {f"section-{part.anchor}": section_tex(part, report) for part in report.sections}  # called as it likes
+    pieces |= {
+        f"section-{part.anchor}": section_tex(part, report) for part in report.sections
+    }  # sections may have any title
     for name, text in pieces.items():
         (folder / f"{name}.tex").write_text(text, encoding="utf-8")
     included = "".join(f"\\input{{{name}}}\n" for name in pieces)
@@ -63,14 +65,14 @@ def write_paper(results: Results, folder: Path) -> None:
 
 
 def comparisons(report: Report) -> str:
-    """The figure of the first screen, with what its intervals are."""
+    """Return the figure of the report's first screen, with headline and explanation as its caption."""
     first = report.first
-    said = [f"{first.headline}.", first.setting, first.caption, *first.notes]
-    return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, said)))
+    sentences = [f"{first.headline}.", first.setting, first.caption, *first.notes]
+    return figures_tex([forest] if (forest := report.forests["en"]) else [], " ".join(map(str, sentences)))
 
 
 def section_tex(section: SectionReport, report: Report) -> str:
-    """The tables that stand open in the report, and the figures."""
+    """Return the tables that are unfolded in the report, and the figures."""
     tables = [table for table in section.tables if not table.folded]
     texts = [
         table_tex(table, caption(table, section, report), f"{section.anchor}-{number}")
@@ -80,16 +82,16 @@ def section_tex(section: SectionReport, report: Report) -> str:
 
 
 def caption(table: Table, section: SectionReport, report: Report) -> str:
-    """What is shown, of what, and what ± is: of differences in a table of comparisons, of means in all others."""
+    """Return a caption that says what is shown and what ± means: of differences in comparisons, else of means."""
     title = section.recorded.title
-    said: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
-    said += [f"{table.caption}."] if table.caption else []
+    sentences: list[object] = [title if title[-1:] in ".?!" else f"{title}."]
+    sentences += [f"{table.caption}."] if table.caption else []
     if any(entry.style in VERDICTS for row in table.rows for entry in row):
-        return " ".join(map(str, [*said, "Differences to the baseline.", *section.sentences]))
+        return " ".join(map(str, [*sentences, "Differences to the baseline.", *section.sentences]))
     counts = sorted({len(row.cells) for row in section.compared.rows})
     seeds = "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
     means = MEANS if counts[-1] > 1 else "One seed."
-    return " ".join(map(str, [*said, report.first.setting, means.format(seeds=seeds)]))
+    return " ".join(map(str, [*sentences, report.first.setting, means.format(seeds=seeds)]))
 
 
 def table_tex(table: Table, caption: str, name: str) -> str:
@@ -107,14 +109,14 @@ def table_tex(table: Table, caption: str, name: str) -> str:
 
 
 def entry_tex(entry: Entry) -> str:
-    """Verdicts in words, without their sign."""
+    """Format a field; verdicts lose their sign and keep their words."""
     words = str(entry.text).removeprefix(SIGNS.get(entry.style, "")).strip()
     text = latex(words.replace(BREAK, "; "))
     return rf"\textbf{{{text}}}" if entry.bold else rf"\emph{{{text}}}" if entry.style == "italic" else text
 
 
 def figures_tex(figures: Sequence[Figure | LeftOut], caption: str = "") -> str:
-    """Without a caption of its own, a figure is described by its text for those who do not see it."""
+    """Return figure environments; without a caption, the alternative text serves as one."""
     return "\n".join(
         FIGURE % (figure.path, latex(caption or figure.alt), Path(figure.path).stem)
         for figure in figures

@@ -1,4 +1,4 @@
-"""Everything that a report says, section by section, before it is set as Markdown or as a page."""
+"""Collect the content of a report, section by section, before it is rendered as Markdown or HTML."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from reports.tables import Table
 
 @dataclass(frozen=True)
 class SectionReport:
-    """What README.md and the page say of a section, in the order of reading."""
+    """Content of a section in README.md and the page, in reading order."""
 
     recorded: RecordedSection
     anchor: str
@@ -31,12 +31,13 @@ class SectionReport:
     sentences: list[Said]
     figures: list[Figure | LeftOut]
     compared: Section
-    forbidding: list[Said]  # the notes that forbid to rank
+    forbidding: list[Said]  # the notes that forbid ranking
     limits: list[Guard]
     effects: list[Effect]
 
 
 def describe(section: RecordedSection, name: str, results: Results, folder: Path) -> SectionReport:
+    """Compare and draw one section. `name` is its anchor and the prefix of its files."""
     fired, compared = judge_section(section, results)
     blocking = {guard.kind for guard in fired if guard.blocks_ranking}
     running = results.progress is not None
@@ -70,9 +71,11 @@ def describe(section: RecordedSection, name: str, results: Results, folder: Path
 
 @dataclass(frozen=True)
 class Report:
+    """Content of a whole report."""
+
     experiment: Experiment
     first: Overview
-    forests: dict[str, Figure | LeftOut | None]  # of each language
+    forests: dict[str, Figure | LeftOut | None]  # by language
     notes: list[Said]
     sections: list[SectionReport]
     overview: list[Figure | LeftOut]
@@ -82,7 +85,7 @@ class Report:
 
 
 def make_report(results: Results, names: list[str], folder: Path) -> Report:
-    """Draw the figures into a folder, and collect what is said. `names`: the beginnings of each section's files."""
+    """Draw the figures into a folder and collect the content. `names`: prefix of each section's files."""
     sections = [describe(part, name, results, folder) for part, name in zip(results.grid.sections, names, strict=True)]
     limits = [guard for section in sections for guard in section.limits]
     notes = [guard.words for guard in general(results)]

@@ -1,4 +1,4 @@
-"""The rows of a section's tables, and what each measured: a number at each seed, and what each text adds to it."""
+"""Rows of a section's tables, and their values: a number for each seed and, if stored, one for each text."""
 
 import math
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from contrastive.runs.recorded import RecordedRow, RecordedSection
 from reports.load import Results
 from reports.statistics import Measurements
 
-ANY = "any of them"  # what a row is called that stands for all configurations
+ANY = "any of them"  # label of a row that represents all configurations
 
 
 @dataclass(frozen=True)
 class Row:
-    """A configuration as a table shows it, with the vectors that trained or a variant of them."""
+    """A line of a table: a configuration, measured with the vectors that were trained or a variant of them."""
 
     recorded: RecordedRow
-    number: int  # among all that the section shows
+    number: int  # among all rows that the section shows
     position: int  # of its configuration in the section
-    against: int | None  # the number of the row that it is compared with
-    variant: str  # what its scores' names begin with; nothing for the vectors that trained
+    against: int | None  # number of the row that it is compared with
+    variant: str  # prefix of its scores' names; empty for the trained vectors
     label: str
     axes: dict[str, Any]
 
@@ -41,69 +41,70 @@ class Row:
 
     @property
     def baseline(self) -> bool:
-        """Whether others are compared with it, and it with none."""
+        """True if other rows are compared with it, and it with none."""
         return self.recorded.baseline and not self.variant
 
 
 def shown_values(section: RecordedSection, results: Results) -> list[str]:
-    """The scores that a section shows: those of its table, and those of transfer data where it asks for them."""
+    """Return the scores that a section shows: those of its table and, if `show.transfer` is set, of transfer data."""
     more = transfer_values(results) if section.show.transfer else []
     return list(dict.fromkeys([*section.show.table.values, *more]))
 
 
 def family_of(section: RecordedSection, results: Results) -> list[str]:
-    """The scores that are tested: those that the table declares, the primary one where it shows it, or all."""
+    """Return the tested scores: those that the table declares, the primary one if shown, or all."""
     family = results.grid.experiment.report.family(section.show.table)
-    whole = family == list(section.show.table.values)
-    return shown_values(section, results) if whole else family
+    all_tested = family == list(section.show.table.values)
+    return shown_values(section, results) if all_tested else family
 
 
 def transfer_values(results: Results) -> list[str]:
-    """What each transfer data set is known for, and their mean, as tables of GLUE have it."""
+    """Return the main score of each transfer data set and, if there are several, their mean, as GLUE does."""
     tasks = results.grid.experiment.evaluation.transfer
     return [task.scores()[0] for task in tasks] + (["transfer.mean"] if len(tasks) > 1 else [])
 
 
 def variants(values: Sequence[str], results: Results) -> list[str]:
-    """What is put before these scores: nothing, and the further vectors and post-processing of which they are known."""
+    """Return the prefixes with which these scores were measured: none, further vectors, post-processing, or both."""
     evaluation = results.grid.experiment.evaluation
     prefixes = [
-        "".join(f"{part}/" for part in (other, how) if part)
-        for other in ("", *evaluation.vectors)
-        for how in ("", *evaluation.post)
+        "".join(f"{part}/" for part in (vectors, post) if part)
+        for vectors in ("", *evaluation.vectors)
+        for post in ("", *evaluation.post)
     ]
     return [p for p in prefixes if not p or any(f"{p}{value}" in results.scores.columns for value in values)]
 
 
 def rows_of(section: RecordedSection, values: Sequence[str], results: Results) -> list[Row]:
-    """Where vectors of several kinds are measured, which kind is one more axis. The vectors that trained are compared
-    with those of the baseline, and others with those that trained the same cells. Vectors that are the same whatever
-    trained are one row."""
+    """Return the rows of a section; the kind of vectors is a further axis if several were measured. Trained vectors are
+    compared with those of the baseline, other kinds with the trained vectors of the same cells. Vectors that training
+    never changes share one row."""
     kinds = variants(values, results)
     alike = {kind for kind in kinds if never_differ(kind, section, values, results)}
-    places = [(p, v) for p in range(len(section.rows)) for v in kinds if p == 0 or v not in alike]
-    numbers = {key: number for number, key in enumerate(places)}
+    keys = [(p, v) for p in range(len(section.rows)) for v in kinds if p == 0 or v not in alike]
+    numbers = {key: number for number, key in enumerate(keys)}
     rows = []
     for (position, variant), number in numbers.items():
         row = section.rows[position]
-        beside = None if variant in alike else position if variant else row.against
-        against = None if beside is None else numbers[beside, ""]
+        compared_with = None if variant in alike else position if variant else row.against
+        against = None if compared_with is None else numbers[compared_with, ""]
         shown = shown_row(row, number, position, against, variant, kinds != [""])
         rows.append(one_for_all(shown) if variant in alike else shown)
     return rows
 
 
 def never_differ(kind: str, section: RecordedSection, values: Sequence[str], results: Results) -> bool:
-    """Whether further vectors have the very same scores in every row, seed by seed: nothing trained reaches them."""
+    """Return whether further vectors score the same in every row, seed by seed: training does not change them."""
     rows = section.rows
     if not kind or len(rows) < 2 or len({(row.data, tuple(row.seeds)) for row in rows}) > 1:
         return False
     scores = [results.by_score[f"{kind}{value}"] for value in values if f"{kind}{value}" in results.by_score]
-    held = [[[score.get(cell, math.nan) for score in scores] for cell in row.cells] for row in rows]
-    return bool(scores) and all(own == held[0] for own in held)
+    by_row = [[[score.get(cell, math.nan) for score in scores] for cell in row.cells] for row in rows]
+    return bool(scores) and all(values == by_row[0] for values in by_row)
 
 
 def one_for_all(row: Row) -> Row:
+    """Label a row as one that represents all configurations."""
     kind = row.variant.rstrip("/")
     return replace(row, label=f"{ANY} · {kind}", axes={"embedding": kind})
 
@@ -116,47 +117,47 @@ def shown_row(row: RecordedRow, number: int, position: int, against: int | None,
 
 
 def references_of(section: RecordedSection, results: Results) -> dict[str, dict[str, float]]:
-    """What the section's data is measured against, named with its data where there are several: name → scores."""
-    here = {row.data for row in section.rows}
+    """Return the references for a section's data, such as TF-IDF, as name → scores."""
+    used = {row.data for row in section.rows}
     return {
         f"{reference.name}, {reference.data}" if reference.data else reference.name: reference.scores
         for reference in results.grid.references
-        if reference.data in here
+        if reference.data in used
     }
 
 
-COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # what is made of counts of texts
+COUNTING = ("macro_f1", "accuracy", "ari", "nmi")  # ends of names of scores computed from counts of texts
 
 
 def seed_scores(row: Row, value: str, results: Results) -> Float[np.ndarray, " s"]:
-    """Of each seed; nan where there is none."""
+    """Return a row's score for each seed, nan where it is missing."""
     scores = results.by_score.get(f"{row.variant}{value}", {})
     return np.array([scores.get(cell, math.nan) for cell in row.cells], dtype=float)
 
 
 def applies(row: Row, value: str, results: Results) -> bool:
-    """Whether further vectors of a cell have this score at all: what its head says is known of none of them."""
+    """Return whether a row can have this score: those of the classification head exist for trained vectors only."""
     return not row.variant or f"{row.variant}{value}" in results.scores.columns
 
 
 def direction(value: str, results: Results) -> bool | None:
-    """Whether more is better; None of what describes."""
+    """Return whether higher is better; None for a descriptive score."""
     return results.kinds[value].higher_is_better if value in results.kinds else True
 
 
 @dataclass(frozen=True)
 class SeedValues:
-    """One value of one row: of each seed, and what each text adds at each seed where the value is the mean of that."""
+    """One value of one row for each seed, and for each text if the value is a mean over texts."""
 
     seeds: list[int]
     numbers: Float[np.ndarray, " s"]
     each: Any = None  # seed × text
-    texts: tuple[int, ...] = ()  # which they are, seed by seed
+    texts: tuple[int, ...] = ()  # checksum of the texts' ids, for each seed
     higher: bool | None = True
-    count: int | None = None  # texts of a value that counts them, where each is not known
+    count: int | None = None  # number of texts of a score made of counts, if `each` is None
 
     def at(self, positions: list[int]) -> "SeedValues":
-        """At some of its seeds."""
+        """Restrict to some positions of `seeds`."""
         each = None if self.each is None else self.each[positions]
         seeds, texts = (
             [self.seeds[position] for position in positions],
@@ -165,23 +166,23 @@ class SeedValues:
         return SeedValues(seeds, self.numbers[positions], each, texts, self.higher, self.count)
 
     def beside(self, other: "SeedValues") -> tuple["SeedValues", "SeedValues"]:
-        """Both at the seeds that both have."""
+        """Restrict both to the seeds that both have."""
         positions = {seed: position for position, seed in enumerate(other.seeds)}
         both = [
-            (mine, positions[seed])
-            for mine, seed in enumerate(self.seeds)
+            (position, positions[seed])
+            for position, seed in enumerate(self.seeds)
             if seed in positions
-            if math.isfinite(self.numbers[mine]) and math.isfinite(other.numbers[positions[seed]])
+            if math.isfinite(self.numbers[position]) and math.isfinite(other.numbers[positions[seed]])
         ]
-        return self.at([mine for mine, _ in both]), other.at([theirs for _, theirs in both])
+        return self.at([ours for ours, _ in both]), other.at([theirs for _, theirs in both])
 
     def same_texts(self, other: "SeedValues") -> bool:
-        """Whether both were measured on the same texts, and each of them is known."""
+        """Return whether both have a value for each text, on the same texts."""
         return self.each is not None and other.each is not None and len({*self.texts, *other.texts}) == 1
 
 
 def side_by_side(measured: list[SeedValues]) -> Measurements:
-    """Rows × all their seeds; by text where all were measured on the same ones."""
+    """Stack rows into an array rows × seeds, with values for each text if all were measured on the same texts."""
     seeds = list(dict.fromkeys(seed for row in measured for seed in row.seeds))
     positions_of = {seed: position for position, seed in enumerate(seeds)}
     by_text = all(row.each is not None for row in measured) and len({t for row in measured for t in row.texts}) == 1
@@ -196,22 +197,22 @@ def side_by_side(measured: list[SeedValues]) -> Measurements:
 
 
 def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[str, SeedValues]:
-    """Each value of a row, with what each text adds where the value is the mean of that. Of a study that stops by
-    itself, at the seeds that have results."""
+    """Return each value of a row, with its values for each text if it is a mean over texts. In a study that adds seeds,
+    only seeds with results count."""
     names = [f"{row.variant}{value}" for value in values]
-    every = [results.examples(cell, names) for cell in row.cells]
+    examples = [results.examples(cell, names) for cell in row.cells]
     by_value = {}
     for value, name in zip(values, names, strict=True):
         numbers, higher = seed_scores(row, value, results), direction(value, results)
         finite = np.isfinite(numbers)
         kept = finite if results.grid.stopping is not None and finite.any() else np.ones(len(numbers), bool)
         numbers, seeds = numbers[kept], [seed for seed, keep in zip(row.seeds, kept, strict=True) if keep]
-        stored = [held for held, keep in zip(every, kept, strict=True) if keep]
+        stored = [cell for cell, keep in zip(examples, kept, strict=True) if keep]
         each = [arrays.get(name) for arrays, _ in stored]
         texts = [marks.get(f"{value.partition('.')[0]}.ids") for _, marks in stored]
-        held = [array for array in each if array is not None]
-        whole = 0 < len(held) == len(stored) and None not in texts and len({len(array) for array in held}) == 1
-        stacked = np.stack(held) if whole else None
+        present = [array for array in each if array is not None]
+        complete = 0 < len(present) == len(stored) and None not in texts and len({*map(len, present)}) == 1
+        stacked = np.stack(present) if complete else None
         if stacked is not None and np.allclose(stacked.mean(1, dtype=np.float64), numbers, atol=1e-6, rtol=0):
             by_value[value] = SeedValues(seeds, numbers, stacked, tuple(mark or 0 for mark in texts), higher)
         else:
@@ -220,6 +221,6 @@ def seed_values_of_row(row: Row, values: list[str], results: Results) -> dict[st
 
 
 def text_count(value: str, results: Results) -> int | None:
-    """On how many texts a score rests that counts texts: two seeds may then agree by luck."""
+    """Return the number of texts of a score made of counts, whose seeds may agree by chance; None for other scores."""
     count = results.kinds[value].count if value in results.kinds else None
     return count if count and value.endswith(COUNTING) else None

@@ -1,4 +1,4 @@
-"""What each axis of a section explains of its scores, and each two of them together."""
+"""Analysis of variance of a section: main effects and interactions of its axes, and the mean of each level."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,33 +12,33 @@ from reports.markdown import symbol
 from reports.rows import Row, applies, seed_scores
 from reports.statistics import effects, interaction_of_texts, levels
 
-VECTORS = "embedding"  # the axis of which vectors are measured, and of what was done to them
+VECTORS = "embedding"  # axis of the kind of vectors and their post-processing
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Values at each seed and the axes that they are explained by."""
+    """Input of an analysis of variance: a value for each seed, and the axes to explain it by."""
 
     values: pd.DataFrame
     factors: list[str]
-    from_texts: float
+    from_texts: float  # mean square that other test texts would add
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What an axis, or two of them together, explain of a score."""
+    """The main effect of an axis, or the interaction of two, on a score."""
 
     value: str
     factors: tuple[str, ...]
     df: int
     f: float
     p: float
-    share: float  # of the variance
+    share: float  # share of variance explained
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of an axis: its mean over the others, and the interval of its distance from the mean of the levels."""
+    """Mean of one level of an axis over the other axes; `half_width` is of its distance from the mean of all levels."""
 
     value: str
     axis: str
@@ -48,7 +48,7 @@ class Level:
 
 
 def explained(section: Section, results: Results) -> list[Effect]:
-    """Of each tested score."""
+    """Return the effects on each tested score."""
     rows, found = rows_for_anova(section), list[Effect]()
     for value in section.tested:
         tables = [
@@ -56,21 +56,21 @@ def explained(section: Section, results: Results) -> list[Effect]:
             for part in explanations(rows, value, section, results)
         ]
         terms = sum(map(len, tables))
-        for table in tables:  # the terms and the scores share one level, that of effects() by its own terms already
+        for table in tables:  # adjust p for all terms and scores; effects() has done so within its table
             for name, df, f, p, share in table[["effect", "df", "F", "p", "share"]].to_numpy():
                 shared = min(1.0, p * terms / len(table) * len(section.tested))
-                if not math.isnan(f):  # of axes that change together nothing can be told apart
+                if not math.isnan(f):  # axes that change together cannot be separated
                     found.append(Effect(value, tuple(name.split(" × ")), int(df), f, shared, share))
     return found
 
 
 def level_means(found: list[Effect], section: Section, results: Results) -> list[Level]:
-    """Of each explained score, every level of each axis."""
+    """Return the mean of every level of each axis, for the scores that have effects."""
     rows, means = rows_for_anova(section), list[Level]()
     for value in dict.fromkeys(effect.value for effect in found):
-        alone = {effect.factors for effect in found if effect.value == value}
+        terms = {effect.factors for effect in found if effect.value == value}
         for part in explanations(rows, value, section, results):
-            for factor in (name for name in part.factors if (name,) in alone):
+            for factor in (name for name in part.factors if (name,) in terms):
                 table = levels(part.values, part.factors, factor, value, from_texts=part.from_texts)
                 columns = table[["level", "mean", "half_width"]].to_numpy()
                 means += [Level(value, symbol(factor), *line) for line in columns]
@@ -78,20 +78,20 @@ def level_means(found: list[Effect], section: Section, results: Results) -> list
 
 
 def rows_for_anova(section: Section) -> list[Row]:
-    """Its rows; none where it is not ranked, its rows are of other data or of unequal seeds, or it stops by itself:
-    nothing shares the level of its effects over the looks."""
-    alike = len({(row.data, tuple(row.seeds)) for row in section.recorded.rows}) == 1
-    return section.rows if section.ranked and alike and section.most_seeds is None else []
+    """Return the rows to analyse; none if the section is not ranked, its rows differ in data or seeds, or its study
+    adds seeds: p-values of effects are not adjusted for several looks."""
+    comparable = len({(row.data, tuple(row.seeds)) for row in section.recorded.rows}) == 1
+    return section.rows if section.ranked and comparable and section.most_seeds is None else []
 
 
 def explanations(rows: list[Row], value: str, section: Section, results: Results) -> list[Explanation]:
-    """By the axes of the grid, and by the vectors that are measured."""
-    made = [explain(rows, value, section, results) for explain in (of_axes, of_vectors)]
-    return [part for part in made if part is not None]
+    """Explain a score by the axes of the grid, and by the kind of vectors."""
+    parts = [explain(rows, value, section, results) for explain in (explain_by_axes, explain_by_vectors)]
+    return [part for part in parts if part is not None]
 
 
-def of_axes(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
-    """A grid of two axes or more, by the vectors that trained."""
+def explain_by_axes(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
+    """Use the trained vectors of a grid with two axes or more; None for fewer axes."""
     grid = [replace(row, axes=row.recorded.axes) for row in rows if not row.variant and row.recorded.axes]
     shared = [name for name in (grid[0].axes if grid else {}) if all(name in row.axes for row in grid)]
     factors = [name for name in shared if len({str(row.axes[name]) for row in grid}) > 1]
@@ -105,31 +105,31 @@ def of_axes(rows: list[Row], value: str, section: Section, results: Results) -> 
     return Explanation(pd.DataFrame(values), factors, noise_of_texts([by_text([row], value, section) for row in grid]))
 
 
-def of_vectors(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
-    """The kinds of vectors, each by its mean over the configurations: all kinds are measured on the same cells, so
-    that seeds × kinds is what may differ by chance."""
+def explain_by_vectors(rows: list[Row], value: str, section: Section, results: Results) -> Explanation | None:
+    """Use the mean of each kind of vectors over the configurations: all kinds share the cells, so the noise is that of
+    seeds × kinds. None for a single kind or configuration."""
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         if applies(row, value, results):
             kinds.setdefault(str(row.axes.get(VECTORS)), []).append(row)
-    if len(kinds) < 2 or all(len(own) == 1 for own in kinds.values()):
-        return None  # of one configuration, the comparisons say it
-    means = {kind: np.mean([seed_scores(row, value, results) for row in own], 0) for kind, own in kinds.items()}
+    if len(kinds) < 2 or all(len(members) == 1 for members in kinds.values()):
+        return None  # for one configuration the comparisons show the same
+    means = {kind: np.mean([seed_scores(row, value, results) for row in members], 0) for kind, members in kinds.items()}
     frames = [pd.DataFrame({VECTORS: kind, "seed": rows[0].seeds, value: numbers}) for kind, numbers in means.items()]
-    noise = noise_of_texts([by_text(own, value, section) for own in kinds.values()])
+    noise = noise_of_texts([by_text(members, value, section) for members in kinds.values()])
     return Explanation(pd.concat(frames, ignore_index=True), [VECTORS], noise)
 
 
 def by_text(rows: list[Row], value: str, section: Section) -> np.ndarray | None:
-    """What each text adds at each seed, the mean of some rows; None where one of them does not say it."""
+    """Average the values for each seed and text over rows; None if a row has no values for texts."""
     measured = [section.measured.get((row.number, value)) for row in rows]
-    each = [held.each for held in measured if held is not None and held.each is not None]
+    each = [values.each for values in measured if values is not None and values.each is not None]
     if len(each) < len(rows):
         return None
-    return each[0] if len(rows) == 1 else np.mean(np.stack(each), 0, dtype=float)  # each may have millions
+    return each[0] if len(rows) == 1 else np.mean(np.stack(each), 0, dtype=float)  # may have millions of values
 
 
 def noise_of_texts(each: list[np.ndarray | None]) -> float:
-    """What other texts would change."""
+    """Return the mean square that other test texts would add; 0 if values for each text are missing."""
     parts = [part for part in each if part is not None]
     return interaction_of_texts(np.stack(parts)) if len(parts) == len(each) else 0.0

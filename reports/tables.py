@@ -1,6 +1,6 @@
-"""The tables of a section, as data: a list with a row a configuration, a pivot of two axes, the comparisons, the seeds.
+"""Tables of a section as data: a list of configurations or a pivot of two axes, comparisons, effects, seeds.
 
-Texts have no markup; Markdown and the page each set them in their own.
+Texts have no markup; Markdown and the page each add their own.
 """
 
 import math
@@ -47,13 +47,13 @@ WORDS = {
     "reference": _("single fit"),
 }
 BREAK = "\n"  # between the lines of a field
-LONGEST = 12  # rows of a comparison that stand open
-MOST_SEEDS = 2000  # lines of the table of seeds
+LONGEST = 12  # a longer table of comparisons is folded
+MOST_SEEDS = 2000  # a longer table of seeds is left out
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One field of a table: its text, the number that it is sorted by, and the cells that it is made of."""
+    """One field of a table: its text, the number to sort by, and the cells that it is computed from."""
 
     text: Said
     value: float | None = None
@@ -74,16 +74,16 @@ class Table:
     caption: Said | None
     head: Sequence[Said]
     rows: list[list[Entry]]
-    folded: bool = False  # long, and detail: behind its caption
+    folded: bool = False  # shown only after a click on its caption
 
     def markdown(self) -> str:
-        """In the language in use."""
+        """Return the table as Markdown, in the current language."""
         lines = [[plain(words) for words in self.head]]
         return markdown(lines + [[entry.markdown() for entry in row] for row in self.rows])
 
 
 def section_tables(section: Section, results: Results) -> list[Table]:
-    """One list, or one pivot for each score that the section shows; and one of transfer data, where asked."""
+    """Return one list or a pivot for each score, and a list of transfer scores if `show.transfer` is set."""
     show = section.recorded.show
     if show.table.columns is None:
         tables = [list_table(section, show.table.values, results)]
@@ -95,8 +95,10 @@ def section_tables(section: Section, results: Results) -> list[Table]:
 
 
 def list_table(section: Section, values: Sequence[str], results: Results) -> Table:
-    others = not all(each.baseline for each in section.rows)
-    body = [[label(row, others), *(entry(section.of[row.number, value]) for value in values)] for row in section.rows]
+    has_compared = not all(row.baseline for row in section.rows)
+    body = [
+        [label(row, has_compared), *(entry(section.of[row.number, value]) for value in values)] for row in section.rows
+    ]
     body += [
         [Entry(name, style="italic"), *(reference_entry(value, scores.get(value)) for value in values)]
         for name, scores in references_of(section.recorded, results).items()
@@ -116,10 +118,10 @@ def pivot_table(section: Section, value: str, results: Results) -> Table:
     for name in names:
         line = [Entry(str(name))]
         for column in columns:
-            here = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
-            rest = [further(r, (down, across)) if len(here) > 1 else "" for r in here]
-            entries = [entry(section.of[r.number, value]) for r in here]
-            line.append(in_one_field(list(zip(rest, entries, strict=True))))
+            matching = [r for r in inside if r.axes[down] == name and r.axes[across] == column]
+            prefixes = [unshown_axes(r, (down, across)) if len(matching) > 1 else "" for r in matching]
+            entries = [entry(section.of[r.number, value]) for r in matching]
+            line.append(merge_entries(list(zip(prefixes, entries, strict=True))))
         body.append(line)
     body += [[label(row), *[entry(section.of[row.number, value])] * len(columns)] for row in outside]
     body += [
@@ -135,13 +137,13 @@ def head(value: str) -> Said:
     return _("{score}, %", score=heading(value)) if unit(value) > 1 else heading(value)
 
 
-def label(row: Row, others: bool = True) -> Entry:
-    """`others`: whether rows beside it are compared with it."""
-    return Entry(_("{value} (baseline)", value=row.label) if row.baseline and others else row.label)
+def label(row: Row, has_compared: bool = True) -> Entry:
+    """Return the label of a row; a baseline is marked if there are rows to compare with it."""
+    return Entry(_("{value} (baseline)", value=row.label) if row.baseline and has_compared else row.label)
 
 
-def in_one_field(parts: list[tuple[str, Entry]]) -> Entry:
-    """What stands in one field of a pivot: usually one configuration."""
+def merge_entries(parts: list[tuple[str, Entry]]) -> Entry:
+    """Merge (prefix, entry) pairs into one field of a pivot: usually a single configuration."""
     if len(parts) == 1 and not parts[0][0]:
         return parts[0][1]
     if not parts:
@@ -150,14 +152,14 @@ def in_one_field(parts: list[tuple[str, Entry]]) -> Entry:
     return Entry(text, None, [cell for _, content in parts for cell in content.cells])
 
 
-def further(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
-    """The axes of a row that a pivot shows neither down nor across."""
+def unshown_axes(row: Row, shown_elsewhere: tuple[str, ...]) -> str:
+    """Return a prefix with the axes of a row that a pivot shows neither down nor across."""
     rest = {name: value for name, value in row.axes.items() if name not in shown_elsewhere}
     return ", ".join(f"{symbol(name)}={value}" for name, value in rest.items()) + ": "
 
 
 def entry(score: RowScore) -> Entry:
-    """Mean ± half-width, bold where it is tied with the best."""
+    """Return mean ± half-width, bold if tied with the best."""
     if not math.isfinite(score.mean):
         return Entry(MISSING)
     text = score_text(score.value, score.mean, score.half_width)
@@ -169,13 +171,13 @@ def reference_entry(value: str, score: float | None) -> Entry:
 
 
 def comparison_table(section: Section) -> Table | None:
-    """Each configuration beside its baseline: a verdict and a difference for each tested score."""
+    """Return each configuration against its baseline: verdict and difference for each tested score."""
     numbers = {score.row.number for score, _comparison in section.compared}
     rows = [row for row in section.rows if row.number in numbers]
     if not rows:
         return None
-    held = {score.value for score, _comparison in section.compared}
-    values = [value for value in section.tested if value in held]
+    compared = {score.value for score, _comparison in section.compared}
+    values = [value for value in section.tested if value in compared]
     one_baseline = len({row.against for row in rows}) == 1
     named = [_("{score}, points", score=heading(value)) if unit(value) > 1 else heading(value) for value in values]
     open_rows = any(score.verdict == "undecided" for score, _comparison in section.compared)
@@ -192,7 +194,7 @@ def comparison_table(section: Section) -> Table | None:
 
 
 def chip(score: RowScore | None) -> Entry:
-    """A verdict with the difference that it is about."""
+    """Return a verdict with its difference."""
     if score is None or score.comparison is None:
         return Entry(MISSING)
     comparison, words = score.comparison, [SIGNS.get(score.verdict, ""), WORDS[score.verdict]]
@@ -207,7 +209,7 @@ def chip(score: RowScore | None) -> Entry:
 
 
 def deciding(row: Row, section: Section) -> Said:
-    """What would decide the open comparisons of a row, if the differences are those that are seen."""
+    """Say what would decide the open comparisons of a row, if the true differences are the observed ones."""
     scores = [section.of[row.number, value] for value in section.tested if (row.number, value) in section.of]
     open_ones = [(score.value, score.comparison) for score in scores if score.verdict == "undecided"]
     ways = [(value, what_decides(comparison)) for value, comparison in open_ones if comparison]
@@ -217,30 +219,30 @@ def deciding(row: Row, section: Section) -> Said:
 
 
 def what_decides(comparison: Comparison) -> Said:
-    """Seeds or test texts, and how long the seeds train here."""
-    needs, said = comparison.needs, list[Message]()
+    """Say how many seeds or test texts would decide a comparison, and how long training the seeds takes."""
+    needs, parts = comparison.needs, list[Message]()
     if needs and needs.seeds is not None:
         seeds = _("{seeds} seeds in all", seeds=needs.seeds)
         known = math.isfinite(comparison.needs_seconds)
-        said.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
+        parts.append(_("{seeds} ({time})", seeds=seeds, time=duration(comparison.needs_seconds)) if known else seeds)
     if needs and needs.texts is not None:
-        said.append(_("{texts} test texts", texts=needs.texts))
-    if not said:
+        parts.append(_("{texts} test texts", texts=needs.texts))
+    if not parts:
         return _("more than 64 seeds and 100 times the texts")
-    return joined(said, _(" and ") if needs and needs.together else _(" or "))
+    return joined(parts, _(" and ") if needs and needs.together else _(" or "))
 
 
 def seeds_table(section: Section, results: Results) -> Table | None:
-    """Each cell with its scores and the command that trains it; of very many, results.csv has them."""
+    """List each cell with its scores and the command that trains it again; None if there are too many or none."""
     values = [value for value in section.values if value in results.by_score]
-    own = [row for row in section.rows if not row.variant and row.cells]
-    if not own or cells_left_out(section):
+    rows = [row for row in section.rows if not row.variant and row.cells]
+    if not rows or cells_left_out(section):
         return None
     body = []
-    for row in own:
+    for row in rows:
         numbers = {value: seed_scores(row, value, results).tolist() for value in values}
-        for place, (cell, seed) in enumerate(zip(row.cells, row.seeds, strict=True)):
-            scores = [reference_entry(value, found[place]) for value, found in numbers.items()]
+        for position, (cell, seed) in enumerate(zip(row.cells, row.seeds, strict=True)):
+            scores = [reference_entry(value, by_seed[position]) for value, by_seed in numbers.items()]
             scores = [replace(score, cells=[cell]) for score in scores]
             body.append([Entry(row.label), Entry(str(seed), seed), *scores, Entry(f"ablate cell {cell}", style="code")])
     heads = [_("Configuration"), _("seed"), *map(head, values), _("how to train it again")]
@@ -248,15 +250,15 @@ def seeds_table(section: Section, results: Results) -> Table | None:
 
 
 def cells_left_out(section: Section) -> list[Said]:
-    """Where the table of seeds would be too long, where its numbers are."""
+    """Say where the numbers of a section are whose table of seeds would be too long."""
     count = sum(len(row.cells) for row in section.rows if not row.variant)
     if count <= MOST_SEEDS:
         return []
-    return [_("Its {count} cells stand in results.csv; `ablate cell ID` says how one is trained again.", count=count)]
+    return [_("Its {count} cells are in results.csv; `ablate cell ID` shows how to train one again.", count=count)]
 
 
 def effects_tables(effects: Sequence[Effect]) -> list[Table]:
-    """Of each score, what each axis of the section explains, and each two of them together."""
+    """Return, for each score, a table of main effects and interactions of the axes."""
     tables = []
     for value in dict.fromkeys(effect.value for effect in effects):
         body = [
@@ -271,8 +273,8 @@ def effects_tables(effects: Sequence[Effect]) -> list[Table]:
 
 
 def levels_tables(levels: Sequence[Level]) -> list[Table]:
-    """Of each score, the mean of each level of an axis, balanced over the others, and how well its distance to the
-    mean is known."""
+    """Return, for each score, the mean of each level of an axis over the other axes, with the interval of its distance
+    from the mean of the levels."""
     tables = []
     for value in dict.fromkeys(level.value for level in levels):
         heads = [
@@ -297,28 +299,28 @@ def unique(values: Iterable[Item]) -> list[Item]:
     return list(dict.fromkeys(values))
 
 
-ITSELF = ("loss", "view", "level", "tune", "embedding")  # shown without their name
+UNNAMED_AXES = ("loss", "view", "level", "tune", "embedding")  # axes shown by their value alone
 
 
 def across(section: Section, results: Results) -> list[Table]:
-    """A table a tested value, where a section holds each configuration on the same data sets, two of them or more."""
+    """Return, for each tested score, means over data sets, if all configurations share the same two or more of them."""
     groups: dict[str, list[Row]] = {}
     for row in section.rows:
         groups.setdefault(configuration(row), []).append(row)
     sets = [sorted(row.data for row in group) for group in groups.values()]
     if len(sets[0] if sets else ()) < 2 or any(names != sets[0] for names in sets) or len(set(sets[0])) < len(sets[0]):
         return []
-    return [table for value in section.tested if (table := one_value(value, groups, len(sets[0]), results))]
+    return [table for value in section.tested if (table := means_over_data_sets(value, groups, len(sets[0]), results))]
 
 
-def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
+def means_over_data_sets(value: str, groups: dict[str, list[Row]], sets: int, results: Results) -> Table | None:
     body = []
     for label, group in groups.items():
         scores = {row.data: seed_scores(row, value, results) for row in group}
         if not all(np.isfinite(values).all() for values in scores.values()):
             return None
         middle, low, high = (unit(value) * each for each in interquartile_mean(scores, seed=GENERATOR))
-        interval = f" ({low:.4g}–{high:.4g})" if np.isfinite(low) else ""  # nothing of one seed
+        interval = f" ({low:.4g}–{high:.4g})" if np.isfinite(low) else ""  # no interval with one seed
         cells = [cell for row in group for cell in row.cells]
         body.append([Entry(label), Entry(f"{middle:.4g}{interval}", middle, cells)])
     heads = [_("Over all data sets"), _("interquartile mean of {value} (95 % interval)", value=head(value))]
@@ -326,7 +328,7 @@ def one_value(value: str, groups: dict[str, list[Row]], sets: int, results: Resu
 
 
 def configuration(row: Row) -> str:
-    """What a row is on whatever data."""
-    own = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
-    named = [str(value) if name in ITSELF else f"{symbol(name)}={value}" for name, value in own.items()]
+    """Return the label of a row without its data set."""
+    axes = {name: value for name, value in row.axes.items() if name not in Data.model_fields}
+    named = [str(value) if name in UNNAMED_AXES else f"{symbol(name)}={value}" for name, value in axes.items()]
     return " · ".join(named) or row.label.partition(" · ")[0]
