@@ -23,5 +23,4 @@ def guards(section: RecordedSection, results: Results) -> list[Guard]:
 
 def general(results: Results) -> list[Guard]:
     """Return the warnings of the report as a whole."""
-
     return [guard for check in report.CHECKS for guard in check(results)]

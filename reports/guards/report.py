@@ -117,7 +117,6 @@ def odd_texts(results: Results) -> Iterator[Guard]:
     for data in counted_data(results):
         if data.merged:
             labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
-
             words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)
             yield Guard("merged", words)
 

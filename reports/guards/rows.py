@@ -1,4 +1,4 @@
-"""Guards of single rows (missing results, other seeds, no baseline), and the cells of a section that all guards read."""
+"""Guards of single rows (missing results, other seeds, no baseline), and the section cells that all guards read."""
 
 import json
 import math
@@ -224,8 +224,7 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[SectionC
 def wants_baseline(section: RecordedSection, results: Results) -> bool:
     """Return whether the section declares a baseline and has rows to compare with it."""
     definitions = [entry for entry in results.grid.experiment.sections if entry.title == section.title]
-    known
- = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
+    known = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
     return known and any(definition.baseline for definition in definitions)
 
 

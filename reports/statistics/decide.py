@@ -242,7 +242,6 @@ def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
 
     The rest, the residual of each text at each seed, is known well from many texts: the seeds' part is never less.
     """
-
     differences = each[0].astype(float) - each[1]
     seeds, texts = differences.shape
     if texts < 2:
@@ -303,7 +302,6 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 @lru_cache(maxsize=256)
 def largest_share(rows: int, seeds: int, chance: float) -> float:
     """Return the value that the largest share exceeds with probability `chance` if all rows vary alike."""
-
     count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 1_000_000))
     generator, largest = np.random.default_rng(20250625), list[ndarray]()
     for begin in range(0, count, block):

@@ -158,7 +158,6 @@ class Grid:
 
     def residual(self, terms: Sequence[Term]) -> tuple[float, int]:
         """Return the residual sum of squares of the model of blocks and terms, and its degrees of freedom."""
-
         chosen = np.concatenate([self.columns[term] for term in [self.block, *terms]])
         sizes, directions = np.linalg.eigh(self.products[np.ix_(chosen, chosen)])
         kept = sizes > RANK * len(self.y)
