@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md is true: its extensions, added to a copy of the project as it says, work and pass their own tests."""
+"""The extensions in CONTRIBUTING.md, added to a copy of the project as it says, work and pass their own tests."""
 
 import re
 import shutil
@@ -14,10 +14,10 @@ BLOCK = re.compile(r"^`([\w/.]+\.py)`[^\n]*\n```python\n(.*?)^```$", re.DOTALL |
 BLOCKS = BLOCK.findall((CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
 
 ORACLES = Path("tests/contrastive/losses/oracles.py")
-# What every loss and every view is tested by, with what that is made of.
-MEET = [ORACLES, *(ORACLES.with_name(name) for name in ("draws.py", "test_oracles.py"))]
+# the shared tests that every loss and every view passes, with the modules that they import
+SHARED_TESTS = [ORACLES, *(ORACLES.with_name(name) for name in ("draws.py", "test_oracles.py"))]
 VIEWS = Path("tests/contrastive/views")
-MEET += [VIEWS / name for name in ("conftest.py", "test_contract.py", "toy_translation.py")]
+SHARED_TESTS += [VIEWS / name for name in ("conftest.py", "test_contract.py", "toy_translation.py")]
 
 USES_THEM = """
 from contrastive.config.evaluation import Evaluation
@@ -26,7 +26,7 @@ from contrastive.data import DATASETS
 assert "play-lines" in DATASETS
 """
 
-# A view with two passes is priced, shared, split and refused by what its own file says.
+# The facts in a view's own file decide its estimated cost, its reuse of frozen blocks, its sharding and its errors.
 USES_THE_VIEW = """
 from pydantic import ValidationError
 from contrastive.config.cell import Cell, Data, Encoder, Training
@@ -61,11 +61,11 @@ assert refusal(loss="simcse", view="first_last") is None
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with the extensions of the guide."""
+    """A copy of the project with the extensions of CONTRIBUTING.md."""
     copy = tmp_path_factory.mktemp("project")
     shutil.copytree(CHECKOUT / "contrastive", copy / "contrastive")
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
-    for name in MEET:
+    for name in SHARED_TESTS:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(CHECKOUT / name, copy / name)
     for path, code in BLOCKS:
@@ -99,17 +99,17 @@ def test_a_view_with_two_passes_is_priced_shared_split_and_refused(copied: Path)
 
 
 def test_an_extension_touches_its_file_and_one_line(copied: Path):
-    """Two files a kind of extension, and of those that were there the registries alone."""
+    """Each kind of extension adds one file to contrastive/ and changes only its registry there."""
     files = [path.relative_to(copied) for path in (copied / "contrastive").rglob("*.py")]
-    there = {path for path in files if (CHECKOUT / path).exists()}
-    changed = {path for path in there if (CHECKOUT / path).read_bytes() != (copied / path).read_bytes()}
+    existing = {path for path in files if (CHECKOUT / path).exists()}
+    changed = {path for path in existing if (CHECKOUT / path).read_bytes() != (copied / path).read_bytes()}
     kinds = ("data", "evaluation/metrics", "losses", "views")
     assert changed == {Path("contrastive", kind, "__init__.py") for kind in kinds}
-    assert len(set(files) - there) == len(kinds)
+    assert len(set(files) - existing) == len(kinds)
 
 
 def add_line(registry: Path, line: str, package: str) -> None:
-    """Put its line into the registry's dict, and import the function where it is not there, as a person would."""
+    """Add a line to the registry's dict, and an import unless the registry's file defines the function."""
     name = re.search(r"(\w+)\)?,$", line.rstrip())[1]
     text = registry.read_text(encoding="utf-8")
     extended = re.sub(
@@ -122,7 +122,7 @@ def add_line(registry: Path, line: str, package: str) -> None:
 
 
 def add_function(module: Path, code: str) -> None:
-    """Above the helpers, which begin with `log_sum`."""
+    """Insert a function above the helpers, which begin with `log_sum`."""
     text = module.read_text(encoding="utf-8")
     extended = text.replace("def log_sum(", f"{code}\n\ndef log_sum(", 1)
     assert extended != text
