@@ -48,10 +48,10 @@ def refusal(**objective):
 
 new, old = cell(loss="ce+alignment", view="first_last"), cell(loss="ce+alignment", view="cls")
 made = estimate.Batches(10, 1000, 100, 10)
-assert estimate.passes(new) == (2, 0)
+assert estimate.encoder_passes(new) == (2, 0)
 assert estimate.training_work(new, made) == 2 * estimate.training_work(old, made)
-assert locate.cut(old) == 1 and locate.cut(new) == 0
-assert deepspeed_file.unshareable(new.objective, Training(sharding="fsdp")) == ""
+assert locate.separable_blocks(old) == 1 and locate.separable_blocks(new) == 0
+assert deepspeed_file.sharding_conflict(new.objective, Training(sharding="fsdp")) == ""
 assert "compares 4 views of a text, as span give; first_last does not" in refusal(loss="declutr", view="first_last")
 assert "compares 2 predictions" in refusal(loss="rdrop", view="first_last")
 assert "first_last, " in refusal(loss="simcse", view="cls")
