@@ -1,4 +1,4 @@
-"""What a service answers, told apart from what Prefect's and MLflow's own clients make of it."""
+"""Plain HTTP requests to Prefect and MLflow, without their own clients."""
 
 import base64
 import json
@@ -10,14 +10,14 @@ from typing import Any
 
 
 def auth_of(home: Path) -> str:
-    """What Prefect's server of `ablate up` asks for."""
+    """Return user and password of the Prefect server of `ablate up`."""
     return f"ablate:{(home / '.access' / 'password').read_text()}"
 
 
 def ask(url: str, body: dict[str, Any] | None, auth: str = "", attempts: int = 20) -> Any:
-    """What a service answers to a POST, or without a body to a GET.
+    """Return a service's JSON answer to a POST, or to a GET if there is no body.
 
-    It is asked again while it says 503, as Prefect does when its database is locked.
+    Retries after 503, which Prefect answers while its database is locked.
     """
     headers = {"Content-Type": "application/json"}
     if auth:

@@ -1,4 +1,4 @@
-"""A browser for the tests of the report's page: one that the machine has, or one that is installed for them."""
+"""Find, install and open a browser for the tests of the report's page."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ SCREEN = {"width": 1000, "height": 1300}
 
 
 def find() -> str | None:
-    """Of those on the PATH the first that runs (some are only a hint to install it), else playwright's own."""
+    """Return the first browser on the PATH that runs (some only print how to install it), else playwright's own."""
     on_path = (shutil.which(name) for name in NAMES)
-    return next((path for path in on_path if path and runs(path)), None) or own()
+    return next((path for path in on_path if path and runs(path)), None) or playwright_browser()
 
 
-def own() -> str | None:
-    """In a process of its own: the setting is read once."""
+def playwright_browser() -> str | None:
+    """Return playwright's browser, if installed; in a separate process, as playwright reads its setting only once."""
     done = subprocess.run([sys.executable, "-c", ASK], env=os.environ | OWN, capture_output=True, text=True)
     path = done.stdout.strip()
     return path if path and runs(path) else None
@@ -39,7 +39,7 @@ def runs(path: str) -> bool:
 
 
 def install() -> None:
-    """By the distribution where we may, else by playwright; what a person has to do where neither works."""
+    """Install Chromium by apt-get if we are root, else by playwright; exit with instructions if neither works."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if os.geteuid() == 0 and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
@@ -49,17 +49,17 @@ def install() -> None:
         subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], env=os.environ | OWN, **quiet)
     if find() is None:
         sys.exit(
-            "make: the tests of the report's page need a browser, and none could be installed: as root "
-            "`apt-get install chromium` (or your system's Chromium or Chrome), so that one of "
-            f"{', '.join(NAMES)} is on the PATH"
+            "make: the tests of the report's page need a browser, and none could be installed. Install Chromium or "
+            f"Chrome (as root: apt-get install chromium), so that one of {', '.join(NAMES)} is on the PATH."
         )
 
 
 @contextmanager
 def opened(*flags: str) -> Iterator[Browser]:
+    """Open a headless browser with these flags."""
     path = find()
-    assert path is not None, f"no browser was found: {sys.executable} -m tests.browser installs one"
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # which root cannot have
+    assert path is not None, f"no browser found; install one: {sys.executable} -m tests.browser"
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium has no sandbox for root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*sandbox, *flags])
         try:
@@ -69,13 +69,13 @@ def opened(*flags: str) -> Iterator[Browser]:
 
 
 def photograph(page: Path, picture: Path) -> None:
-    """The top of a page, in few enough colours for a README."""
+    """Save a screenshot of the top of a page, in few enough colours for a README."""
     from PIL import Image
 
     with opened() as browser:
-        shown = browser.new_page(viewport=SCREEN, locale="en")
-        shown.goto(page.resolve().as_uri())
-        shown.screenshot(path=picture)
+        tab = browser.new_page(viewport=SCREEN, locale="en")
+        tab.goto(page.resolve().as_uri())
+        tab.screenshot(path=picture)
     Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)
 
 

@@ -1,8 +1,7 @@
 """Print the test files that a change can reach: `python -m tests.changed HEAD` for what is not committed.
 
-A test file is reached by its own imports, those of its folders' conftest.py, and those of all that these import. What a
-test runs as another program, or reads as text, is not seen that way and stands in `READERS`; what is reached by neither
-is left to `make test`.
+A change reaches a test file through the imports of the file and of its folders' conftest.py, direct or indirect. What
+a test runs as a program or reads as text is listed in `READERS`. `make test` runs the rest.
 """
 
 import subprocess
@@ -13,7 +12,7 @@ import grimp
 
 CHECKOUT = Path(__file__).parents[1]
 PACKAGES = ("contrastive", "reports", "tasks", "flows", "benchmarks", "tests")
-# beginning of a changed path → beginnings of the test files that read or run it without an import
+# prefix of a changed path → prefixes of the test files that read or run it without importing it
 READERS = {
     "flows/": ("tests/flows", "tests/e2e"),
     "tasks/": ("tests/tasks", "tests/e2e"),
@@ -37,7 +36,7 @@ READERS = {
 
 
 def changed_paths(base: str) -> list[str]:
-    """Files that differ from `base`, and new ones that Git does not ignore."""
+    """Return the files that differ from `base`, and untracked files that Git does not ignore."""
     commands = (["diff", "--name-only", base], ["ls-files", "--others", "--exclude-standard"])
     done = [subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True) for words in commands]
     if done[0].returncode:
@@ -50,6 +49,7 @@ def module(path: str) -> str:
 
 
 def reached_tests(changed: list[str]) -> list[str]:
+    """Return the test files that the changed paths can reach."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     tests = [str(path.relative_to(CHECKOUT)) for path in sorted((CHECKOUT / "tests").rglob("test_*.py"))]
     reached: set[str] = set()
@@ -58,14 +58,14 @@ def reached_tests(changed: list[str]) -> list[str]:
         modules = {module(path)} if path.endswith(".py") else set()
         for name in tuple(modules & graph.modules):
             modules |= graph.find_downstream_modules(name)
-        own = {test for test in tests if test.startswith(readers) or modules & modules_of(test)}
-        # a program that tests run and nothing imports: the tests of its folder
-        reached |= own or {test for test in tests if test.startswith(f"tests/{Path(path).parent}/")}
+        by_path = {test for test in tests if test.startswith(readers) or modules & modules_of(test)}
+        # no test imports or reads it, so it may be a program that tests run: take the tests of its folder
+        reached |= by_path or {test for test in tests if test.startswith(f"tests/{Path(path).parent}/")}
     return sorted(reached)
 
 
 def modules_of(test: str) -> set[str]:
-    """Its own module and the conftest.py of each folder around it but the outermost, which all tests have."""
+    """Return a test's module and each conftest.py around it but the outermost, which all tests share."""
     return {module(test)} | {module(f"{folder}/conftest.py") for folder in Path(test).parents if folder.parts[1:]}
 
 

@@ -1,4 +1,4 @@
-"""A home with a real, empty SQLite store of MLflow, and one of Prefect, made once: their migrations take seconds."""
+"""Fixtures (`home` with an empty MLflow store, Prefect database, PostgreSQL), test tiers and options of all tests."""
 
 import os
 import shutil
@@ -17,57 +17,58 @@ from contrastive.runs.store import locked
 from tests import leftovers
 from tests.postgres import server as postgres_server
 
-# Rooms without shapes, in whose signatures types alone are checked; pyproject.toml has both checked elsewhere, also in
-# modules of these rooms that it names. A search for shapes in them all had an experiment file take five times as long.
+# Packages whose signatures have no shapes: only types are checked here. pyproject.toml has types and shapes checked
+# elsewhere, also in modules of these packages that it names. With shapes checked here, too, reading an experiment file
+# took five times as long.
 WITHOUT_SHAPES = ("config", "data", "grid", "runs")
 beartype_packages(
-    [f"contrastive.{room}" for room in WITHOUT_SHAPES],
-    conf=BeartypeConf(claw_is_pep526=False, is_pep484_tower=True, violation_type=TypeError),  # an int is a float, too
+    [f"contrastive.{package}" for package in WITHOUT_SHAPES],
+    conf=BeartypeConf(claw_is_pep526=False, is_pep484_tower=True, violation_type=TypeError),  # an int counts as a float
 )
 
-# what takes a moment on an idle machine takes seconds on a busy one
+# no deadlines: a test that is quick on an idle machine takes seconds on a busy one
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 HERE = Path(__file__).parent
-# Which tests run: `--tier fast` of `make test-fast`, `usual` of `make test`, `all` of `make test-all`. A test that only
-# the last one runs carries the mark `full`, one that the first one leaves out the mark `slow`; so do these whole rooms.
+# `--tier` chooses the tests: `fast` for `make test-fast`, `usual` for `make test`, `all` for `make test-all`. Tests
+# marked `full`, and the folders in FULL, run only in `all`; those marked `slow`, and in SLOW, in all tiers but `fast`.
 FULL = [HERE / "chaos"]
-SLOW = [HERE / room for room in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
-SLOW += [HERE / "contrastive" / room for room in ("reuse", "stages", "training")]
-SLOW += [HERE / "reports" / room for room in ("figures", "statistics")]
+SLOW = [HERE / folder for folder in ("benchmarks", "e2e", "flows", "fuzz", "tasks")]
+SLOW += [HERE / "contrastive" / folder for folder in ("reuse", "stages", "training")]
+SLOW += [HERE / "reports" / folder for folder in ("figures", "statistics")]
 LEFT_OUT = {"fast": ({"full", "slow"}, {*FULL, *SLOW}), "usual": ({"full"}, {*FULL}), "all": (set(), set())}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=LEFT_OUT, default="usual", help="which tests run: see tests/conftest.py")
-    chaos = parser.getgroup("chaos", "the long form of tests/chaos, which `make chaos` asks for")
-    chaos.addoption("--kills", type=int, default=0, help="so many kills, of services too; left out: a few")
-    chaos.addoption("--seed", type=int, default=0, help="which random moments; of a fuzzer, its first round")
-    chaos.addoption("--table", help="file to write the table of kills to, in Markdown")
-    fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, which `make fuzz` asks for")
-    fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer; left out: a few rounds")
+    parser.addoption("--tier", choices=LEFT_OUT, default="usual", help="which tests to run, see tests/conftest.py")
+    chaos = parser.getgroup("chaos", "the long form of tests/chaos, for `make chaos`")
+    chaos.addoption("--kills", type=int, default=0, help="number of kills, also of services (default: a few)")
+    chaos.addoption("--seed", type=int, default=0, help="seed of the random moments; for a fuzzer, its first round")
+    chaos.addoption("--table", help="Markdown file to write the table of kills to")
+    fuzz = parser.getgroup("fuzz", "the long form of tests/fuzz, for `make fuzz`")
+    fuzz.addoption("--fuzz-minutes", type=float, default=0, help="minutes for each fuzzer (default: a few rounds)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if Path("prefect.toml").exists():
-        os.environ.setdefault("PREFECT_API_URL", "")  # of `make up`, whose server is none of the tests'
+        os.environ.setdefault("PREFECT_API_URL", "")  # tests must not use the server of `make up`
     leftovers.end_with_this_process()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import the tests of a room that is left out."""
+    """Do not even import the tests of a folder that the tier leaves out."""
     return True if collection_path in LEFT_OUT[config.getoption("--tier")][1] else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that go through several processes begin first: else one of two workers would end with them alone."""
+    """Keep the tests of the tier; run end-to-end tests first, or one of two workers would run them alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
-    marks, rooms = LEFT_OUT[config.getoption("--tier")]
+    marks, folders = LEFT_OUT[config.getoption("--tier")]
     kept = [
         item
         for item in items
-        if not marks & {mark.name for mark in item.iter_markers()} and rooms.isdisjoint(item.path.parents)
+        if not marks & {mark.name for mark in item.iter_markers()} and folders.isdisjoint(item.path.parents)
     ]
     if config.getoption("--tier") == "fast":
         ends = first_and_last(kept)
@@ -78,25 +79,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def first_and_last(items: list[pytest.Item]) -> set[pytest.Item]:
-    """The first and the last case of each test."""
+    """Return the first and the last case of each test."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {case for same in cases.values() for case in (same[0], same[-1])}
+    return {case for of_test in cases.values() for case in (of_test[0], of_test[-1])}
 
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """A file that the first worker of this run of the tests makes, and the others find."""
+    """Return a function that makes a file once per test run: the first worker writes it, the others reuse it."""
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def make(name: str, write: Callable[[Path], object]) -> Path:
         with locked(folder / "made.lock"):
             if not (folder / name).exists():
-                begun = tmp_path_factory.mktemp("made") / name
-                write(begun)
-                begun.rename(folder / name)
+                partial = tmp_path_factory.mktemp("made") / name
+                write(partial)
+                partial.rename(folder / name)
         return folder / name
 
     return make
@@ -104,6 +105,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session")
 def empty_store(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """An empty SQLite store of MLflow, made once because its migrations take seconds."""
     from mlflow import MlflowClient
 
     return made_once("mlflow.db", lambda path: MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments())
@@ -111,7 +113,7 @@ def empty_store(made_once: Callable[[str, Callable[[Path], object]], Path]) -> P
 
 @pytest.fixture(scope="session")
 def empty_prefect(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """The database of a Prefect server that has not been used."""
+    """The database of an unused Prefect server, made once because its migrations take seconds."""
     command = [str(Path(sys.executable).parent / "prefect"), "server", "database", "upgrade", "-y"]
 
     def write(path: Path) -> None:
@@ -123,6 +125,7 @@ def empty_prefect(made_once: Callable[[str, Callable[[Path], object]], Path]) ->
 
 @pytest.fixture
 def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh ABLATE_HOME with an empty MLflow store."""
     monkeypatch.setenv("ABLATE_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     shutil.copy(empty_store, tmp_path / "mlflow.db")
@@ -131,5 +134,6 @@ def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server, with user and password."""
     with postgres_server() as address:
         yield address

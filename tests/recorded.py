@@ -1,4 +1,4 @@
-"""Run folders with real files, small and made by a formula: what recording and reports read."""
+"""Small run folders and a recorded grid with made-up numbers, for tests of recording and reports."""
 
 import json
 import math
@@ -25,7 +25,7 @@ LABELS = ("negative", "positive")
 def cell_folder(
     cell_id: str, label: str, seed: int, accuracy: float | dict[str, float], steps: int = 30, count: int = 40
 ) -> Path:
-    """A finished run folder, with its accuracy or several scores, on so many test texts."""
+    """Write a finished run folder with an accuracy or several scores, measured on `count` test texts."""
     folder = store.run_folder(cell_id)
     cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=seed).model_dump(mode="json")
     store.write_json(folder / "config.json", {"id": cell_id, "name": f"{label} · seed {seed}", "cell": cell})
@@ -34,14 +34,14 @@ def cell_folder(
         for s in range(steps)
     ]
     store.write_atomic(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    named = accuracy if isinstance(accuracy, dict) else {"test.accuracy": accuracy}
-    usual = {"higher_is_better": True, "count": count, "standard_error": 0.05}
-    scores = [usual | {"name": name, "value": value} for name, value in named.items()]
+    by_name = accuracy if isinstance(accuracy, dict) else {"test.accuracy": accuracy}
+    common = {"higher_is_better": True, "count": count, "standard_error": 0.05}
+    scores = [common | {"name": name, "value": value} for name, value in by_name.items()]
     store.write_json(folder / "scores.json", {"version": 1, "key": "k", "scores": scores})
     store.write_json(folder / "provenance.json", provenance(count))
-    places = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
+    points = np.stack([np.cos(np.arange(40.0) + seed), np.sin(np.arange(40.0))], 1).astype(np.float32)
     texts = {"labels": np.arange(40) % 2, "ids": np.arange(40, dtype=np.uint64), "method": np.array("t-SNE")}
-    np.savez(folder / "picture.npz", x=places, **texts)
+    np.savez(folder / "picture.npz", x=points, **texts)
     store.mark_finished(folder, "DONE")
     return folder
 
@@ -73,7 +73,7 @@ def noted(count: int = 40) -> Provenance:
 
 
 def grid(titles: tuple[str, ...] = ("Recipes",), labels: tuple[str, ...] = ("ce", "ce+supcon")) -> dict[str, Any]:
-    """grid.json of an experiment named `small`: each section compares the same rows over two seeds."""
+    """Return grid.json of an experiment named `small`, whose sections all compare the same rows over two seeds."""
     show = {"table": {"values": ["test.accuracy"]}, "tsne": True, "curves": True}
     sections = [{"title": title, "show": show} for title in titles]
     cell = Cell(**SETTINGS, objective={"loss": "ce"}, seed=0).model_dump(mode="json", exclude={"seed"})

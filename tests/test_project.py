@@ -1,6 +1,6 @@
-"""What pyproject.toml, the checks and the documents say about each other, and how long files and functions are.
+"""Checks of the project itself: types at run time, versions, links and pages, length of files and functions.
 
-Nothing that is read runs: no pickle, no foreign code.
+Also that files which are read cannot run code: no pickle, no remote code.
 """
 
 import ast
@@ -40,14 +40,14 @@ def test_a_wrong_shape_or_type_is_an_error():
     with pytest.raises(Exception, match="Type-check error"):
         supcon(torch.zeros(2, 3), labels=torch.zeros(2), temperature=0.1)  # no axis for views
     with pytest.raises(TypeError, match="violates type hint"):
-        cell_id("no identity")  # in a room without shapes
+        cell_id("no identity")  # in a package without shapes
 
 
-def test_the_types_of_every_room_are_checked(pytestconfig: pytest.Config):
-    """And shapes, too, wherever a signature has one."""
+def test_the_types_of_every_package_are_checked(pytestconfig: pytest.Config):
+    """Shapes are checked, too, in every module that has some in its signatures."""
     modules = {module_name(path): path for path in (CHECKOUT / "contrastive").rglob("*/*.py")}
     with_shapes = tuple(pytestconfig.getoption("jaxtyping_packages").split(",")[:-1])
-    without = tuple(f"contrastive.{room}" for room in WITHOUT_SHAPES)
+    without = tuple(f"contrastive.{package}" for package in WITHOUT_SHAPES)
     assert not [name for name in modules if not name.startswith(with_shapes + without)]
     assert not [name for name, path in modules.items() if has_shapes(path) and not name.startswith(with_shapes)]
 
@@ -65,24 +65,24 @@ def test_the_tested_versions_are_within_the_ranges():
     pins = [Requirement(line) for line in lines if not line.startswith("#")]
     tested = {pin.name.lower().replace("_", "-"): str(pin.specifier).removeprefix("==") for pin in pins}
     extras = [line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra]
-    own = f"{PROJECT['project']['name']}["  # one extra holds another
-    wanted = [line for line in (*PROJECT["project"]["dependencies"], *extras) if not line.startswith(own)]
-    for requirement in map(Requirement, wanted):
+    nested = f"{PROJECT['project']['name']}["  # an extra that includes another extra
+    lines = [line for line in (*PROJECT["project"]["dependencies"], *extras) if not line.startswith(nested)]
+    for requirement in map(Requirement, lines):
         assert requirement.specifier.contains(tested[requirement.name.lower().replace("_", "-")]), str(requirement)
 
 
-def test_processes_are_known_to_one_file():
+def test_one_file_imports_torch_distributed():
     sources = (CHECKOUT / "contrastive").rglob("*.py")
     assert [path.name for path in sources if "torch.distributed" in path.read_text(encoding="utf-8")] == ["gather.py"]
 
 
 def test_no_flow_hides_a_module_of_python():
-    """The folder of a file that is run by its path, as Prefect runs flows, comes before everything else on the path."""
+    """Prefect runs flows by their path, and Python then looks for modules in the flow's folder first."""
     assert not {path.stem for path in (CHECKOUT / "flows").rglob("*.py")} & set(sys.stdlib_module_names)
 
 
 class Runs:
-    """Unpickled, it leaves a file."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -91,7 +91,7 @@ class Runs:
         return os.mkdir, (str(self.path),)
 
 
-def test_a_checkpoint_that_runs_something_is_none(tmp_path: Path):
+def test_a_checkpoint_that_would_run_code_is_ignored(tmp_path: Path):
     pickle.loads(pickle.dumps(Runs(tmp_path / "it would run")))
     assert (tmp_path / "it would run").exists()
     (tmp_path / "resume").mkdir()
@@ -99,11 +99,11 @@ def test_a_checkpoint_that_runs_something_is_none(tmp_path: Path):
     assert checkpoint.read_checkpoint(tmp_path) is None and not (tmp_path / "ran").exists()
 
 
-def test_arrays_that_run_something_are_refused(tmp_path: Path):
-    held = np.empty(1, dtype=object)
-    held[0] = Runs(tmp_path / "ran")
+def test_arrays_that_would_run_code_are_refused(tmp_path: Path):
+    array = np.empty(1, dtype=object)
+    array[0] = Runs(tmp_path / "ran")
     content = io.BytesIO()
-    np.savez(content, **dict.fromkeys(("test", "test.labels", "test.ids"), held))
+    np.savez(content, **dict.fromkeys(("test", "test.labels", "test.ids"), array))
     for name in ("embeddings.npz", "predictions.npz"):
         (tmp_path / name).write_bytes(content.getvalue())
     with pytest.raises(ValueError, match="allow_pickle"):
@@ -112,30 +112,30 @@ def test_arrays_that_run_something_are_refused(tmp_path: Path):
 
 
 def calls() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Where, the call as it is written, and its keywords that are constants."""
+    """Yield the position, the function and the constant keyword arguments of every call in the product."""
     for path in product_files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
-                given = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
-                yield f"{path.relative_to(CHECKOUT)}:{node.lineno}", ast.unparse(node.func), given
+                keywords = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
+                yield f"{path.relative_to(CHECKOUT)}:{node.lineno}", ast.unparse(node.func), keywords
 
 
-def test_every_loader_of_the_project_is_told_so():
+def test_every_loader_refuses_to_run_code():
     found = list(calls())
-    pretrained = [(where, name, given) for where, name, given in found if name.endswith(".from_pretrained")]
+    pretrained = [(where, name, keywords) for where, name, keywords in found if name.endswith(".from_pretrained")]
     assert len(pretrained) >= 4
-    for where, name, given in pretrained:
-        assert given.get("trust_remote_code") is False and given.get("local_files_only") is True, where
-        assert given.get("use_safetensors") is True or name.startswith(("AutoConfig", "AutoTokenizer")), where
-    for where, name, given in found:
-        assert name != "torch.load" or given.get("weights_only") is True, where
-        assert "allow_pickle" not in given, where
+    for where, name, keywords in pretrained:
+        assert keywords.get("trust_remote_code") is False and keywords.get("local_files_only") is True, where
+        assert keywords.get("use_safetensors") is True or name.startswith(("AutoConfig", "AutoTokenizer")), where
+    for where, name, keywords in found:
+        assert name != "torch.load" or keywords.get("weights_only") is True, where
+        assert "allow_pickle" not in keywords, where
         assert name.rpartition(".")[0] not in ("pickle", "cloudpickle", "dill", "joblib"), where
         assert name not in ("eval", "exec", "os.system"), where
 
 
-def test_a_change_is_answered_by_the_tests_that_reach_it_and_by_no_others():
-    """By imports, by reading or running it as `READERS` says, or by the folder of a program that nothing imports."""
+def test_a_change_selects_the_tests_that_it_can_reach_and_no_others():
+    """Through imports, through `READERS`, or through the folder of a program that nothing imports."""
     reached = changed.reached_tests(["contrastive/losses/supcon.py"])
     assert "tests/contrastive/losses/test_oracles.py" in reached and "tests/flows/test_work_pools.py" not in reached
     assert "tests/test_project.py" in changed.reached_tests(["docs/log.md"])

@@ -1,4 +1,4 @@
-"""Waiting for what happens soon, however busy the machine is."""
+"""Wait for a condition or for the end of processes, with time limits for busy machines."""
 
 import subprocess
 import time
@@ -14,7 +14,7 @@ def soon(
     otherwise: object = "waited in vain",
     while_runs: subprocess.Popen[Any] | None = None,
 ) -> Any:
-    """The first answer of `look` that counts as true, while the process runs that it waits for."""
+    """Return the first true answer of `look`; fail with `otherwise` after `seconds`, or once `while_runs` has ended."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         in_vain = time.monotonic() > deadline or (while_runs is not None and while_runs.poll() is not None)
@@ -24,16 +24,16 @@ def soon(
 
 
 def left_after(seconds: float, look: Callable[[], Any]) -> Any:
-    """The last answer of `look`, as soon as it is empty."""
+    """Return the last answer of `look`: the first empty one, or what is left after `seconds`."""
     deadline = time.monotonic() + seconds
-    while (left := look()) and time.monotonic() < deadline:
+    while (rest := look()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return left
+    return rest
 
 
 def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those that are still the same processes, and no zombies."""
-    return [one for one in processes if one.is_running() and status(one) != psutil.STATUS_ZOMBIE]
+    """Return the processes that still run and are no zombies."""
+    return [process for process in processes if process.is_running() and status(process) != psutil.STATUS_ZOMBIE]
 
 
 def status(process: psutil.Process) -> str:

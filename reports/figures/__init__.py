@@ -1,4 +1,7 @@
-"""Pictures with the same bytes from the same numbers, told apart with any colour vision, readable 420 pixels wide."""
+"""Figures of the report: which are drawn for a section, the first screen and the whole grid.
+
+The same numbers give the same bytes; colours suit any colour vision; figures are readable 420 pixels wide.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +17,9 @@ __all__ = ["Figure", "LeftOut", "draw", "draw_first", "overview"]
 
 
 def draw(section: Section, results: Results, folder: Path, name: str) -> list[Figure | LeftOut]:
-    """The pictures that a section asks for, in the order of reading; one without data is not drawn."""
+    """Draw the pictures that a section asks for, in reading order; pictures without data are skipped."""
     path, recorded, show = folder / "figures" / name, section.recorded, section.recorded.show
-    asked: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
+    pictures: list[tuple[bool, Message, Callable[[], Figure | None]]] = [
         (True, _("heat map"), lambda: comparisons.draw_heat(section, results, path)),
         (show.pairs, _("matrix of all pairs"), lambda: comparisons.draw_pairs(section, path)),
         (show.search, _("score against configurations tried"), lambda: curves.draw_search(section, path)),
@@ -25,12 +28,12 @@ def draw(section: Section, results: Results, folder: Path, name: str) -> list[Fi
         (show.curves, _("training curves"), lambda: curves.draw_curves(recorded, results, path)),
         (show.curves, _("gradient norms of the terms"), lambda: curves.draw_terms(recorded, results, path)),
     ]
-    drawn = [drawn_or_left_out(kind, make) for wanted, kind, make in asked if wanted]
+    drawn = [drawn_or_left_out(kind, make) for wanted, kind, make in pictures if wanted]
     return [figure for figure in drawn if figure is not None]
 
 
 def draw_first(overview: Overview, folder: Path, language: Language) -> Figure | LeftOut | None:
-    """The forest of the first screen."""
+    """Draw the forest plot of the first screen."""
     path = folder / "figures" / ("forest.svg" if language == "en" else f"forest.{language}.svg")
     return drawn_or_left_out(
         _("differences to the baseline"), lambda: comparisons.draw_forest(overview, path, language)
@@ -38,7 +41,7 @@ def draw_first(overview: Overview, folder: Path, language: Language) -> Figure |
 
 
 def overview(results: Results, folder: Path) -> list[Figure | LeftOut]:
-    """What the whole grid shows: score against cost."""
+    """Draw the figure of the whole grid: score against cost."""
     path = folder / "figures" / "overview"
     drawn = drawn_or_left_out(_("score against cost"), lambda: costs.draw_costs(results, path))
     return [] if drawn is None else [drawn]

@@ -1,4 +1,4 @@
-"""What all pictures share: size, type, colours, names, and bytes that depend on nothing else."""
+"""Shared by all figures: size, fonts, colours, labels, saving with reproducible bytes, and errors while drawing."""
 
 import errno
 import logging
@@ -18,12 +18,12 @@ from matplotlib.font_manager import findfont, get_font
 from reports.markdown import unit
 from reports.messages import Said, _, joined
 
-WIDTH = 4.2  # inches: where 420 pixels show them, a letter of 7 points is 10 pixels high
-# Okabe and Ito's palette: told apart with any colour vision; their yellow last, as it is faint as a line
+WIDTH = 4.2  # inches: shown 420 pixels wide, a letter of 7 points is 10 pixels high
+# Okabe and Ito's palette suits any colour vision; the yellow comes last, as it is faint in lines
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 BETTER, WORSE, GREY = COLOURS[0], COLOURS[1], "#666666"
 STYLE = {
-    "font.family": ["DejaVu Sans"],  # matplotlib brings it
+    "font.family": ["DejaVu Sans"],  # shipped with matplotlib
     "font.size": 7,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7,
@@ -31,13 +31,13 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.constrained_layout.use": True,
-    "figure.constrained_layout.h_pad": 0.08,  # with less, what stands outermost is cut by a pixel or two
+    "figure.constrained_layout.h_pad": 0.08,  # with less, the outermost labels are cut by a pixel or two
     "figure.constrained_layout.w_pad": 0.08,
     "legend.fontsize": 7,
     "legend.title_fontsize": 7,
     "legend.frameon": False,
     "lines.linewidth": 1.2,
-    "pdf.fonttype": 42,  # publishers refuse the usual one
+    "pdf.fonttype": 42,  # TrueType: publishers refuse the default, Type 3
     "savefig.dpi": 200,
     "svg.fonttype": "path",
     "svg.hashsalt": "ablate",
@@ -46,35 +46,36 @@ STYLE = {
     "ytick.labelsize": 6.5,
 }
 DATED = {".svg": ("Date", "Creator"), ".pdf": ("CreationDate", "Creator", "Producer"), ".png": ("Software",)}
-NAMED = 12  # so many labels stand in a text beside a picture; of more, the first and the last
-_kind: ContextVar[str] = ContextVar("kind", default="")  # the suffix of all pictures, where they should be of one kind
+NAMED = 12  # most labels that an alternative text lists; of more it names the first and the last
+_suffix: ContextVar[str] = ContextVar("suffix", default="")  # suffix of all pictures, if set
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, where it lies from the report's folder, and what it shows."""
+    """A saved picture."""
 
-    path: str
-    alt: Said
+    path: str  # relative to the report's folder
+    alt: Said  # alternative text
 
 
 @contextmanager
-def style(further: dict[str, str] | None = None) -> Iterator[None]:
-    """Ours alone, whatever the machine has configured."""
+def style(overrides: dict[str, str] | None = None) -> Iterator[None]:
+    """Draw in the report's style, whatever matplotlib's configuration on this machine."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE | (further or {}))
+        matplotlib.rcParams.update(STYLE | (overrides or {}))
         yield
 
 
 @contextmanager
 def as_pdf() -> Iterator[None]:
-    token = _kind.set(".pdf")
+    """Save all pictures as PDF."""
+    token = _suffix.set(".pdf")
     try:
         yield
     finally:
-        _kind.reset(token)
+        _suffix.reset(token)
 
 
 def canvas(height: float, width: float = WIDTH) -> Any:
@@ -82,8 +83,8 @@ def canvas(height: float, width: float = WIDTH) -> Any:
 
 
 def save(drawn: Any, path: Path, alt: Said) -> Figure:
-    """Written without a date or a version in it; whole, or not at all."""
-    path = path.with_suffix(_kind.get() or path.suffix)
+    """Save a picture without date or version, so that its bytes are reproducible; remove it if writing fails."""
+    path = path.with_suffix(_suffix.get() or path.suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         drawn.savefig(path, metadata=dict.fromkeys(DATED[path.suffix]))
@@ -94,24 +95,24 @@ def save(drawn: Any, path: Path, alt: Said) -> Figure:
 
 
 def in_shown_unit(axis: Any, value: str) -> None:
-    """The ticks of an axis of a score: shares in percent."""
-    axis.set_major_formatter(lambda number, _place: f"{unit(value) * number:.4g}")
+    """Label the ticks of a score's axis in its display unit: shares in percent."""
+    axis.set_major_formatter(lambda number, _position: f"{unit(value) * number:.4g}")
 
 
 def drawable(names: list[str], kind: str) -> list[str]:
-    """The names, or their numbers where the font that every installation has lacks one of their characters."""
+    """Return the names, or `row 1`, `row 2`, … if the font lacks one of their characters."""
     glyphs = get_font(findfont("DejaVu Sans")).get_charmap()
-    whole = all(ord(character) in glyphs for name in names for character in name)
-    return names if whole else [f"{kind} {number}" for number in range(1, len(names) + 1)]
+    complete = all(ord(character) in glyphs for name in names for character in name)
+    return names if complete else [f"{kind} {number}" for number in range(1, len(names) + 1)]
 
 
 def wrapped(text: str, width: int, lines: int = 2) -> str:
-    """Broken to a width in letters; what is longer ends in an ellipsis."""
+    """Wrap a text to `width` letters a line; a text of more than `lines` lines ends in an ellipsis."""
     return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""])
 
 
 def labels_in_words(labels: list[str]) -> Said:
-    """All of a few, the ends of many."""
+    """List up to NAMED labels; of more, name the count, the first and the last."""
     if len(labels) <= NAMED:
         return joined(labels, _(", "))
     count, first, last = len(labels), labels[0], labels[-1]
@@ -119,10 +120,10 @@ def labels_in_words(labels: list[str]) -> Said:
 
 
 def renamed(labels: list[str], kind: str) -> Said:
-    """Which label stands for which number, where the font could not draw them; else nothing."""
-    shown, kind_said = drawable(labels, kind), KINDS.get(kind, kind)
+    """List which number stands for which label that `drawable` replaced; empty if it replaced none."""
+    shown, kind_name = drawable(labels, kind), KINDS.get(kind, kind)
     entries = [
-        _("{kind} {number} {label}", kind=kind_said, number=number, label=label)
+        _("{kind} {number} {label}", kind=kind_name, number=number, label=label)
         for number, (drawn, label) in enumerate(zip(shown, labels, strict=True), 1)
         if drawn != label
     ]
@@ -139,19 +140,20 @@ Drawn = TypeVar("Drawn")
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What stands in the place of a picture that could not be drawn."""
+    """A picture that could not be drawn; the report shows the reason in its place."""
 
     kind: Said
     reason: str
 
 
 def drawn_or_left_out(kind: Said, draw: Callable[[], Drawn]) -> Drawn | LeftOut:
-    """The picture, or why there is none; the log has the whole error."""
+    """Return the picture, or the reason why drawing failed; raise OSError if the disk is full or read-only."""
     try:
         return draw()
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_ROOM:  # that is no fault of the picture
+        if isinstance(error, OSError) and error.errno in NO_ROOM:  # not the picture's fault: nothing can be written
             raise
-        logger.warning("The report goes without one picture (%s).", kind, exc_info=error)
-        said = error.strerror if isinstance(error, OSError) else str(error)  # which would name a path of this machine
-        return LeftOut(kind, f"{type(error).__name__}: {said or 'no more is known'}")
+        logger.warning("A picture could not be drawn and is left out of the report (%s).", kind, exc_info=error)
+        # str() of an OSError would put a path of this machine into the report
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return LeftOut(kind, f"{type(error).__name__}: {reason or 'no more is known'}")

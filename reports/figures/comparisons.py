@@ -1,4 +1,4 @@
-"""Tables as pictures: a pivot as a heat map, the matrix of all pairs, and the forest of the first screen."""
+"""Figures that compare rows: heat map of a pivot table, matrix of all pairs, forest plot of the first screen."""
 
 import math
 from pathlib import Path
@@ -32,16 +32,17 @@ from reports.overview import ForestRow, Overview
 from reports.statistics import ALPHA
 from reports.tables import head
 
-PALETTE = "cividis"  # the same with any colour vision
+PALETTE = "cividis"  # suits any colour vision
 MOST_COLUMNS = 7  # columns whose numbers can be read 420 pixels wide
-CELLS = 60  # of all panels: of more, the table says it
-LINE_OF_CELLS = 0.36  # inches of a line of cells
+CELLS = 60  # most cells in all panels: with more, the table alone shows the numbers
+LINE_OF_CELLS = 0.36  # inches: height of a line of cells
 Key = tuple[tuple[str, str], ...]
 Axes = tuple[str, str]  # down, across
 Panel = tuple[str, Key, list[RowScore]]
 
 
 def draw_heat(section: Section, results: Results, path: Path) -> Figure | None:
+    """Draw a pivot table as heat maps; None without a pivot or with more than CELLS cells."""
     table = section.recorded.show.table
     if table.columns is None:
         return None
@@ -62,11 +63,11 @@ def draw_heat(section: Section, results: Results, path: Path) -> Figure | None:
 
 
 def directions(section: Section, scores: list[RowScore]) -> Axes | None:
-    """The axes that go down and across, turned where that is narrower; None where a pivot has no second one."""
-    across, own = str(section.recorded.show.table.columns), [score.row.axes for score in scores]
-    names = dict.fromkeys(name for axes in own for name in axes if name != across)
+    """Return the axes that go down and across, swapped if that is narrower; None if the pivot has no second axis."""
+    across, settings = str(section.recorded.show.table.columns), [score.row.axes for score in scores]
+    names = dict.fromkeys(name for axes in settings for name in axes if name != across)
     down = section.recorded.show.table.rows or next(iter(names), None)
-    inside = [axes for axes in own if across in axes and down in axes]
+    inside = [axes for axes in settings if across in axes and down in axes]
     if down is None or not inside:
         return None
     lines, columns = ({axes[name] for axes in inside} for name in (down, across))
@@ -75,16 +76,16 @@ def directions(section: Section, scores: list[RowScore]) -> Axes | None:
 
 
 def within(score: RowScore, axes: Axes) -> bool:
-    """Whether a row has a place in the pivot."""
+    """Return whether a row has a place in the pivot."""
     return all(name in score.row.axes for name in axes)
 
 
 def heat_panels(scores: list[RowScore], axes: Axes) -> list[tuple[Key, list[RowScore]]]:
-    """A panel for each choice of the axes that go neither down nor across; what has no place in any, in each."""
+    """Return a panel for each setting of the other axes; rows without a place in the pivot are in every panel."""
     keys = [tuple((n, str(v)) for n, v in score.row.axes.items() if n not in axes) for score in scores]
     chosen = dict.fromkeys(key for key, score in zip(keys, scores, strict=True) if within(score, axes))
     return [
-        (key, [score for own, score in zip(keys, scores, strict=True) if own == key or not within(score, axes)])
+        (key, [score for rest, score in zip(keys, scores, strict=True) if rest == key or not within(score, axes)])
         for key in chosen
     ]
 
@@ -93,7 +94,7 @@ def heat_figure(panels: list[Panel], axes: Axes, results: Results) -> Any:
     heights = [LINE_OF_CELLS * heat_lines(part, axes) + 0.62 for _, _, part in panels]
     scales = {value: scale(value, results) for value, _, _ in panels}
     columns = max(len(axis_settings(part, axes[1], axes)) for _, _, part in panels)
-    drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # so wide that numbers fit their cells
+    drawn = canvas(sum(heights), max(WIDTH, 1.2 + 0.5 * columns))  # wide enough for the numbers in the cells
     frames = drawn.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axis, (value, key, part) in zip(frames, panels, strict=True):
         rest = ", ".join(f"{symbol(name)}={setting}" for name, setting in key)
@@ -113,7 +114,7 @@ def axis_settings(part: list[RowScore], name: str, axes: Axes) -> list[Any]:
 
 
 def scale(value: str, results: Results) -> Normalize:
-    """From the lowest to the highest mean of the report's rows, whichever section shows them."""
+    """Return a colour scale from the lowest to the highest mean of all rows of the report."""
     columns = [name for name in results.scores.columns if name == value or name.endswith(f"/{value}")]
     rows = [row.cells for section in results.grid.sections for row in section.rows]
     numbers = np.repeat(np.arange(len(rows)), [len(cells) for cells in rows])
@@ -124,7 +125,7 @@ def scale(value: str, results: Results) -> Normalize:
 
 
 def heat_panel(axis: Any, part: list[RowScore], axes: Axes, colours: Normalize) -> None:
-    """Cells from the top, and below them, over the whole width, what has no place in the pivot."""
+    """Draw the cells, and below them, over the whole width, the rows without a place in the pivot."""
     down, across = (axis_settings(part, name, axes) for name in axes)
     names = drawable([str(name) for name in down], symbol(axes[0]))
     for score in part:
@@ -168,10 +169,10 @@ def heat_caption(panels: list[Panel], axes: Axes) -> Said:
     levels = [list(map(str, axis_settings(scores, name, axes))) for name in axes]
     outside = list(dict.fromkeys(score.row.label for score in scores if not within(score, axes)))
     by = [
-        _("{axis} ({levels})", axis=symbol(name), levels=joined(own, _(", ")))
-        for name, own in zip(axes, levels, strict=True)
+        _("{axis} ({levels})", axis=symbol(name), levels=joined(settings, _(", ")))
+        for name, settings in zip(axes, levels, strict=True)
     ]
-    numbers = joined([renamed(own, symbol(name)) for name, own in zip(axes, levels, strict=True)], "")
+    numbers = joined([renamed(settings, symbol(name)) for name, settings in zip(axes, levels, strict=True)], "")
     below = _(", and below it {rows}", rows=labels_in_words(outside)) if outside else ""
     return _(
         "Heat map of {values}, mean over seeds ± half-width, by {axes}{below}{numbers}",
@@ -179,11 +180,11 @@ def heat_caption(panels: list[Panel], axes: Axes) -> Said:
     )  # fmt: skip
 
 
-FEWEST, MOST = 3, 12  # rows: of two a table says it all, of more no number can be read
+FEWEST, MOST = 3, 12  # rows of a matrix: a table suffices for two, and with more than 12 the numbers are unreadable
 
 
 def draw_pairs(section: Section, path: Path) -> Figure | None:
-    """Of the first score that is compared in pairs."""
+    """Draw the matrix of all pairs for the first score that is compared in pairs."""
     if section.recorded.show.table.columns is not None:
         return None
     for value, pairs in section.pairs.items():
@@ -216,14 +217,14 @@ def matrix(pairs: RowPairs, value: str, higher: bool | None) -> Any:
 
 
 def square(axis: Any, i: int, j: int, difference: float, p: float, higher: bool | None) -> None:
-    """Filled where the difference is shown, by which of the two is better."""
-    sure = np.isfinite(p) and p <= ALPHA
+    """Draw one pair, coloured by which row is better if the difference is significant."""
+    significant = np.isfinite(p) and p <= ALPHA
     better = higher is not None and (difference > 0) == higher
-    colour = "#EEEEEE" if not sure else "#BBBBBB" if higher is None else BETTER if better else WORSE
+    colour = "#EEEEEE" if not significant else "#BBBBBB" if higher is None else BETTER if better else WORSE
     axis.fill_between([j, j + 1], i, i + 1, facecolor=colour, edgecolor="white", linewidth=0.8)
     sign = "+" if difference > 0 else "−" if difference < 0 else "="
     text = f"{sign}\n{p_value_text(p)}" if np.isfinite(difference) else "–"
-    white = sure and higher is not None
+    white = significant and higher is not None
     axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6, color="white" if white else "black")
 
 
@@ -247,23 +248,23 @@ def pairs_caption(labels: list[str], value: str) -> Said:
     )  # fmt: skip
 
 
-LETTERS = 30  # of a label, in a line
-LINE = 0.24  # inches of a row
-MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # all others: a hollow circle
+LETTERS = 30  # longest label in a line of the forest plot
+LINE = 0.24  # inches: height of a row
+MARKS = {"better": ("^", BETTER), "worse": ("v", WORSE), "equivalent": ("D", GREY)}  # other verdicts: a hollow circle
 
 
 def draw_forest(overview: Overview, path: Path, language: Language) -> Figure | None:
-    """In a language. Labels are texts, which a browser draws in whatever script they are."""
+    """Draw the forest plot in a language; its labels stay SVG text, so a browser can draw any script."""
     if not overview.rows:
         return None
     with style({"svg.fonttype": "none"}), using(language):
         drawn = forest_figure(overview, [str(row.name) for row in overview.rows])
         rows = joined([in_words(row) for row in overview.rows], _("; "))
-        said = _(
+        caption = _(
             "Differences of {score} to the baseline with 95 % intervals, best first: {rows}",
             score=overview.score, rows=rows,
         )  # fmt: skip
-        return save(drawn, path, said)
+        return save(drawn, path, caption)
 
 
 def in_words(row: ForestRow) -> object:
@@ -271,18 +272,19 @@ def in_words(row: ForestRow) -> object:
 
 
 def forest_figure(overview: Overview, names: list[str]) -> Any:
-    """On white, so that it is legible wherever it is shown."""
+    """Draw on white, so that it is legible on any background."""
     drawn = canvas(LINE * len(names) + 0.75, width=6.2)
     axis = drawn.subplots()
     if overview.margin is not None:
         axis.axvspan(-overview.margin, overview.margin, color="#E4E7EB", linewidth=0, zorder=0)
     axis.axvline(0, color="black", linewidth=0.6, zorder=1)
-    for place, row in enumerate(overview.rows):
+    for position, row in enumerate(overview.rows):
         marker, colour = MARKS.get(row.verdict, ("o", GREY))
         face = colour if row.verdict in MARKS else "white"
-        axis.plot(row.seeds, [place + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
+        axis.plot(row.seeds, [position + 0.28] * len(row.seeds), "o", color=GREY, markersize=1.8, markeredgewidth=0)
         width = row.half_width if math.isfinite(row.half_width) else 0
-        axis.errorbar(row.difference, place, xerr=width, fmt=marker, color=colour, markersize=5, markerfacecolor=face)
+        look = {"fmt": marker, "color": colour, "markersize": 5, "markerfacecolor": face}
+        axis.errorbar(row.difference, position, xerr=width, **look)
     if overview.left_out:
         axis.axhline(len(names) / 2 - 0.5, color=GREY, linewidth=0.6, linestyle="--")
     axis.set(xlim=overview.ends, ylim=(len(names) - 0.4, -0.6))

@@ -1,4 +1,4 @@
-"""Score against what a cell costs: the configurations that no cheaper one reaches make the Pareto front."""
+"""Figure of score against cost (GPU- or CPU-seconds of a cell), with the Pareto front of configurations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,14 +25,16 @@ from reports.markdown import heading
 from reports.messages import Message, Said, _, joined
 from reports.tables import head
 
-FEWEST, APART = 3, 1.1  # points of a panel; the cost of the dearest by that of the cheapest
+FEWEST, APART = 3, 1.1  # fewest points of a panel; least ratio of the highest to the lowest cost
 
 
 @dataclass(frozen=True)
 class Point:
+    """A configuration: its mean score, and the mean cost of its cells."""
+
     label: str
     data: str
-    device: Said
+    device: Said  # "GPU-seconds" or "CPU-seconds"
     seconds: float
     score: float
 
@@ -52,13 +54,13 @@ def draw_costs(results: Results, path: Path) -> Figure | None:
 
 
 def apart(panel: Sequence[Point]) -> bool:
-    """Whether some cost so much more than others that there is something to weigh."""
+    """Return whether costs differ enough for a trade-off."""
     seconds = [point.seconds for point in panel]
     return max(seconds) > APART * min(seconds)
 
 
 def main_value(results: Results) -> tuple[str, bool]:
-    """The first value of the report's tables that has a direction."""
+    """Return the first score of the report's tables with a better direction, and whether higher is better."""
     values = [value for section in results.grid.sections for value in section.show.table.values]
     for value in values:
         if value in results.kinds and (higher := results.kinds[value].higher_is_better) is not None:
@@ -67,7 +69,7 @@ def main_value(results: Results) -> tuple[str, bool]:
 
 
 def configurations(results: Results, value: str) -> list[Point]:
-    """Each configuration of the report once, where all of its seeds are measured on one kind of device."""
+    """Return each configuration once, if all its seeds were measured and ran on one kind of device."""
     if value not in results.scores:
         return []
     scores = dict(results.scores[value])
@@ -75,9 +77,9 @@ def configurations(results: Results, value: str) -> list[Point]:
     for row in (row for section in results.grid.sections for row in section.rows):
         cells = tuple(row.cells)
         score = float(np.mean([scores.get(cell, np.nan) for cell in cells]))
-        noted = [provenance for cell in cells if (provenance := results.provenance(cell)) is not None]
-        if np.isfinite(score) and len(noted) == len(cells):
-            costs = [device_seconds(provenance) for provenance in noted]
+        provenances = [provenance for cell in cells if (provenance := results.provenance(cell)) is not None]
+        if np.isfinite(score) and len(provenances) == len(cells):
+            costs = [device_seconds(provenance) for provenance in provenances]
             if len({device for device, _ in costs}) == 1:
                 mean = float(np.mean([seconds for _, seconds in costs]))
                 points.setdefault(cells, Point(row.label, row.data, costs[0][0], mean, score))
@@ -85,7 +87,7 @@ def configurations(results: Results, value: str) -> list[Point]:
 
 
 def device_seconds(provenance: Provenance) -> tuple[Message, float]:
-    """GPU-seconds over all processes; where there was no GPU, seconds of all threads that were set to work."""
+    """Return the GPU-seconds of all processes; without a GPU, the wall seconds times processes and threads."""
     processes = provenance.processes or 1
     if provenance.gpu_seconds > 0:
         return _("GPU-seconds"), provenance.gpu_seconds * processes
@@ -93,7 +95,7 @@ def device_seconds(provenance: Provenance) -> tuple[Message, float]:
 
 
 def front(points: Sequence[Point], higher: bool) -> list[Point]:
-    """Those that are better than everything that costs no more, cheapest first."""
+    """Return the Pareto front, cheapest first: points better than all that cost no more."""
     best: list[Point] = []
     sign = 1 if higher else -1
     for point in sorted(points, key=lambda p: (p.seconds, -sign * p.score)):
@@ -122,19 +124,19 @@ def costs_figure(panels: list[list[Point]], fronts: list[list[Point]], value: st
 
 
 def numbered(axis: Any, best: list[Point]) -> None:
-    """Numbers above the front's points, moved apart where points lie together."""
+    """Number the front's points, moving numbers apart where points are close together."""
     span = max(best[-1].seconds - best[0].seconds, 1e-9)
     last = -np.inf
     for number, point in enumerate(best, start=1):
         position = max((point.seconds - best[0].seconds) / span, last + 0.035)
         last = position
-        places = (point.seconds, point.score), (best[0].seconds + position * span, point.score)
+        points = (point.seconds, point.score), (best[0].seconds + position * span, point.score)
         look = {"va": "bottom", "ha": "right", "color": BETTER, "fontsize": 7, "fontweight": "bold"}
-        axis.annotate(str(number), *places, **look)
+        axis.annotate(str(number), *points, **look)
 
 
 def best_in_words(best: list[Point]) -> str:
-    """Which configurations the numbers name."""
+    """List the numbers of the front with their configurations."""
     names = drawable([point.label for point in best], "configuration")
     return "\n".join(wrapped(f"{number}  {name}", 76, 1) for number, name in enumerate(names, start=1))
 

@@ -1,4 +1,4 @@
-"""Figures of lines: loss and gradient norms against the step, singular values, the best of so many rows tried."""
+"""Figures of lines: training curves, gradient norms of terms, singular values, expected best of n rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ from reports.markdown import heading
 from reports.messages import Said, _, joined
 from reports.statistics import expected_best
 
-TOGETHER = 8  # lines in a panel; further ones stand in further panels, on the same scale
-ACROSS = 2
-LEGEND = 76  # letters in a line of it
+TOGETHER = 8  # lines in a panel; more lines get further panels on the same scale
+ACROSS = 2  # panels side by side
+LEGEND = 76  # letters in a line of the legend
 Scale = Literal["from zero", "free", "log"]
 
 
 @dataclass(frozen=True)
 class LinePanel:
-    """`tables`: number of the configuration → a frame with a column a seed."""
+    """The lines of one panel."""
 
     title: Said
-    tables: dict[int, pd.DataFrame]
+    tables: dict[int, pd.DataFrame]  # number of the configuration → frame with one column per seed
 
 
 def draw_lines(
@@ -51,35 +51,40 @@ def draw_lines(
     one_scale: bool = False,
     scale: Scale = "from zero",
 ) -> Any:
-    """Mean over seeds in a band from the lowest to the highest; each panel's scale is that of all its groups."""
+    """Draw the mean over seeds in a band from the lowest to the highest seed.
+
+    More than TOGETHER configurations are drawn in groups, one below the other; a panel has one scale in all groups.
+    """
     shown = sorted({number for panel in panels for number in panel.tables})
     groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
     names = {number: wrapped(name, LEGEND - 10, 1) for number, name in enumerate(drawable(labels, kind))}
     parts = [[panel for panel in panels if set(group) & set(panel.tables)] for group in groups]
     heights = [
-        height(len(held), legend_lines([names[number] for number in group]))
-        for held, group in zip(parts, groups, strict=True)
+        height(len(part), legend_lines([names[number] for number in group]))
+        for part, group in zip(parts, groups, strict=True)
     ]
     drawn = canvas(sum(heights))
     subfigures = drawn.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
     axes: dict[str, list[Any]] = {}
-    for subfigure, held, group in zip(subfigures, parts, groups, strict=True):
-        for panel, axis in zip(held, draw_group(subfigure, held, group, names, across), strict=True):
+    for subfigure, part, group in zip(subfigures, parts, groups, strict=True):
+        for panel, axis in zip(part, draw_group(subfigure, part, group, names, across), strict=True):
             axes.setdefault("" if one_scale else str(panel.title), []).append(axis)
-    for same in axes.values():
-        rescale(same, scale)
+    for same_scale in axes.values():
+        rescale(same_scale, scale)
     return drawn
 
 
 def height(panels: int, legend: int) -> float:
+    """Return the height in inches of so many panels above a legend of so many lines."""
     return -(-panels // ACROSS) * (WIDTH * 0.4) + 0.13 * legend + 0.1
 
 
 def draw_group(
-    part: Any, panels: Sequence[LinePanel], group: list[int], names: dict[int, str], across: str
+    subfigure: Any, panels: Sequence[LinePanel], group: list[int], names: dict[int, str], across: str
 ) -> list[Any]:
+    """Draw a group of configurations in each panel, with one legend below; return the panels' axes."""
     columns = min(ACROSS, len(panels))
-    axes = list(part.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
+    axes = list(subfigure.subplots(-(-len(panels) // columns), columns, squeeze=False).flat)
     handles = {}
     for axis, panel in zip(axes, panels, strict=False):
         axis.set_title(str(panel.title))
@@ -90,7 +95,7 @@ def draw_group(
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     shown = [names[number] for number in group]
-    part.legend(
+    subfigure.legend(
         [handles[number] for number in group],
         shown,
         loc="outside lower center",
@@ -109,7 +114,7 @@ def draw_line(axis: Any, table: pd.DataFrame, colour: str) -> Any:
 
 
 def rescale(axes: list[Any], scale: Scale) -> None:
-    """One scale for all of them; a logarithmic one only where nothing is zero."""
+    """Give all axes one scale; it is logarithmic only if all values are positive."""
     drawn = [line.get_ydata() for axis in axes for line in axis.get_lines()]
     drawn += [path.vertices[:, 1] for axis in axes for band in axis.collections for path in band.get_paths()]
     values = np.concatenate([np.asarray(y, float) for y in drawn]) if drawn else np.zeros(0)
@@ -122,12 +127,12 @@ def rescale(axes: list[Any], scale: Scale) -> None:
             axis.set_yscale("log")
             axis.set_ylim(low / 1.2, high * 1.2)
             axis.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
-            axis.yaxis.set_major_formatter("{x:g}")  # its own formatter needs an interpreter of formulas
+            axis.yaxis.set_major_formatter("{x:g}")  # the default formatter writes formulas, which style() turns off
             axis.yaxis.set_minor_formatter("")
         else:
             bottom = low if scale == "free" else min(low, 0.0)
-            rest = 0.05 * (high - bottom or 1.0)
-            axis.set_ylim(bottom - (0 if bottom == 0 else rest), high + rest)
+            padding = 0.05 * (high - bottom or 1.0)
+            axis.set_ylim(bottom - (0 if bottom == 0 else padding), high + padding)
 
 
 def legend_columns(names: list[str]) -> int:
@@ -139,26 +144,26 @@ def legend_lines(names: list[str]) -> int:
 
 
 SMOOTHING = 10  # steps in the running mean of a curve
-FEWEST = 3  # points of a line
-# What a loss's smallest value depends on.
+FEWEST = 3  # points: shorter lines are not drawn
+# settings on which the floor of a loss, its smallest possible value, depends
 FLOOR = ("loss", "view", "k", "temperature", "training.batch_size", "training.token_budget")
 
 
 def draw_curves(section: RecordedSection, results: Results, path: Path) -> Figure | None:
-    """Loss, or what it lies above its floor where floors differ, and gradient norm."""
+    """Draw the loss (less its floor, where floors differ between rows) and the gradient norm."""
     curves = section_curves(section, results)
-    wanted = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
-    panels = [panel for key, title, rows in wanted if (panel := panel_of(key, title, rows, section, curves)).tables]
+    keys = [*losses(section, curves), ("gradient_norm", "gradient norm", list(range(len(section.rows))))]
+    panels = [panel for key, title, rows in keys if (panel := panel_of(key, title, rows, section, curves)).tables]
     what = joined([panel.title for panel in panels], _(" and "))
     return saved_curves(section, panels, path.with_name(f"{path.name}-curves.png"), what, SMOOTHING)
 
 
 def draw_terms(section: RecordedSection, results: Results, path: Path) -> Figure | None:
-    """The gradient norm of each term alone, all on one scale."""
+    """Draw the gradient norm of each term alone, all on one scale."""
     curves, rows = section_curves(section, results), list(range(len(section.rows)))
     keys = sorted(key for key in curves["key"].unique() if key.startswith("gradient_norm."))
     panels = [panel_of(key, key.removeprefix("gradient_norm."), rows, section, curves) for key in keys]
-    panels = [panel for panel in panels if panel.tables]  # of points that are no numbers there is no line
+    panels = [panel for panel in panels if panel.tables]  # terms without finite values have no line
     what = _("gradient norm of the terms {names}", names=joined([panel.title for panel in panels], _(", ")))
     path = path.with_name(f"{path.name}-gradients.png")
     return saved_curves(section, panels, path, what, 1, one_scale=True, scale="log")
@@ -171,29 +176,32 @@ def saved_curves(
         return None
     labels = [row.label for row in section.rows]
     mean = _("running mean over {smoothing} steps; ", smoothing=smoothing) if smoothing > 1 else ""
-    said = _(
+    caption = _(
         "Against the optimizer step, {what} ({mean}mean over seeds, band from the lowest to the highest):"
         " {names}{numbers}",
         what=what, mean=mean, names=labels_in_words(labels), numbers=renamed(labels, "row"),
     )  # fmt: skip
     with style():
-        return save(draw_lines(panels, labels, "optimizer step", **how), path, said)
+        return save(draw_lines(panels, labels, "optimizer step", **how), path, caption)
 
 
 def losses(section: RecordedSection, curves: pd.DataFrame) -> list[tuple[str, Said, list[int]]]:
-    """Key, title and rows of each panel: where floors differ, raw losses of contrastive terms are not compared."""
+    """Return key, title and row numbers of each loss panel.
+
+    Where floors differ, raw losses of contrastive terms cannot be compared, so their excess over the floor is shown.
+    """
     rows = section.rows
-    everyone = list(range(len(rows)))
+    numbers = list(range(len(rows)))
     if not any(len({(row.settings or {}).get(name) for row in rows}) > 1 for name in FLOOR):
-        return [("loss", _("training loss"), everyone)]
+        return [("loss", _("training loss"), numbers)]
     terms = sorted(key for key in curves["key"].unique() if key.startswith("excess."))
-    having = {key: [i for i in everyone if has(key, rows[i], curves)] for key in terms}
-    rest = [i for i in everyone if not any(i in members for members in having.values())]
+    rows_of = {key: [i for i in numbers if has(key, rows[i], curves)] for key in terms}
+    rest = [i for i in numbers if not any(i in members for members in rows_of.values())]
     panels: list[tuple[str, Said, list[int]]] = [
-        (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), having[key]) for key in terms
+        (key, _("{term}: loss − floor", term=key.removeprefix("excess.")), rows_of[key]) for key in terms
     ]
-    whole = _("training loss, no floor known") if terms else _("training loss")
-    return panels + ([("loss", whole, rest)] if rest else [])
+    title = _("training loss, no floor known") if terms else _("training loss")
+    return panels + ([("loss", title, rest)] if rest else [])
 
 
 def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
@@ -202,7 +210,7 @@ def has(key: str, row: RecordedRow, curves: pd.DataFrame) -> bool:
 
 def panel_of(key: str, title: Said, rows: list[int], section: RecordedSection, curves: pd.DataFrame) -> LinePanel:
     points = curves[curves["key"] == key]
-    width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # terms are looked at now and then only
+    width = 1 if key.startswith("gradient_norm.") else SMOOTHING  # norms of terms are measured only now and then
     tables = {number: smoothed_table(points[points["cell"].isin(section.rows[number].cells)], width) for number in rows}
     return LinePanel(title, {number: table for number, table in tables.items() if len(table) >= FEWEST})
 
@@ -216,31 +224,31 @@ def section_curves(section: RecordedSection, results: Results) -> pd.DataFrame:
     return results.curves[results.curves["cell"].isin([cell for row in section.rows for cell in row.cells])]
 
 
-FEWEST_ROWS = 4  # rows: of fewer there is nothing to search
+FEWEST_ROWS = 4  # with fewer rows there is no search to show
 
 
 def draw_search(section: Section, path: Path) -> Figure | None:
-    """By the first score that is compared; rows that lack a seed are left out."""
+    """Draw the expected best of n rows by the first compared score, without rows that lack a seed."""
     value = next(iter(section.tested), "")
     scores = [score for score in section.scores if score.value == value and score.complete and not score.row.variant]
     if len(scores) < FEWEST_ROWS:
         return None
     name = heading(value)
-    table = reached(np.array([score.mean for score in scores]), scores[0].higher is not False)
+    table = best_of_n(np.array([score.mean for score in scores]), scores[0].higher is not False)
     with style():
         panel = LinePanel(f"expected best {name}", {0: table})
         drawn = draw_lines([panel], [section.recorded.title], "rows tried", kind="section", scale="free")
-        said = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
-        return save(drawn, path.with_name(f"{path.name}-search.svg"), said)
+        caption = _("Expected best {value} against the number of rows that are drawn and tried", value=name)
+        return save(drawn, path.with_name(f"{path.name}-search.svg"), caption)
 
 
-def reached(means: np.ndarray, higher: bool) -> pd.DataFrame:
+def best_of_n(means: np.ndarray, higher: bool) -> pd.DataFrame:
     sign = 1 if higher else -1
     return pd.DataFrame({"best": sign * expected_best(sign * means)[0]}, index=np.arange(1, len(means) + 1))
 
 
-SPECTRUM = "test.top_singular_share"  # whose `each` is the whole spectrum
-UNUSED = 1e-4  # of the largest
+SPECTRUM = "test.top_singular_share"  # the score whose `each` is the whole spectrum
+UNUSED = 1e-4  # singular values below this share of the largest are left out
 
 
 def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figure | None:
@@ -248,7 +256,7 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     if not tables:
         return None
     labels = [row.label for row in section.rows]
-    said = _(
+    caption = _(
         "Singular values of the centred, normalised test embeddings, largest first, as shares of their "
         "sum (mean over seeds, band from the lowest to the highest): {names}{others}",
         names=labels_in_words([labels[number] for number in tables]), others=renamed(labels, "row"),
@@ -256,11 +264,11 @@ def draw_spectra(section: RecordedSection, results: Results, path: Path) -> Figu
     panel = LinePanel("singular values, as shares of their sum", tables)
     with style():
         drawn = draw_lines([panel], labels, "place by size", scale="log")
-        return save(drawn, path.with_name(f"{path.name}-spectra.png"), said)
+        return save(drawn, path.with_name(f"{path.name}-spectra.png"), caption)
 
 
 def spectra(row: RecordedRow, results: Results) -> pd.DataFrame:
-    """Place × seed, without what centring and rounding leave of directions that nothing uses."""
+    """Return the singular values of a row, place × seed, without unused directions (mere rounding)."""
     by_cell = {cell: each for cell in row.cells if (each := results.each(cell, SPECTRUM)) is not None}
     table = pd.DataFrame({cell: pd.Series(np.asarray(each, float)) for cell, each in by_cell.items()})
     table.index = pd.RangeIndex(1, len(table) + 1)

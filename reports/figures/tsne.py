@@ -1,4 +1,4 @@
-"""A panel a configuration: where its texts lie."""
+"""Figure of the embeddings in two dimensions (t-SNE or UMAP), one panel per configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -23,45 +23,48 @@ from reports.load import Picture, Results
 from reports.messages import Said, _, joined
 
 MARKERS = "o^sDv"  # with the colours, forty classes can be told apart
-ACROSS, MOST = 3, 4  # panels in a line: of a list; and of a pivot, where its columns are no more
-LEGEND = 70  # letters in a line of it
-LINES = 3  # of a panel's title
+ACROSS, MOST = 3, 4  # panels in a line for a list of rows; most columns of a pivot that are laid out as such
+LEGEND = 70  # letters in a line of the legend
+LINES = 3  # most lines of a panel's title
 
 
 def draw_tsne(section: RecordedSection, results: Results, path: Path) -> Figure | None:
-    """One panel a configuration at its first seed, laid out as the section's table."""
+    """Draw one panel per configuration at its first seed, laid out as the section's table."""
     rows = rows_with_pictures(section, results)
     if not rows:
         return None
     slots, width = layout(section, rows)
     first = first_of(rows, results)
-    places = {id(row): aligned(results.tsne[row.cells[0]], first) for row in rows}
-    reach = 1.05 * np.max([np.abs(x).max(0) for x in places.values() if len(x)] or [[1.0, 1.0]], axis=0)
-    reach = np.maximum(reach, 0.05 * reach.max())  # texts on one line have a height, too
-    tall = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # a panel's height over its width, as the points need it
+    points = {id(row): aligned(results.tsne[row.cells[0]], first) for row in rows}
+    reach = 1.05 * np.max([np.abs(x).max(0) for x in points.values() if len(x)] or [[1.0, 1.0]], axis=0)
+    reach = np.maximum(reach, 0.05 * reach.max())  # points on one line still need a panel with a height
+    ratio = float(np.clip(reach[1] / reach[0], 0.4, 1.5))  # of a panel's height to its width
     names = class_names(rows, results)
     labels = [row.label for row in section.rows]
     titles = {
         label: wrapped(name, 60 // width, LINES) for label, name in zip(labels, drawable(labels, "row"), strict=True)
     }
     with style():
-        drawn, axes = grid(slots, width, tall, names, max(title.count("\n") + 1 for title in titles.values()))
+        drawn, axes = grid(slots, width, ratio, names, max(title.count("\n") + 1 for title in titles.values()))
         for axis, row in zip(axes, slots, strict=True):
             if row is not None:
-                tsne_panel(axis, results.tsne[row.cells[0]], places[id(row)], reach)
+                tsne_panel(axis, results.tsne[row.cells[0]], points[id(row)], reach)
                 axis.set_title(titles[row.label], pad=2)
         return save(drawn, path.with_name(f"{path.name}-tsne.png"), tsne_caption(rows, labels, names, results))
 
 
 def rows_with_pictures(section: RecordedSection, results: Results) -> list[RecordedRow]:
-    """None where one panel would stand alone among several rows."""
+    """Return the rows with coordinates; none if only one of several rows has them."""
     rows = [row for row in section.rows if row.cells[0] in results.tsne]
     return rows if len(rows) > 1 or len(section.rows) == 1 else []
 
 
 def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[RecordedRow | None], int]:
-    """Panels line by line, and how many stand in one: a pivot's columns, below what stands outside of the pivot."""
-    across = section.show.table.columns or ""  # which no axis is called
+    """Return the panels line by line (None: an empty one), and the number of panels in a line.
+
+    For a pivot, a line has its columns, below the rows that have no place in the pivot.
+    """
+    across = section.show.table.columns or ""  # no axis has an empty name
     inside = [row for row in rows if across in row.axes]
     columns = list(dict.fromkeys(row.axes[across] for row in inside))
     if not 1 < len(columns) <= MOST:
@@ -78,30 +81,33 @@ def layout(section: RecordedSection, rows: list[RecordedRow]) -> tuple[list[Reco
 
 
 def first_of(rows: list[RecordedRow], results: Results) -> Picture:
-    """The picture that the others are turned to: the first that has points."""
+    """Return the picture with which the others are aligned: the first that has points."""
     pictures = [results.tsne[row.cells[0]] for row in rows]
-    return next((arrays for arrays in pictures if len(arrays.x)), pictures[0])
+    return next((picture for picture in pictures if len(picture.x)), pictures[0])
 
 
-def aligned(arrays: Picture, first: Picture) -> np.ndarray:
-    """Coordinates turned and mirrored so that the texts of the first panel lie as there as far as they can.
+def aligned(picture: Picture, first: Picture) -> np.ndarray:
+    """Rotate and mirror coordinates so that shared texts are as near as possible to their points in the first panel.
 
-    t-SNE and UMAP know distances only, and a turned start makes panels agree no better. Of other texts than the first's
-    nothing can be turned.
+    t-SNE and UMAP keep only distances, and a rotated start makes panels agree no better. With fewer than two shared
+    texts the coordinates stay as they are.
     """
-    _, here, there = np.intersect1d(arrays.ids, first.ids, return_indices=True)
-    if len(here) < 2:
-        return arrays.x
-    own, other = (points - points.mean(0) for points in (arrays.x[here], first.x[there]))
-    left, _, right = np.linalg.svd(own.T.astype(np.float64) @ other)
-    return (arrays.x - arrays.x[here].mean(0)) @ left @ right
+    _, shared, shared_in_first = np.intersect1d(picture.ids, first.ids, return_indices=True)
+    if len(shared) < 2:
+        return picture.x
+    points, target = (x - x.mean(0) for x in (picture.x[shared], first.x[shared_in_first]))
+    left, _, right = np.linalg.svd(points.T.astype(np.float64) @ target)
+    return (picture.x - picture.x[shared].mean(0)) @ left @ right
 
 
-def grid(slots: list[Any], width: int, tall: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
-    """Empty panels below titles of so many lines, and a legend of the classes; placed by hand, as sixty may come."""
+def grid(slots: list[Any], width: int, ratio: float, names: list[str], lines: int) -> tuple[Any, list[Any]]:
+    """Return a canvas with empty panels below titles of `lines` lines, and a legend of the classes.
+
+    Panels are placed by hand, since there may be sixty.
+    """
     shown = [wrapped(name, LEGEND - 10, 1) for name in drawable(names, "class")]
     columns = max(1, min(8, LEGEND // (max(map(len, shown), default=1) + 5)))
-    side, title, legend = WIDTH / width * tall, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
+    side, title, legend = WIDTH / width * ratio, 0.13 * lines + 0.06, 0.16 * -(-len(shown) // columns) + 0.08
     height = -(-len(slots) // width) * (side + title) + legend
     drawn = canvas(height)
     drawn.set_layout_engine("none")
@@ -126,19 +132,19 @@ def mark(label: int) -> str:
     return MARKERS[label // len(COLOURS) % len(MARKERS)]
 
 
-def tsne_panel(axis: Any, arrays: Picture, places: np.ndarray, reach: np.ndarray) -> None:
+def tsne_panel(axis: Any, picture: Picture, points: np.ndarray, reach: np.ndarray) -> None:
     axis.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]), aspect="equal")
-    if len(places) == 0:  # too few texts, or collapsed embeddings
-        axis.text(0, 0, wrapped(f"no picture: {arrays.reason}", 24, 6), ha="center", va="center")
-    labels = np.asarray(arrays.labels)
+    if len(points) == 0:  # too few texts, or collapsed embeddings
+        axis.text(0, 0, wrapped(f"no picture: {picture.reason}", 24, 6), ha="center", va="center")
+    labels = np.asarray(picture.labels)
     for marker in dict.fromkeys(map(mark, labels.tolist())):
         chosen = np.array([mark(label) == marker for label in labels.tolist()])
         colours = [COLOURS[label % len(COLOURS)] for label in labels[chosen]]
-        axis.scatter(*places[chosen].T, c=colours, s=2, alpha=0.7, linewidths=0, marker=marker)
+        axis.scatter(*points[chosen].T, c=colours, s=2, alpha=0.7, linewidths=0, marker=marker)
 
 
 def class_names(rows: list[RecordedRow], results: Results) -> list[str]:
-    """Of the classes that the panels show; none where they show several data sets."""
+    """Return the names of the classes in the panels; none if the panels show several data sets."""
     provenances = [results.provenance(row.cells[0]) for row in rows]
     class_lists = {tuple(provenance.class_counts.get("test", ())) for provenance in provenances if provenance}
     return list(class_lists.pop()) if len(class_lists) == 1 else []
@@ -148,11 +154,11 @@ def tsne_caption(rows: list[RecordedRow], labels: list[str], names: list[str], r
     seeds, shown = sorted({row.seeds[0] for row in rows}), labels_in_words([row.label for row in rows])
     others, classes = renamed(labels, "row"), renamed(names, "class")
     method, seed = first_of(rows, results).method, ", ".join(map(str, seeds))
-    said = _(
+    caption = _(
         "{method} of the embeddings, seed {seed}, each turned to agree with the first: {shown}; colour is"
         " the class{others}{classes}",
         method=method, seed=seed, shown=shown, others=others, classes=classes,
     )  # fmt: skip
     empty = [(row.label, results.tsne[row.cells[0]]) for row in rows if not len(results.tsne[row.cells[0]].x)]
     reasons = [_("no picture of {label}: {reason}", label=label, reason=picture.reason) for label, picture in empty]
-    return joined([said, *reasons], _("; "))
+    return joined([caption, *reasons], _("; "))

@@ -1,4 +1,4 @@
-"""What concerns the report as a whole."""
+"""Guards of the whole report: changed declarations, stale cells, several commits or devices, odd data."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,11 +9,11 @@ from reports.load import Results
 from reports.messages import Said, _, joined, n_
 from reports.provenance import counted_data, dropped_sentence, named, parts, rows_dropped
 
-MUCH = 0.05  # of the rows
+MUCH = 0.05  # a data set with more than this share of its rows dropped gets a warning
 
 
 def redeclared(results: Results) -> Iterator[Guard]:
-    """What was decided of how results are judged, after there were some."""
+    """Warn of declarations (margins, rows, seeds …) that were made or changed after there were results."""
     if results.grid.declared and (count := results.grid.declared[0].finished):
         words = n_(
             "{count} cell had results before it was declared how they are judged.",
@@ -33,6 +33,7 @@ def redeclared(results: Results) -> Iterator[Guard]:
 
 
 def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Said]:
+    """Yield a phrase for each change between two declarations."""
     for name in sorted({*before.margins, *after.margins}):
         was, now = (f"{d.margins[name]:g}" if name in d.margins else "none" for d in (before, after))
         if was != now:
@@ -58,7 +59,7 @@ def changed_declarations(before: Declaration, after: Declaration) -> Iterator[Sa
 
 
 def changed_rows(title: str, before: Declaration, after: Declaration) -> Iterator[Said]:
-    by_settings = bool(before.configurations and after.configurations)  # not noted by the first versions
+    by_settings = bool(before.configurations and after.configurations)  # the first versions did not record them
     old, new = (
         d.configurations[title] if by_settings else {label: label for label in d.rows.get(title, [])}
         for d in (before, after)
@@ -89,9 +90,9 @@ def stale(results: Results) -> Iterator[Guard]:
 
 
 def mixed(results: Results) -> Iterator[Guard]:
-    """Commits and devices of the cells, where these are several."""
-    noted = [cell.provenance for cell in results.cells.values() if cell.provenance]
-    commits, devices = sorted({p.commit or "unknown" for p in noted}), sorted({p.hardware.device for p in noted})
+    """Warn of cells from several commits or devices."""
+    known = [cell.provenance for cell in results.cells.values() if cell.provenance]
+    commits, devices = sorted({p.commit or "unknown" for p in known}), sorted({p.hardware.device for p in known})
     if len(commits) > 1:
         words = _("The cells were computed at {count} commits: {names}.", count=len(commits), names=listed(commits))
         yield Guard("commits", words)
@@ -100,22 +101,22 @@ def mixed(results: Results) -> Iterator[Guard]:
 
 
 def much_dropped(results: Results) -> Iterator[Guard]:
-    """Data sets of which so much was dropped that a reader would take them for something else."""
-    for part, of, counts in parts(results):
+    """Warn of data sets of which more than MUCH of the rows were dropped."""
+    for part, data, counts in parts(results):
         if rows_dropped(counts) > MUCH * counts["rows"]:
-            yield Guard("dropped", dropped_sentence(part, of, counts))
+            yield Guard("dropped", dropped_sentence(part, data, counts))
 
 
 def odd_texts(results: Results) -> Iterator[Guard]:
-    """Texts of which the tokenizer leaves nothing, so that they have one embedding; and labels that differ in how they
-    are written alone."""
+    """Warn of texts without any known token, which all get the same embedding, and of labels that differ only in
+    spelling."""
     for data in counted_data(results):
         if counts := [f"{part} {count}" for part, count in data.wordless.items() if count]:
             words = _("The tokenizer leaves nothing of some texts{of}: {parts}.", of=named(data), parts=listed(counts))
             yield Guard("wordless", words)
     for data in counted_data(results):
         if data.merged:
-            labels = joined((joined(some, _(" and ")) for some in data.merged.values()), _("; "))
+            labels = joined((joined(spellings, _(" and ")) for spellings in data.merged.values()), _("; "))
             words = _("Labels{of} that were taken for one class: {labels}.", of=named(data), labels=labels)
             yield Guard("merged", words)
 

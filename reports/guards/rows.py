@@ -1,4 +1,4 @@
-"""The cells of a section with what is recorded of them, and what must hold of each row."""
+"""Guards of single rows (missing results, other seeds, no baseline), and the section cells that all guards read."""
 
 import json
 import math
@@ -14,40 +14,40 @@ from contrastive.runs.recorded import Provenance, RecordedRow, RecordedSection
 from reports.load import Results
 from reports.messages import Message, Said, _, joined, n_
 
-NAMED_ROWS = 3  # that a sentence names; of the others it says how many there are
-NAMED_ITEMS = 5
+NAMED_ROWS = 3  # rows that a sentence names; the others are counted
+NAMED_ITEMS = 5  # items that a list names; the others are counted
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A warning above a table. `blocks_ranking`: nothing is ranked or compared below it."""
+    """A warning above a table."""
 
     kind: str
     words: Said
-    blocks_ranking: bool = False
+    blocks_ranking: bool = False  # True if nothing is ranked or compared in the table
 
 
 @dataclass(frozen=True, eq=False)
 class SectionCell:
-    """A cell in its row of a section, with what MLflow holds of it."""
+    """A cell in its row of a section, with its record in MLflow."""
 
     row: RecordedRow
     seed: int
     cell: str
-    status: str  # missing: MLflow holds nothing
+    status: str  # "missing" if MLflow has no run of it
     error: str = ""
     params: dict[str, str] | None = None
     provenance: Provenance | None = None
     evaluation: str = ""
 
     def setting(self, name: str) -> str:
-        """A setting as the run has it; those of the objective go without their part."""
+        """Return a setting's recorded value, or its default; objective settings have no prefix (`loss`)."""
         return (self.params or {}).get(name, default(name))
 
 
 @cache
 def default(setting: str) -> str:
-    """What a setting is of which nothing is noted, as of one that was added since."""
+    """Return the value of a setting that a run did not record, such as one that was added later."""
     name = setting.rpartition(".")[2]
     model = PARTS.get(SETTINGS.get(name, ""))
     if model is None or model.model_fields[name].is_required():
@@ -59,34 +59,35 @@ def default(setting: str) -> str:
 
 
 def section_cells(section: RecordedSection, results: Results) -> list[SectionCell]:
+    """Return the cells of a section, row by row."""
     cells = []
     for row in section.rows:
         for cell, seed in zip(row.cells, row.seeds, strict=True):
             if run := results.cells.get(cell):
-                own = (run.status, run.error, run.params, run.provenance, run.evaluation)
-                cells.append(SectionCell(row, seed, cell, *own))
+                record = (run.status, run.error, run.params, run.provenance, run.evaluation)
+                cells.append(SectionCell(row, seed, cell, *record))
             else:
                 cells.append(SectionCell(row, seed, cell, "missing", results.grid.failed.get(cell, "not in MLflow")))
     return cells
 
 
 def declared(section: RecordedSection, results: Results) -> set[str]:
-    """Settings in which the rows of a section may differ: its axes, what `include` names, what its baseline sets."""
+    """Return the settings in which a section's rows may differ: its axes, those in `include`, those of its baseline."""
     names = {name for row in section.rows for name in row.axes}
     for definition in results.grid.experiment.sections:
         if definition.title == section.title:
             names |= {*definition.axes, *definition.baseline}
-            names |= {name for further in definition.include for name in further}
+            names |= {name for overlay in definition.include for name in overlay}
     return names
 
 
 def values_of(results: Results, cells: Iterable[SectionCell], name: str) -> dict[str, float]:
-    """A score of these cells, of those that have it."""
+    """Return a score by cell id, without the cells that lack it."""
     if name not in results.scores.columns:
         return {}
-    names = [cell.cell for cell in cells]
-    held = results.scores[name].reindex(names).tolist()
-    return {cell: value for cell, value in zip(names, held, strict=True) if not math.isnan(value)}
+    ids = [cell.cell for cell in cells]
+    values = results.scores[name].reindex(ids).tolist()
+    return {cell: value for cell, value in zip(ids, values, strict=True) if not math.isnan(value)}
 
 
 def grouped(cells: Iterable[SectionCell], key: Callable[[SectionCell], Hashable]) -> dict[Any, list[SectionCell]]:
@@ -97,20 +98,20 @@ def grouped(cells: Iterable[SectionCell], key: Callable[[SectionCell], Hashable]
 
 
 def where(cells: Sequence[SectionCell], *, seeds: bool = True) -> Said:
-    """`ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
-    rows, said = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Said]()
+    """Name cells by row and seed: `ce, seed 1; ce+supcon, seeds 0 and 1; and 7 more rows`."""
+    rows, names = list(grouped(cells, lambda cell: id(cell.row)).values()), list[Said]()
     for row in rows[:NAMED_ROWS]:
         numbers = list(dict.fromkeys(str(cell.seed) for cell in row)) if seeds else []
         label, count = row[0].row.label, len(numbers)
-        some = n_("{label}, seed {seeds}", "{label}, seeds {seeds}", count, label=label, seeds=listed(numbers))
-        said.append(some if numbers else label)
+        phrase = n_("{label}, seed {seeds}", "{label}, seeds {seeds}", count, label=label, seeds=listed(numbers))
+        names.append(phrase if numbers else label)
     if len(rows) > NAMED_ROWS:
-        said.append(n_("and {count} more row", "and {count} more rows", len(rows) - NAMED_ROWS))
-    return joined(said, _("; "))
+        names.append(n_("and {count} more row", "and {count} more rows", len(rows) - NAMED_ROWS))
+    return joined(names, _("; "))
 
 
 def listed(items: Sequence[object], most: int = NAMED_ITEMS) -> Said:
-    """`a, b and c`."""
+    """Join items in a sentence: `a, b and c`, or `a, b, c, d, e and 4 more`."""
     if len(items) > most:
         first = joined(items[:most], _(", "))
         return _("{first} and {rest} more", first=first, rest=len(items) - most, all=len(items))
@@ -128,22 +129,22 @@ STATES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Name the cells that `find` returns, if any, in a sentence that ends with them."""
+    """A check of rows: a sentence that names the cells that `find` returns, if any."""
 
     kind: str
     find: Find
-    says: Message
-    blocks: bool
+    message: Message
+    blocks: bool  # the guard's `blocks_ranking`
     seeds: bool = True  # whether the sentence names the seeds of a row
 
 
 def unequal_seeds(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    """Cells of rows that have other seeds than the first row. A study that stops by itself gives each row its own."""
+    """Return cells of rows with other seeds than the first row; none in a study that adds seeds, where rows differ."""
     rows = list(grouped(cells, lambda cell: id(cell.row)).values())
     seeds = [sorted(cell.seed for cell in row) for row in rows]
     if results.grid.stopping is not None:
         return []
-    return [cell for row, own in zip(rows, seeds, strict=True) if own != seeds[0] for cell in row]
+    return [cell for row, row_seeds in zip(rows, seeds, strict=True) if row_seeds != seeds[0] for cell in row]
 
 
 def without_provenance(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
@@ -160,9 +161,9 @@ def with_smaller_micro_batch(section: RecordedSection, results: Results, cells: 
 
 
 def without_baseline(section: RecordedSection, results: Results, cells: list[SectionCell]) -> list[SectionCell]:
-    """Cells of rows that have none, where the section declares one that has results."""
-    alone = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
-    return alone if wants_baseline(section, results) and baseline_finished(cells) else []
+    """Return cells of rows without a baseline, if the section declares one that has results."""
+    without = [cell for cell in cells if not cell.row.baseline and cell.row.against is None]
+    return without if wants_baseline(section, results) and baseline_finished(cells) else []
 
 
 ROWS = (
@@ -178,35 +179,35 @@ ROWS = (
 def rows(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
     for row in ROWS:
         if found := row.find(section, results, cells):
-            yield Guard(row.kind, row.says.of(location=where(found, seeds=row.seeds)), row.blocks)
+            yield Guard(row.kind, row.message.of(location=where(found, seeds=row.seeds)), row.blocks)
 
 
 def unfinished(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Cells without a result, those of one reason in one sentence."""
-    holes = [cell for cell in cells if cell.status != "finished"]
-    for (status, error), group in grouped(holes, lambda cell: (cell.status, cell.error)).items():
+    """Warn of cells without a result, with one sentence per reason."""
+    missing = [cell for cell in cells if cell.status != "finished"]
+    for (status, error), group in grouped(missing, lambda cell: (cell.status, cell.error)).items():
         state = [] if status == "missing" else [STATES.get(status, status)]
         why = joined([*state, *([error] if error else [])], _(": "))
         yield Guard("missing", _("{where}: {why}", where=where(group), why=why), True)
 
 
 def unmeasured(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
-    """Finished cells without a score that the table shows."""
+    """Warn of finished cells that lack a score of the table."""
     finished = [cell for cell in cells if cell.status == "finished"]
     for value in section.show.table.values:
-        held = values_of(results, finished, value)
-        if without := [cell for cell in finished if cell.cell not in held]:
-            said = _("{where}: finished, without {value}", where=where(without), value=value)
+        measured = values_of(results, finished, value)
+        if without := [cell for cell in finished if cell.cell not in measured]:
+            words = _("{where}: finished, without {value}", where=where(without), value=value)
             if why := left_out(without, value, results):
-                said = _("{said}: {why}", said=said, why=why)
-            yield Guard("missing score", said, True)
+                words = _("{said}: {why}", said=words, why=why)
+            yield Guard("missing score", words, True)
 
 
 def left_out(cells: list[SectionCell], value: str, results: Results) -> str:
-    """Why the texts of a score's split could not have all scores, as the evaluation noted it."""
+    """Return the evaluation's notes on why scores of this score's split are missing."""
     split = value.rpartition(".")[0]
-    notes = (results.notes.get(cell.cell, {}).items() for cell in cells)
-    return "; ".join({why: None for some in notes for name, why in some if name.rpartition(".")[0] == split})
+    notes = [note for cell in cells for note in results.notes.get(cell.cell, {}).items()]
+    return "; ".join({why: None for name, why in notes if name.rpartition(".")[0] == split})
 
 
 def one_seed(section: RecordedSection, results: Results, cells: list[SectionCell]) -> Iterator[Guard]:
@@ -221,7 +222,8 @@ def no_baseline(section: RecordedSection, results: Results, cells: list[SectionC
 
 
 def wants_baseline(section: RecordedSection, results: Results) -> bool:
-    definitions = [each for each in results.grid.experiment.sections if each.title == section.title]
+    """Return whether the section declares a baseline and has rows to compare with it."""
+    definitions = [entry for entry in results.grid.experiment.sections if entry.title == section.title]
     known = len(section.rows) > 1 and section.rows[0].settings is not None  # older grids recorded no settings
     return known and any(definition.baseline for definition in definitions)
 

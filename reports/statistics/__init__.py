@@ -1,4 +1,4 @@
-"""What measurements at several seeds, and of several texts, show. Plain functions over arrays and frames."""
+"""Statistics of the report, as functions over arrays and frames: tests of differences, effects, power, summaries."""
 
 from reports.statistics.decide import ALPHA, Decided, Measurements, decide, improvement, mcnemar
 from reports.statistics.effects import effects, interaction_of_texts, levels

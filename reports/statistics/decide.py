@@ -1,12 +1,12 @@
-"""What measurements of rows at several seeds, and of several texts, decide: one model for every comparison.
+"""Test differences between rows over seeds and texts: one model, simultaneous intervals and p-values.
 
-A score of a row at a seed and of a text is the row's mean, plus what the seed does to all rows, plus what the text does
-to all rows, plus row × seed, row × text, and the rest. A difference of two rows over S seeds and T texts then has the
-variance  σ²(row × seed) / S + σ²(row × text) / T + σ²(rest) / (S T).  Its first and last part are estimated together,
-from the seeds: by the pooled residual of rows × seeds, floored by what the pair and its rows leave by themselves
-(`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach
-√(c² · seeds' part + z² · texts' part), each cut-off for its own part and for all comparisons together: such a sum errs
-at most as often as its parts (Banerjee, 1961).
+The score of a row at a seed on a text is the row's mean, plus an effect of the seed on all rows, an effect of the text
+on all rows, row × seed, row × text, and the rest. A difference of two rows over S seeds and T texts then has the
+variance  σ²(row × seed) / S + σ²(row × text) / T + σ²(rest) / (S T).  The first and the last part are estimated
+together, from the seeds: by the pooled residual of rows × seeds, floored by the pair's own variance and by the residual
+of each of its rows (`cutoffs.floored`). The second is estimated from the texts, which are many. A difference must reach
+√(c² · seeds' part + z² · texts' part), where c and z are the cut-offs for each part alone and for all comparisons
+together: such a sum errs at most as often as its parts (Banerjee, 1961).
 """
 
 from collections.abc import Sequence
@@ -22,28 +22,27 @@ from scipy import special
 from reports.statistics.cutoffs import LEVELS, Cutoffs, Design, Pair, cutoffs, floored, looks_up_to
 
 ALPHA = 0.05
-RANK = 1e-9  # of the largest: a smaller size is rounding
+RANK = 1e-9  # singular values below this share of the largest are rounding
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """One score of rows over the same data. `values`: nan where a row has no such seed. `each`: what each text gives,
-    where the score is the mean of that; `texts`: of how many it counts, where it is made of counts."""
+    """One score of k rows at s seeds over the same data."""
 
-    values: Float[ndarray, "k s"]
-    each: ndarray | None = None
-    texts: int | None = None
+    values: Float[ndarray, "k s"]  # nan where a row has no such seed
+    each: ndarray | None = None  # rows × seeds × texts, if the score is the mean over texts
+    texts: int | None = None  # number of texts, if the score is made of counts of texts
 
     @cached_property
-    def there(self) -> Bool[ndarray, "k s"]:
+    def measured(self) -> Bool[ndarray, "k s"]:
         return np.isfinite(self.values)
 
     def common(self, pair: Pair) -> Bool[ndarray, " s"]:
-        return self.there[pair[0]] & self.there[pair[1]]
+        return self.measured[pair[0]] & self.measured[pair[1]]
 
     @property
     def smallest_step(self) -> float:
-        """What one text is of a score; 0 of a score that does not count texts."""
+        """Return the change of the score when one text changes; 0 for a score that does not count texts."""
         if self.texts is not None:
             return 1 / self.texts
         if self.each is None or self.each.shape[2] < 2:
@@ -54,18 +53,21 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Decided:
-    """One comparison: ours − theirs, with what its variance is made of; the interval holds for all comparisons of the
-    family together. Without a test p and half_width are nan."""
+    """One comparison: the first row minus the second, with the parts of its variance.
+
+    The interval is simultaneous for all comparisons of the family. Without a test, p and half_width are nan.
+    """
 
     difference: float
     half_width: float
     p: float
-    seeds: int  # that both have
-    from_seeds: float  # part of the variance of the difference
-    from_texts: float
-    freedom: float
-    unequal: bool = False  # whether one of the two rows varies so otherwise that it makes no pool with the rest
-    own: float | None = None  # of such a pair, from_seeds by itself
+    seeds: int  # number of seeds that both rows have
+    from_seeds: float  # the seeds' part of the variance of the difference
+    from_texts: float  # the texts' part
+    freedom: float  # degrees of freedom of the pool
+    unequal: bool = False  # True if one of the two rows is suspected to vary more than the others
+
+    own: float | None = None  # from_seeds by the pair's own variance, if unequal
     reaches: Float[ndarray, " levels"] = field(default_factory=lambda: np.full(len(LEVELS), np.nan), repr=False)
 
     @property
@@ -79,13 +81,12 @@ class Decided:
 
 @dataclass(frozen=True)
 class Pool:
-    """The residual of rows × seeds, without the rows that surely vary otherwise; what each row leaves by itself; and
-    which rows are suspected to vary otherwise."""
+    """The pooled residual of rows × seeds."""
 
-    variance: float
+    variance: float  # without the rows that surely vary unequally
     freedom: int
-    rows: Float[ndarray, " k"]
-    unequal: frozenset[int]
+    rows: Float[ndarray, " k"]  # each row's own residual variance; 0 for a row left out of the pool
+    unequal: frozenset[int]  # rows suspected to vary unequally
 
 
 def decide(
@@ -95,27 +96,30 @@ def decide(
     most_seeds: int | None = None,
     family: Sequence[Pair] | None = None,
 ) -> list[Decided]:
-    """Each pair, ours − theirs; `family`: all pairs that share the level, where these are only some of them. `share` of
-    the level is this family's; `most_seeds` is that of a study that stops by itself, whose looks share the level: a
-    study of a fixed number has none. Such a study decides a pair by what there was when it was decided: what other rows
-    train later would take back one of four verdicts of the first look."""
+    """Compare each pair of rows, the first minus the second.
+
+    `share`: the part of ALPHA that this family may spend. `family`: all pairs that share the level, if `pairs` are only
+    some of them. `most_seeds`: the most seeds of a study that adds seeds, whose looks share the level; None if the
+    number of seeds was fixed. Such a study judges a pair by the seeds that both rows have: later seeds of other rows
+    would take back one of four verdicts of the first look.
+    """
     seeds_of = [int(measured.common(pair).sum()) for pair in pairs]
-    together, rows = tuple(pairs if family is None else family), len(measured.values)
-    bounds = {seeds: cutoffs_for(rows, together, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
-    everything = np.ones(measured.values.shape[1], bool)
+    all_pairs, rows = tuple(pairs if family is None else family), len(measured.values)
+    bounds = {seeds: cutoffs_for(rows, all_pairs, seeds, most_seeds) for seeds in set(seeds_of) if seeds > 1}
+    all_seeds = np.ones(measured.values.shape[1], bool)
     pools: dict[bytes, Pool] = {}
     decided = []
     for pair, seeds in zip(pairs, seeds_of, strict=True):
         common = measured.common(pair)
-        columns = everything if most_seeds is None else common
+        columns = all_seeds if most_seeds is None else common
         if (key := columns.tobytes()) not in pools:
             pools[key] = pooled(measured.values[:, columns])
-        decided.append(one_pair(measured, pair, pools[key], bounds.get(seeds), share))
+        decided.append(compare_pair(measured, pair, pools[key], bounds.get(seeds), share))
     return decided
 
 
 def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int | None) -> Cutoffs:
-    """Of a study that stops by itself: those of the last look with no more seeds than that."""
+    """Return the cut-offs at so many seeds; in a study that adds seeds, those of the last look up to that number."""
     if most_seeds is None:
         return cutoffs(Design(rows, pairs, (seeds,)))[0]
     looks = looks_up_to(max(most_seeds, seeds))
@@ -123,7 +127,7 @@ def cutoffs_for(rows: int, pairs: tuple[Pair, ...], seeds: int, most_seeds: int 
     return cutoffs(Design(rows, pairs, looks))[number]
 
 
-def one_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:
+def compare_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | None, share: float) -> Decided:
     common = measured.common(pair)
     seeds, rows = int(common.sum()), np.array(pair)
     values = measured.values[rows][:, common]
@@ -144,22 +148,21 @@ def one_pair(measured: Measurements, pair: Pair, pool: Pool, bounds: Cutoffs | N
 
 
 class Variances(NamedTuple):
-    """Parts of the variance of a mean difference: of the seeds by the pool, and by the pair itself where it is tested
-    by that too; of the texts."""
+    """Parts of the variance of a mean difference."""
 
-    from_seeds: float
+    from_seeds: float  # the seeds' part, by the pool
     freedom: float  # of the pool
-    own: float | None
+    own: float | None  # the seeds' part by the pair's own variance; None if the pair is not tested by it
     from_texts: float
 
 
 def reaches_of(bounds: Cutoffs, seeds: int, parts: Variances) -> Float[ndarray, " levels"]:
-    """What a difference must reach at each level."""
-    of_texts = bounds.texts**2 * parts.from_texts
-    reaches: Float[ndarray, " levels"] = np.sqrt(bounds.at_freedom(parts.freedom) ** 2 * parts.from_seeds + of_texts)
+    """Return the size that a difference must reach at each level."""
+    by_texts = bounds.texts**2 * parts.from_texts
+    reaches: Float[ndarray, " levels"] = np.sqrt(bounds.at_freedom(parts.freedom) ** 2 * parts.from_seeds + by_texts)
     if parts.own is None:
         return reaches
-    return np.maximum(reaches, np.sqrt(bounds.alone(seeds - 1) ** 2 * parts.own + of_texts))
+    return np.maximum(reaches, np.sqrt(bounds.alone(seeds - 1) ** 2 * parts.own + by_texts))
 
 
 def own_variance(values: Float[ndarray, "2 s"]) -> float:
@@ -167,86 +170,95 @@ def own_variance(values: Float[ndarray, "2 s"]) -> float:
 
 
 def pool_variance(values: Float[ndarray, "2 s"], pool: Pool, pair: Pair) -> float:
-    """Of the pair's difference at one seed, by the pool; never less than the pair and its rows leave by themselves."""
-    ours, theirs = (pool.rows[row] for row in pair)
-    return float(floored(*map(np.asarray, (own_variance(values), pool.variance, ours, theirs))))
+    """Return the variance of the pair's difference at one seed: by the pool, floored by the pair and its rows."""
+    first, second = (pool.rows[row] for row in pair)
+    return float(floored(*map(np.asarray, (own_variance(values), pool.variance, first, second))))
 
 
 def changes(values: Float[ndarray, "2 s"], each: ndarray | None) -> bool:
-    """Whether another seed changes a score, or at least what any text gives."""
+    """Return whether other seeds change a row's score or its value for any text."""
     scores = (np.ptp(values, axis=1) > ROUNDING * np.abs(values).max()).any()
     return bool(scores) or (each is not None and bool((each != each[:, :1]).any()))
 
 
 def seeds_part(values: Float[ndarray, "2 s"], variance: float, step: float) -> float:
-    """The same without what is rounding. Where seeds matter it is that of one text at least: to agree nearer than that
-    is luck."""
+    """Return the variance without rounding, and at least that of one text (`step`).
+
+    Seeds that agree more closely than one text agree by luck.
+    """
     rounding = (ROUNDING * float(np.abs(values).max(initial=0))) ** 2
     return max(variance if variance > rounding else 0.0, step**2 / values.shape[1])
 
 
 def pooled(values: Float[ndarray, "k s"]) -> Pool:
-    """Rows that vary otherwise than the rest are seen; those that surely do are left out."""
+    """Pool the residuals; leave out rows that surely vary unequally, and mark those that are suspected to."""
     left_out = unequal_rows(values, LEAVE_OUT)
     kept = [row for row in range(len(values)) if row not in left_out]
     rest, freedoms = residuals(values[kept])
     sums, freedom = np.square(rest).sum(1), round(float(freedoms.sum()))
-    alone = np.zeros(len(values))
-    alone[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
+    by_row = np.zeros(len(values))
+    by_row[kept] = np.where(freedoms > 0, sums / np.where(freedoms > 0, freedoms, 1.0), 0.0)
     unequal = frozenset(unequal_rows(values)) | frozenset(left_out)
-    return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, alone, unequal)
+    return Pool(float(sums.sum()) / freedom if freedom > 0 else 0.0, freedom, by_row, unequal)
 
 
 def residuals(values: Float[ndarray, "k s"]) -> tuple[Float[ndarray, "k s"], Float[ndarray, " k"]]:
-    """What rows and seeds leave of the values that there are (0 elsewhere), and each row's degrees of freedom: where
-    other rows have stopped, the two that go on leave only half of their spread."""
-    there = np.isfinite(values)
+    """Return the residuals of the fit by rows and seeds (0 where there is no value), and each row's degrees of freedom.
+
+    Where all other rows have stopped, the two that go on leave only half of their spread.
+    """
+    measured = np.isfinite(values)
     rows, seeds = values.shape
-    if there.all():
+    if measured.all():
         rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
         return rest, np.full(rows, (rows - 1) * (seeds - 1) / rows)
-    of_row, of_seed = np.nonzero(there)
-    y = values[there] - values[there].mean()
-    x = np.hstack([np.eye(rows)[of_row], np.eye(seeds)[of_seed]])
+    row_numbers, seed_numbers = np.nonzero(measured)
+    y = values[measured] - values[measured].mean()
+    x = np.hstack([np.eye(rows)[row_numbers], np.eye(seeds)[seed_numbers]])
     directions, sizes, _ = np.linalg.svd(x, full_matrices=False)
     directions = directions[:, sizes > RANK * sizes.max(initial=0)]
     rest, free = np.zeros(values.shape), np.zeros(values.shape)
-    rest[there] = y - directions @ (directions.T @ y)
-    free[there] = 1 - np.square(directions).sum(1)
+    rest[measured] = y - directions @ (directions.T @ y)
+    free[measured] = 1 - np.square(directions).sum(1)
     freedoms = free.sum(1)
     return rest, np.where(freedoms > RANK, freedoms, 0.0)
 
 
 def at_level(values: Float[ndarray, " levels"], level: float) -> float:
-    """What is kept at LEVELS, between them by the logarithm of the level."""
+    """Interpolate values tabulated at LEVELS, linearly in the logarithm of the level."""
     return float(np.interp(-np.log(level), -np.log(LEVELS), values))
 
 
 def level_of(reaches: Float[ndarray, " levels"], size: float) -> float:
-    """The level at which a difference of this size reaches what it must."""
+    """Return the smallest level at which a difference of this size is significant."""
     return float(np.exp(-np.interp(size, reaches, -np.log(LEVELS))))
 
 
-ROUNDING = 1e-12  # of the values: a spread below it is none
+ROUNDING = 1e-12  # a spread below this share of the values counts as 0
 
 
 def text_parts(each: Float[ndarray, "2 s n"]) -> tuple[float, float]:
-    """Of the variance of the mean difference: what the choice of the texts adds (rows × texts, less what is left to
-    each text at each seed), and what is left, which other seeds would change at least and many texts tell well."""
-    apart = each[0].astype(float) - each[1]
-    seeds, texts = apart.shape
+    """Return the parts of the variance of the mean difference that come from row × text and from the rest.
+
+    The rest, the residual of each text at each seed, is known well from many texts: the seeds' part is never less.
+    """
+    differences = each[0].astype(float) - each[1]
+    seeds, texts = differences.shape
     if texts < 2:
         return 0.0, 0.0
-    apart -= apart.mean(1, keepdims=True)
-    by_text = apart.mean(0)
+    differences -= differences.mean(1, keepdims=True)
+    by_text = differences.mean(0)
     over_texts = float(np.square(by_text).sum()) / (texts - 1) / texts
-    rest = float(np.square(apart - by_text).sum()) / (texts - 1) / texts / seeds / max(1, seeds - 1)
-    rounding = (ROUNDING * float(np.abs(apart).max())) ** 2
+    rest = float(np.square(differences - by_text).sum()) / (texts - 1) / texts / seeds / max(1, seeds - 1)
+    rounding = (ROUNDING * float(np.abs(differences).max())) ** 2
     return max(0.0, over_texts - rest), rest if rest > rounding else 0.0
 
 
 def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int, int, float]:
-    """Two trained models: texts that only ours has right, that only theirs has, and the exact p. No word of recipes."""
+    """Compare two trained models by McNemar's exact test; it says nothing about other seeds of their recipes.
+
+    Return the number of texts that only the first has right, that only the second has right, and p.
+    """
     only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
     differing = only_ours + only_theirs
     p = min(1.0, 2 * float(special.bdtr(min(only_ours, only_theirs), differing, 0.5))) if differing else 1.0
@@ -254,30 +266,33 @@ def mcnemar(ours: Bool[ndarray, " n"], theirs: Bool[ndarray, " n"]) -> tuple[int
 
 
 def improvement(ours: Float[ndarray, " s"], theirs: Float[ndarray, " s"]) -> float:
-    """How often ours is greater at a seed of its own than theirs at one of its own, ties half. It describes the seeds
-    that were run: an interval from few of them covers far less than it says (67 % at two, 91 % at five)."""
+    """Return the probability of improvement: how often one of our seeds scores higher than one of theirs, ties half.
+
+    It describes the seeds that were run: an interval from few seeds would cover far less than it says (67 % at two
+    seeds, 91 % at five).
+    """
     return float(((np.sign(np.subtract.outer(ours, theirs)) + 1) / 2).mean())
 
 
 DRAWS = 50_000
-SUSPECT = 0.02  # of studies whose rows vary alike, the share in which one is suspected all the same
-LEAVE_OUT = 0.001  # … and the share in which one is left out of the pool
+SUSPECT = 0.02  # share of studies with equal variances in which a row is suspected all the same
+LEAVE_OUT = 0.001  # … and in which one is left out of the pool
 
 
 def unequal_rows(values: Float[ndarray, "k s"], chance: float = SUSPECT) -> list[int]:
-    """Their numbers, the most unequal first. Of two rows nothing can tell which of them varies more."""
+    """Return the numbers of rows that vary more than by chance, the most unequal first; none of two rows."""
     complete = values[:, np.isfinite(values).all(0)]
-    left, unequal = list(range(len(values))), list[int]()
-    while len(left) > 2 and complete.shape[1] > 1:
-        shares = shares_of_variance(complete[left])
-        if shares.max() <= largest_share(len(left), complete.shape[1], chance):
+    rest, unequal = list(range(len(values))), list[int]()
+    while len(rest) > 2 and complete.shape[1] > 1:
+        shares = shares_of_variance(complete[rest])
+        if shares.max() <= largest_share(len(rest), complete.shape[1], chance):
             break
-        unequal.append(left.pop(int(shares.argmax())))
+        unequal.append(rest.pop(int(shares.argmax())))
     return unequal
 
 
 def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "... k"]:
-    """How much of the residual of rows × seeds each row makes; equal shares where there is none."""
+    """Return each row's share of the residual of rows × seeds; equal shares where there is no residual."""
     rest = values - values.mean(-1, keepdims=True)
     sizes = np.square(rest - np.median(rest, -2, keepdims=True)).sum(-1)
     total = sizes.sum(-1, keepdims=True)
@@ -286,7 +301,7 @@ def shares_of_variance(values: Float[ndarray, "... k s"]) -> Float[ndarray, "...
 
 @lru_cache(maxsize=256)
 def largest_share(rows: int, seeds: int, chance: float) -> float:
-    """What the largest share exceeds with this probability, where all rows vary alike."""
+    """Return the value that the largest share exceeds with probability `chance` if all rows vary alike."""
     count, block = (min(DRAWS, numbers // (rows * seeds) or 1) for numbers in (20_000_000, 1_000_000))
     generator, largest = np.random.default_rng(20250625), list[ndarray]()
     for begin in range(0, count, block):

@@ -1,8 +1,8 @@
 """Which axes of a grid matter: type II analysis of variance with the seeds as blocks.
 
-The noise is the one of all comparisons: the residual of rows × seeds, and the part of the texts. The p of an axis is
-that of its levels against each other (Tukey and Kramer), so that no axis matters whose levels are all tied; that of two
-axes together is of F. Both are multiplied by the number of terms that were looked at.
+The noise is that of all comparisons: the residual of rows × seeds, and the texts' part. The p of an axis is that of its
+levels against each other (Tukey and Kramer), so an axis whose levels are all tied is not significant; the p of an
+interaction is that of F. Both are multiplied by the number of terms (Bonferroni).
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ NO_RESIDUAL = _("every value is needed to describe the effects, and none is left
 
 NO_FACTOR = _("no axis has two values")
 COLUMNS = ["effect", "df", "F", "p", "share"]
-ROUNDING = 1e-12  # of the sum of squares: less of it is none
-BLURRED = 1e-6  # of a level: less of it is rounding
-RANK = 1e-10  # of the number of values: columns that add less are those of others
+ROUNDING = 1e-12  # a residual below this share of the total sum of squares counts as 0
+BLURRED = 1e-6  # an unidentified part of a level below this is rounding
+RANK = 1e-10  # eigenvalues below this share of the number of values: the columns depend on others
 
 
 def effects(
     frame: pd.DataFrame, factors: Sequence[str], value: str, block: str = "seed", from_texts: float = 0.0
 ) -> pd.DataFrame:
-    """A row a main effect and a two-way interaction; empty, with `attrs["reason"]`, where there is no residual.
+    """Return one row per main effect and two-way interaction; empty, with `attrs["reason"]`, if there is no residual.
 
-    Each term is compared with the model of all terms that do not contain it, as type II has it, by ranks, so that
-    cells may be missing. `from_texts` is what the choice of the test texts adds to the mean square of a term
-    (`interaction_of_texts`); the residual's degrees of freedom are kept, which are the fewer ones.
+    As in type II, each term is compared with the model of all terms that do not contain it. Degrees of freedom are
+    differences of ranks, so cells may be missing. `from_texts` is what the choice of the test texts adds to the mean
+    square of a term (`interaction_of_texts`); F keeps the residual's degrees of freedom, which are fewer.
     """
     if not np.isfinite(frame[value].to_numpy(float)).any():
         return no_effects(NO_FACTOR)
@@ -49,7 +49,7 @@ def effects(
         without, more = grid.residual(others)
         with_it, fewer = grid.residual([*others, term])
         df, size = more - fewer, max(without - with_it, 0.0)
-        f = size / df / noise if df else np.nan  # nan: it cannot be told from the others
+        f = size / df / noise if df else np.nan  # nan: the term cannot be separated from the others
         p = (
             float(special.fdtrc(df, freedom, f))
             if len(term) > 1 or not df
@@ -62,39 +62,41 @@ def effects(
 
 
 def p_of_levels(grid: "Grid", factor: str, noise: float, freedom: int) -> float:
-    """Of the largest difference between the levels of an axis, in units of its error; levels that differ only
-    together with another axis are not compared."""
+    """Return the p of the largest studentised difference between levels of an axis (Tukey and Kramer).
+
+    Levels that differ only together with another axis are not compared.
+    """
     _, means, inverse, unknown = balanced_means(grid, factor)
     variances = np.diag(inverse)
-    apart = np.abs(np.subtract.outer(means, means))
+    differences = np.abs(np.subtract.outer(means, means))
     squared = np.add.outer(variances, variances) - 2 * inverse
     blurred = np.abs(unknown[:, None] - unknown).max(2) > BLURRED
-    largest = float(np.max(apart / np.sqrt(np.where(blurred | (squared <= 0), np.inf, squared) * noise)))
-    from scipy.stats import studentized_range  # a second and a half, where nothing else of it is read
+    largest = float(np.max(differences / np.sqrt(np.where(blurred | (squared <= 0), np.inf, squared) * noise)))
+    from scipy.stats import studentized_range  # imported here: it takes 1.5 s, and nothing else needs scipy.stats
 
     return float(studentized_range.sf(np.sqrt(2) * largest, len(means), freedom))
 
 
 def interaction_of_texts(each: Num[ndarray, "k s n"]) -> float:
-    """What other test texts would change of the differences between k configurations, as a mean square of their values.
+    """Return the texts' part of the differences between k configurations, as a mean square of their values.
 
-    The same texts at all seeds: configuration × text, less what is left to each text at each seed. What a seed does to
-    a text of all configurations is in no difference, and no part of that: with it the texts' part was too small.
+    It is configuration × text (the texts are the same at all seeds) less the residual of each text at each seed. Seed ×
+    text over all configurations cancels in every difference: subtracting it too made the texts' part too small.
     """
     rows, seeds, texts = each.shape
     if rows < 2 or texts < 2:
         return 0.0
     by_text = each.mean(1, dtype=float)
-    both = by_text - by_text.mean(0) - by_text.mean(1, keepdims=True) + by_text.mean()
-    of_all = each.mean(0, dtype=float)
+    interaction = by_text - by_text.mean(0) - by_text.mean(1, keepdims=True) + by_text.mean()
+    over_rows = each.mean(0, dtype=float)
     rest = 0.0
-    for values in each:  # one at a time: each may have millions
-        apart = values - of_all
-        own = apart - apart.mean(0) - apart.mean(1, keepdims=True) + apart.mean()
-        rest += float(np.square(own).sum())
-    of_both = seeds * float(np.square(both).sum()) / ((rows - 1) * (texts - 1))
-    of_rest = rest / ((rows - 1) * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
-    return max(0.0, of_both - of_rest) / texts
+    for values in each:  # one configuration at a time: each may have millions of values
+        deviations = values - over_rows
+        residual = deviations - deviations.mean(0) - deviations.mean(1, keepdims=True) + deviations.mean()
+        rest += float(np.square(residual).sum())
+    interaction_square = seeds * float(np.square(interaction).sum()) / ((rows - 1) * (texts - 1))
+    rest_square = rest / ((rows - 1) * (seeds - 1) * (texts - 1)) if seeds > 1 else 0.0
+    return max(0.0, interaction_square - rest_square) / texts
 
 
 def no_effects(reason: Said) -> pd.DataFrame:
@@ -106,10 +108,8 @@ def no_effects(reason: Said) -> pd.DataFrame:
 def levels(
     frame: pd.DataFrame, factors: Sequence[str], factor: str, value: str, block: str = "seed", from_texts: float = 0.0
 ) -> pd.DataFrame:
-    """A row a level of one factor: its mean, balanced over the others, and the interval of its deviation from all.
-
-    The deviation is from the mean of the levels, the noise what main effects and interactions leave, as in `effects`.
-    """
+    """Return one row per level of a factor: its mean, balanced over the other factors, and the half-width of the
+    interval of its deviation from the mean of the levels. The noise is the residual, as in `effects`."""
     grid = Grid(frame, factors, value, block)
     rest, freedom = grid.residual(grid.terms)
     names, means, inverse, _ = balanced_means(grid, factor)
@@ -123,8 +123,8 @@ def levels(
 def balanced_means(
     grid: "Grid", factor: str
 ) -> tuple[list[str], Float[ndarray, " l"], Float[ndarray, "l l"], Float[ndarray, "l columns"]]:
-    """The levels of an axis, their means balanced over the others, the variances of these by that of a value, and what
-    of each level the values do not tell: where it differs between two of them, nothing says how far they are apart."""
+    """Return an axis's levels, their means balanced over the other axes, the covariance of the means by the variance
+    of a value, and each level's unidentified part: where it differs between two levels, their difference is unknown."""
     names, codes = np.unique(grid.frame[factor].astype(str), return_inverse=True)
     others = np.hstack([part for term, part in grid.parts.items() if len(term) == 1 and term != (factor,)])
     x = np.hstack([np.eye(len(names))[codes], others - others.mean(0)])
@@ -136,14 +136,14 @@ def balanced_means(
 
 
 class Grid:
-    """The values that there are, and a column a level of each term: more than are needed, what they span counts."""
+    """The finite values, with one indicator column per level of each term; the columns may depend on each other."""
 
     def __init__(self, frame: pd.DataFrame, factors: Sequence[str], value: str, block: str) -> None:
         self.frame = frame[np.isfinite(frame[value].to_numpy(float))]
         self.y = self.frame[value].to_numpy(float)
         mains: list[Term] = [(name,) for name in factors if self.frame[name].nunique() > 1]
         self.terms: list[Term] = [*mains, *(first + other for first, other in combinations(mains, 2))]
-        codes: dict[Term, ndarray] = {t: pd.factorize(self.frame[t[0]])[0] for t in [(block,), *mains]}
+        codes: dict[Term, ndarray] = {term: pd.factorize(self.frame[term[0]])[0] for term in [(block,), *mains]}
         for first, other in combinations(mains, 2):
             codes[first + other] = pd.factorize(codes[first] * len(self.y) + codes[other])[0]
         self.block: Term = (block,)
@@ -157,7 +157,7 @@ class Grid:
         }
 
     def residual(self, terms: Sequence[Term]) -> tuple[float, int]:
-        """The sum of squares that blocks and terms leave, and its degrees of freedom."""
+        """Return the residual sum of squares of the model of blocks and terms, and its degrees of freedom."""
         chosen = np.concatenate([self.columns[term] for term in [self.block, *terms]])
         sizes, directions = np.linalg.eigh(self.products[np.ix_(chosen, chosen)])
         kept = sizes > RANK * len(self.y)

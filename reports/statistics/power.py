@@ -1,4 +1,4 @@
-"""What a design finds, and how much more of it would decide what it leaves open."""
+"""Power: the smallest difference that a design detects, and the seeds or texts that an undecided comparison needs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,47 +12,49 @@ from reports.statistics.cutoffs import RATIOS, Pair
 from reports.statistics.decide import ALPHA, Decided, Variances, at_level, cutoffs_for, reaches_of
 
 POWER = 0.8
-COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # of seeds that are advised
-MOST_SEEDS, MOST_TIMES = 64, 100  # beyond so many seeds, or so many times the texts, nothing is advised
+COUNTS = (*range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160)  # seeds that may be advised
+MOST_SEEDS, MOST_TIMES = 64, 100  # the most seeds, and the most times the texts, that are advised
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What would decide a comparison if the difference and its variance stay as they are; None: nothing would."""
+    """The seeds or texts that would decide a comparison if the difference and its variance stay as they are."""
 
-    seeds: int | None
-    texts: int | None
-    together: bool = False  # neither decides it without the other
+    seeds: int | None  # None: no number of seeds decides it
+    texts: int | None  # None: no number of texts decides it
+    together: bool = False  # True if it takes both
 
 
 def detectable(
     decided: Sequence[Decided], pairs: Sequence[Pair], rows: int, share: float = 1.0, most_seeds: int | None = None
 ) -> float | None:
-    """The smallest true difference that is found four times of five, by the mean variance of the comparisons.
-    `most_seeds`: of a study that stops by itself; its look, whose cut-off is up to 2.3 times that of fixed seeds."""
+    """Return the true difference found with probability POWER, by the comparisons' mean variance; None without a test.
+
+    `most_seeds`: the most seeds of a study that adds seeds; its cut-offs are up to 2.3 times those of a fixed design.
+    """
     tested = [comparison for comparison in decided if np.isfinite(comparison.half_width)]
     if not tested:
         return None
-    alike = [comparison for comparison in tested if not comparison.unequal]
+    equal = [comparison for comparison in tested if not comparison.unequal]
     seeds = min(comparison.seeds for comparison in tested)
     bounds = cutoffs_for(rows, tuple(pairs), seeds, most_seeds)
-    from_texts = fmean([comparison.from_texts for comparison in alike or tested])
-    from_seeds = fmean([comparison.from_seeds if alike else comparison.own or 0.0 for comparison in alike or tested])
+    from_texts = fmean([comparison.from_texts for comparison in equal or tested])
+    from_seeds = fmean([comparison.from_seeds if equal else comparison.own or 0.0 for comparison in equal or tested])
     if from_seeds + from_texts <= 0:
         return 0.0
     freedom = min(comparison.freedom for comparison in tested)
-    ratios = bounds.ratios if alike else special.chdtri(seeds - 1, QUANTILES) / (seeds - 1)
-    true = from_seeds / ratios.mean()  # the estimate is floored, and too large on average
+    ratios = bounds.ratios if equal else special.chdtri(seeds - 1, QUANTILES) / (seeds - 1)
+    true = from_seeds / ratios.mean()  # the estimate is floored, so it is too large on average
     parts = [
-        Variances(true * ratio, freedom, None if alike else true * ratio, from_texts) for ratio in map(float, ratios)
+        Variances(true * ratio, freedom, None if equal else true * ratio, from_texts) for ratio in map(float, ratios)
     ]
     reaches = np.array([at_level(reaches_of(bounds, seeds, part), ALPHA * share) for part in parts])
     error = np.sqrt(true + from_texts)
 
-    def lacking(difference: float) -> float:
+    def missing_power(difference: float) -> float:
         return POWER - float(special.ndtr((difference - reaches) / error).mean())
 
-    return float(optimize.brentq(lacking, 0.0, reaches.max() + 5 * error, rtol=1e-10))
+    return float(optimize.brentq(missing_power, 0.0, reaches.max() + 5 * error, rtol=1e-10))
 
 
 QUANTILES = (np.arange(RATIOS) + 0.5) / RATIOS
@@ -67,9 +69,10 @@ def needed(
     share: float,
     most_seeds: int | None = None,
 ) -> Needed:
-    """How many seeds for every row, of COUNTS, or how many test texts, until the interval leaves 0 or lies within the
-    margin. `most_seeds`: of a study that stops by itself; where it cannot decide with these, what a larger one would
-    need."""
+    """Return the seeds of every row (of COUNTS) or the test texts at which the interval excludes 0 or is in the margin.
+
+    `most_seeds`: the most seeds of a study that adds seeds; if it cannot decide with these, a larger one is tried.
+    """
     if most_seeds is None:
         return needed_up_to(MOST_SEEDS, None, comparison, pairs, rows, margin, texts, share)
     for most in dict.fromkeys((most_seeds, max(most_seeds, MOST_SEEDS))):
@@ -116,15 +119,15 @@ def needed_up_to(
     if seeds is not None or more_texts is not None or not texts:
         return Needed(seeds, more_texts)
     doubled = [min(comparison.seeds * 2**power, most) for power in range(1, 6)]
-    together = [(count, at) for count in dict.fromkeys(doubled) if (at := texts_at(count)) is not None]
-    return Needed(*min(together, key=math.prod), True) if together else Needed(None, None)
+    both = [(count, text_count) for count in dict.fromkeys(doubled) if (text_count := texts_at(count)) is not None]
+    return Needed(*min(both, key=math.prod), True) if both else Needed(None, None)
 
 
-def smallest(does: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The smallest number that does, of which all larger ones do; None where none up to `high` does."""
-    if low > high or not does(high):
+def smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the smallest number from `low` to `high` at which the monotone condition holds; None if there is none."""
+    if low > high or not holds(high):
         return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle + 1, high)
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low

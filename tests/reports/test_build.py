@@ -188,7 +188,7 @@ def test_a_picture_that_cannot_be_drawn_is_left_out_with_its_reason(home: Path, 
         "forest.svg", "forest.zh.svg", "recipes-curves.png",
     ]  # fmt: skip
     assert "No picture" in (folder / "index.html").read_text()
-    assert "goes without one picture (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
+    assert "left out of the report (picture of the embeddings)" in caplog.text and "Traceback" in caplog.text
 
     # but a full disk is no fault of a picture
     def full() -> None:
