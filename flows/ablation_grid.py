@@ -1,4 +1,4 @@
-"""The flow `ablation-grid`: one experiment file → cells → training → evaluation → MLflow → report."""
+"""The flow `ablation-grid`: train, evaluate and record every cell of an experiment file, then write the report."""
 
 import logging
 import time
@@ -41,7 +41,7 @@ from flows.forecast import (
     stores_to_make,
 )
 from flows.progress import Progress
-from flows.report import Preliminary, ending, experiment_of_run, grid_ended, told
+from flows.report import Preliminary, ending, experiment_of_run, grid_ended, publish_finding
 from flows.serve.servers import begin_flow
 from flows.study import Study
 from reports.markdown import plain
@@ -53,20 +53,19 @@ from tasks.settle import prepare_tracking
 from tasks.sync import sync
 from tasks.tracking import TrackingFailed
 
-GRACE = 25.0  # seconds for cells at work to write a checkpoint; Prefect kills 30 s after it asked to end
+GRACE = 25.0  # seconds for running cells to write a checkpoint; Prefect kills the flow after 30 s
 Share = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[int, Field(ge=2, le=MOST_SEEDS)]
 
 logger = logging.getLogger(__name__)
 
-Ended: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
-supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(
-    max_workers=10_000
-)  # no more than `Engine.max_in_flight` have a cell
+EndedQueue: TypeAlias = SimpleQueue[tuple[Group, PrefectFuture[Outcome]]]
+# threads that wait for cells; `Engine.max_in_flight` limits the cells
+supervisors: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=10_000)
 
 
 class GridFailed(RuntimeError):
-    """Some cells failed; the others are done, and the report says which failed and why."""
+    """Some cells failed. The other cells are done, and the report names the failures."""
 
 
 @flow(
@@ -88,19 +87,19 @@ def ablation_grid(
 
     Args:
         experiment_file: path of the experiment file, for example configs/quickstart.yaml
-        engine: where cells run: this machine's devices (local), the Ray cluster that RAY_ADDRESS names (ray),
-            or one by one in the flow's own process, to debug (inline)
-        keep_stale: keep results that only an edit of the code made stale; the report says so
-        gpus_per_cell: share of a GPU of a cell, in the place of what the file says; .5 packs two on one, 0 needs none
-        until_decided: add seeds, beginning with two, to what is undecided, in the place of the seeds of the file
-        max_seeds: the most seeds of a configuration, where they are added until all is decided
-        budget: time after which no more seeds are added, for example 90m or 2h
+        engine: where cells run: on this machine's devices (local), on the Ray cluster at RAY_ADDRESS (ray),
+            or one by one in the flow's process, to debug (inline)
+        keep_stale: reuse results that are stale only because the code was edited; the report says so
+        gpus_per_cell: share of a GPU per cell, overrides the file; 0.5 packs two cells on one GPU, 0 uses none
+        until_decided: start with two seeds and add more where undecided, instead of the seeds of the file
+        max_seeds: maximum number of seeds per configuration with until_decided
+        budget: time after which until_decided adds no more seeds, for example 90m or 2h
     """
     begin_flow()
     resolved = load.load_experiment(Path(experiment_file))
     study = begin_study(resolved, max_seeds, budget, keep_stale) if until_decided else None
     plan = plans.make_plan(resolved, keep_stale=keep_stale) if study is None else study.whole
-    tell_foreseen(plan, gpus_per_cell, engine)
+    check_plan(plan, gpus_per_cell, engine)
     plans.declare_plan(plan, None if study is None else max_seeds)
     with engines.start(engine, resources_of(plan, gpus_per_cell), most_threads(plan)) as devices:
         devices.check_capacity(max((status.cell.training.processes for status in plan.to_do), default=1))
@@ -129,7 +128,7 @@ def begin_study(resolved: Resolved, max_seeds: int, budget: str, keep_stale: boo
 def record_and_report(
     plan: Plan, scores: list[dict[str, Any]], outcomes: list[Outcome], study: Study | None
 ) -> Rendered:
-    """Bring MLflow up to all cells, also those that were reused, and write the report; Prefect is told of both."""
+    """Record all cells in MLflow, reused ones too; write the report; show both in Prefect."""
     plan, stopping = (plan, None) if study is None else (study.plan(), study.stopping())
     show_states(plan, outcomes)
     name, total, failed = plan.experiment.name, len(plan.statuses), sum(bool(outcome.failed) for outcome in outcomes)
@@ -139,13 +138,13 @@ def record_and_report(
     except (TrackingFailed, ReportFailed):
         grid_ended(name, total, failed, None)
         raise
-    told(name, report)
+    publish_finding(name, report)
     grid_ended(name, total, failed, report.path)
     return report
 
 
-def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
-    """Raise where nothing can work, before anything trains; else say what will be missing."""
+def check_plan(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -> None:
+    """Raise UserError for errors found before training; log the warnings."""
     problems = preflight_report(plan, gpus_per_cell, engine)
     problems.refuse()
     for warning in problems.warnings:
@@ -153,24 +152,24 @@ def tell_foreseen(plan: Plan, gpus_per_cell: float | None, engine: EngineName) -
 
 
 def share_prefixes(plan: Plan, devices: Engine) -> None:
-    """What frozen blocks always give alike, computed before the cells that read it begin, a split on each device."""
-    made = [
+    """Compute the outputs of frozen blocks before the cells that read them start, one split per device."""
+    futures = [
         prefix.submit(reader, speed, tokens_folder(plan.token_key(reader)), split, devices)
         for reader, speed, split in stores_to_make(plan)
     ]
-    for future in made:
+    for future in futures:
         future.wait()
 
 
 def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | None = None) -> list[Outcome]:
-    """Every cell that is not finished, the longest first, and no more groups in flight than keep the devices busy."""
+    """Run every unfinished cell, longest first, with just enough groups in flight to keep the devices busy."""
     to_do = plan.to_do if study is None else study.begin()
-    wanted = (lambda: plan) if study is None else study.plan
-    total = len(wanted().statuses)
+    current_plan = (lambda: plan) if study is None else study.plan
+    total = len(current_plan().statuses)
     fit = cost_estimator(plan.experiment, slots_for(plan))
-    waiting = begun_together(to_do, fit, devices)
-    ended: Ended = SimpleQueue()
-    outcomes, in_flight = list[Outcome](), dict[Group, int]()  # of a group: its cells that have not ended
+    waiting = grouped(to_do, fit, devices)
+    ended: EndedQueue = SimpleQueue()
+    outcomes, in_flight = list[Outcome](), dict[Group, int]()  # group → number of its cells still running
     with (
         page,
         Progress(total, total - len(to_do), steps_of(to_do, fit)) as progress,
@@ -190,28 +189,28 @@ def run_cells(plan: Plan, devices: Engine, page: Preliminary, study: Study | Non
                     progress.group_ended(group)
                 outcomes.append(outcome)
                 progress.ended(outcome.name, str(outcome))
-                page.cell_ended(wanted, progress.done, progress.total)
-                if study is not None and (further := study.after(outcome.id)):
-                    waiting = chain(waiting, begun_together(further, fit, devices))
-                    progress.more(len(further), steps_of(further, fit))
+                page.cell_ended(current_plan, progress.done, progress.total)
+                if study is not None and (added := study.after(outcome.id)):
+                    waiting = chain(waiting, grouped(added, fit, devices))
+                    progress.more(len(added), steps_of(added, fit))
                 show(len(outcomes))
-        except BaseException:  # Ctrl-C, or SIGTERM in the shape that Prefect gives it
+        except BaseException:  # Ctrl-C, or SIGTERM as Prefect raises it
             devices.finish()
-            progress.say(f"stopping: cells at work write a checkpoint, {GRACE:.0f} s at most; Ctrl-C again stops now")
+            progress.say(f"stopping: running cells write a checkpoint ({GRACE:.0f} s at most); Ctrl-C again stops now")
             await_ended(ended, sum(in_flight.values()))
             raise
 
 
-def begin(plan: Plan, statuses: list[Status], fit: CostEstimator, devices: Engine, ended: Ended) -> Group:
-    """A task for each of these cells, which train together."""
+def begin(plan: Plan, statuses: list[Status], fit: CostEstimator, devices: Engine, ended: EndedQueue) -> Group:
+    """Submit one task per cell of a group that trains together."""
     group = group_of(plan, statuses, fit)
     for status in statuses:
         cell.submit(job(plan, status, group), devices).add_done_callback(partial(put_ended, ended, group))
     return group
 
 
-def begun_together(to_do: list[Status], fit: CostEstimator, devices: Engine) -> Iterator[list[Status]]:
-    """Groups of cells that train in one process, the longest first; then what is only measured."""
+def grouped(to_do: list[Status], fit: CostEstimator, devices: Engine) -> Iterator[list[Status]]:
+    """Yield groups of cells that train in one process, longest first; then cells that are only evaluated."""
     by_cell = {status.cell: status for status in to_do}
     together = group_cells(to_train(to_do), fit, devices.parallel_trainings(), devices.memory_per_slot())
     measure_only = [[status] for status in to_do if status.action == "evaluate"]
@@ -227,11 +226,11 @@ def steps_of(to_do: Iterable[Status], fit: CostEstimator) -> int:
 
 
 def group_of(plan: Plan, statuses: list[Status], fit: CostEstimator) -> Group:
-    together = {status.id: asked(plan, status, len(statuses), fit) for status in statuses}
+    together = {status.id: train_request(plan, status, len(statuses), fit) for status in statuses}
     return Group(together, steps_of(statuses, fit))
 
 
-def put_ended(ended: Ended, group: Group, future: PrefectFuture[Outcome]) -> None:
+def put_ended(ended: EndedQueue, group: Group, future: PrefectFuture[Outcome]) -> None:
     ended.put((group, future))
 
 
@@ -240,13 +239,13 @@ def job(plan: Plan, status: Status, group: Group) -> Job:
         status,
         plan.experiment.name,
         plan.sections[status.cell],
-        group.asked[status.id],
+        group.requests[status.id],
         group,
         plan.experiment.resources.hung_after,
     )
 
 
-def asked(plan: Plan, status: Status, together: int = 1, fit: CostEstimator | None = None) -> TrainRequest:
+def train_request(plan: Plan, status: Status, together: int = 1, fit: CostEstimator | None = None) -> TrainRequest:
     experiment = plan.experiment
     return TrainRequest(
         status.cell,
@@ -259,8 +258,8 @@ def asked(plan: Plan, status: Status, together: int = 1, fit: CostEstimator | No
     )
 
 
-def await_ended(ended: Ended, in_flight: int) -> None:
-    """Wait for the cells in flight to end, but not for ever."""
+def await_ended(ended: EndedQueue, in_flight: int) -> None:
+    """Wait up to GRACE seconds for the cells in flight to end."""
     deadline = time.monotonic() + GRACE
     with suppress(Empty):
         while in_flight and (left := deadline - time.monotonic()) > 0:
@@ -270,7 +269,7 @@ def await_ended(ended: Ended, in_flight: int) -> None:
 
 @contextmanager
 def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]:
-    """The share of cells that have ended, as the Prefect UI shows it; told at most every other second."""
+    """Show the share of ended cells in the Prefect UI; updates at most every two seconds."""
     artifact: Any = create_progress_artifact(
         0.0, key=f"progress-{plan.experiment.name}", description="Cells that have ended"
     )
@@ -286,7 +285,7 @@ def progress_artifact(plan: Plan, total: int) -> Iterator[Callable[[int], None]]
 
 
 def show_states(plan: Plan, outcomes: list[Outcome]) -> None:
-    """The state of the grid, as the Prefect UI shows it: each text of the table as Markdown."""
+    """Show the state of every cell as a table in the Prefect UI, with its texts escaped for Markdown."""
     ended = {outcome.id: outcome for outcome in outcomes}
     rows = []
     for status in plan.statuses.values():

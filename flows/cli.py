@@ -1,4 +1,4 @@
-"""The command line. Heavy imports wait inside the commands, so that --help answers at once."""
+"""The command line `ablate`. Heavy imports are inside the commands, so that --help answers at once."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contrastive.runs.recorded import Stopping
 
 app = typer.Typer(
-    help="Benchmark contrastive learning on text: an experiment file in, a report that says what is better out.",
+    help="Benchmark contrastive learning on text: from an experiment file to a report.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,14 +23,18 @@ app = typer.Typer(
 )
 
 ExperimentFile = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="experiment file, e.g. configs/quickstart.yaml")
+    Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file, e.g. configs/quickstart.yaml.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
-MaxSeeds = Annotated[int | None, typer.Option(min=2, max=200, help="most seeds of --until-decided; left out: 20")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MaxSeeds = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=2, max=200, help="Maximum number of seeds for --until-decided (default 20)."),
+]
 Budget = Annotated[
-    str | None, typer.Option(metavar="TIME", help="--until-decided adds no seeds after it: 45s, 90m, 2h")
+    str | None, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
 ]
-SKIP = 125  # the exit code at which `git bisect run` passes over a commit
+SKIP = 125  # the exit code at which `git bisect run` skips a commit
+MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
 
 
@@ -45,14 +49,16 @@ def plan(
     experiment: ExperimentFile,
     as_json: AsJson = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="time a few steps on this machine first, so that the times are known")
+        bool, typer.Option("--calibrate", help="Time a few training steps of each encoder here first.")
     ] = False,
     to_decide: Annotated[
-        bool, typer.Option("--to-decide", help="say what would decide each comparison that is not decided yet")
+        bool, typer.Option("--to-decide", help="List what would decide each undecided comparison.")
     ] = False,
 ) -> None:
-    """Show every cell: reuse it, measure it again, run it, or run it again because something named has changed; and
-    how long all takes, and how much memory."""
+    """Show what a run would do, how long it takes and how much memory.
+
+    Each cell is reused, evaluated again, run, or stale: then it runs again, and the line says what has changed.
+    """
     from flows.forecast import forecast_dict, load_plan, preflight_report, print_forecast, time_encoders
 
     planned = load_plan(experiment)
@@ -74,19 +80,28 @@ def plan(
 def run(
     experiment: ExperimentFile,
     engine: Annotated[
-        EngineOption, typer.Option(help="this machine's devices, the Ray cluster at RAY_ADDRESS, or inline: one by one")
+        EngineOption,
+        typer.Option(metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; inline: one by one, to debug."),
     ] = EngineOption.local,
     gpus_per_cell: Annotated[
-        float | None, typer.Option(min=0, max=1, help="share of a GPU of a cell, e.g. .5 packs two; 0: CPU")
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Share of a GPU per cell: 0.5 packs two cells on one; 0 trains on the CPU.",
+        ),
     ] = None,
-    keep_stale: Annotated[bool, typer.Option(help="keep results that only an edit of the code made stale")] = False,
+    keep_stale: Annotated[
+        bool, typer.Option(help="Reuse results that are stale only because the code was edited.")
+    ] = False,
     until_decided: Annotated[
-        bool, typer.Option("--until-decided", help="begin with two seeds, and add more to what is undecided")
+        bool, typer.Option("--until-decided", help="Start with two seeds and add more where undecided.")
     ] = False,
     max_seeds: MaxSeeds = None,
     budget: Budget = None,
 ) -> None:
-    """Train and evaluate what is not finished, record it in MLflow, and write the report."""
+    """Train and evaluate what is missing, then write the report."""
     tell(f"reading {experiment}")
     from flows.forecast import check_study, load_plan, preflight_report, report_of_all
 
@@ -114,9 +129,9 @@ def run(
 @app.command()
 def report(
     experiment: ExperimentFile,
-    paper: Annotated[bool, typer.Option("--paper", help="write LaTeX tables and PDF figures beside it")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Also write LaTeX tables and PDF figures.")] = False,
 ) -> None:
-    """Write the report again, from what MLflow holds."""
+    """Rebuild the report from the results in MLflow."""
     tell(f"reading the results of {experiment}")
     from contrastive.grid.load import load_experiment
     from tasks.render import build_report, paper_folder
@@ -130,27 +145,30 @@ def report(
 
 
 @app.command()
-def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell, or its beginning")]) -> None:
-    """Show one cell: its settings, state, scores, and where its numbers came from."""
+def show(cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id or its first characters.")]) -> None:
+    """Show the settings, state, scores and provenance of a cell."""
     from flows.show import show as show_cell
 
     show_cell(cell)
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def cell(
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="id of a cell that was begun, or its beginning")],
-    folder: Annotated[Path, typer.Option(help="where the files are to be left")] = Path("by-hand"),
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="Id of a started cell, or its first characters.")],
+    folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("by-hand"),
 ) -> None:
-    """Print the plain command that trains one cell by hand, without Prefect, engine or MLflow."""
+    """Print the plain command that trains one cell by hand."""
     from flows.show import by_hand
 
     say(by_hand(cell, folder))
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def sync(experiment: ExperimentFile) -> None:
-    """Bring MLflow up to what the run folders hold, after a tracking failure or on a new tracking server."""
+    """Bring MLflow up to date with the run folders.
+
+    Needed after a tracking failure, and on a new tracking server.
+    """
     tell(f"reading the run folders of {experiment}")
     from contrastive.grid.load import load_experiment
     from flows.study import as_declared
@@ -159,7 +177,7 @@ def sync(experiment: ExperimentFile) -> None:
 
 
 def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
-    """Declare an experiment, end MLflow's runs that nobody works on, and bring it up to the run folders."""
+    """Declare an experiment, end abandoned MLflow runs, and bring MLflow up to date with the run folders."""
     from contrastive.evaluation.grid_references import known_references
     from contrastive.grid.plan import declare_plan, grid_document
     from contrastive.runs.store import home
@@ -172,7 +190,7 @@ def bring_up(planned: "Plan", stopping: "Stopping | None" = None) -> str:
 
 
 def rewritten(planned: "Plan") -> Path | None:
-    """The report written again, without Prefect; None where a cell or a reference is still to be computed."""
+    """Rewrite the report without Prefect; None if a cell or a reference still has to be computed."""
     from contrastive.evaluation.grid_references import known_references
 
     if planned.to_do or {known["data"] for known in known_references(planned)} != planned.data_cells().keys():
@@ -186,14 +204,12 @@ def rewritten(planned: "Plan") -> Path | None:
     return rendered.path
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def audit(
     experiment: ExperimentFile,
-    mend: Annotated[
-        bool, typer.Option("--mend", help="set back what is damaged, to be run again, and bring MLflow up to the rest")
-    ] = False,
+    mend: Annotated[bool, typer.Option("--mend", help="Reset damaged cells and correct MLflow.")] = False,
 ) -> None:
-    """Check that run folders are whole, that MLflow holds the same, and that the report is what it gives now."""
+    """Check run folders, MLflow and the report for damage or drift."""
     tell(f"checking the results of {experiment}")
     from contrastive.grid.load import load_experiment
     from contrastive.grid.plan import declare_plan
@@ -208,7 +224,7 @@ def audit(
     if mend:
         declare_plan(planned, None if stopping is None else stopping.most_seeds)
         for line in set_back_damage(planned):
-            say(f"set back: {line}")
+            say(f"reset: {line}")
         say(mend_tracking(planned, stopping))
     close_abandoned_runs(home())
     stored = [*(why for _, why in damaged_cache()), *differences(planned)]
@@ -218,29 +234,30 @@ def audit(
     for line in edited:
         say(line)
     if stored or edited:
-        mends = "`ablate audit EXPERIMENT --mend`, then `ablate run`, mend them"
-        done = "`ablate report` writes the report" if not stored else "`ablate run` does the rest" if mend else mends
+        mends = "to repair, run `ablate audit EXPERIMENT --mend`, then `ablate run EXPERIMENT`"
+        rest = "`ablate run EXPERIMENT` does the rest" if mend else mends
+        advice = rest if stored else "`ablate report EXPERIMENT` rewrites the report"
         count = len(stored) + len(edited)
-        fail(f"{count} difference{'s' if count > 1 else ''}; {done}", 1)
-    there = report_folder(planned.experiment.name).exists()
-    said = "and the report is what its results give" if there else "and there is no report: `ablate report` writes it"
-    say(f"run folders are whole, MLflow agrees with them, {said}")
+        fail(f"{count} difference{'s' if count > 1 else ''}; {advice}", 1)
+    has_report = report_folder(planned.experiment.name).exists()
+    report_state = "the report is up to date" if has_report else "no report yet: run `ablate report EXPERIMENT`"
+    say(f"run folders are complete, MLflow agrees with them, {report_state}")
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def nightly(
-    panel: Annotated[Path, typer.Argument(metavar="PANEL", help="experiment file")] = SHIPPED / "nightly.yaml",
-    settings: Annotated[Path, typer.Option(help="of the verdict")] = SHIPPED / "nightly" / "verdict.yaml",
-    engine: Annotated[EngineOption, typer.Option(help="where cells run")] = EngineOption.local,
+    panel: Annotated[Path, typer.Argument(metavar="PANEL", help="Experiment file.")] = SHIPPED / "nightly.yaml",
+    settings: Annotated[Path, typer.Option(help="Settings of the verdict.")] = SHIPPED / "nightly" / "verdict.yaml",
+    engine: Annotated[EngineOption, typer.Option(help="Where cells run, as for `ablate run`.")] = EngineOption.local,
     against: Annotated[
         str,
-        typer.Option(metavar="COMMIT", help="compare with its code, as `git bisect run` can; records no night"),
+        typer.Option(metavar="COMMIT", help="Compare with this commit instead (for `git bisect run`)."),
     ] = "",
     acknowledge: Annotated[
-        str, typer.Option(metavar="REASON", help="take the last night for right: later ones are compared with it")
+        str, typer.Option(metavar="REASON", help="Accept the last night: compare later ones with it.")
     ] = "",
 ) -> None:
-    """Measure a fixed panel anew, and say what became better or worse than in an earlier night."""
+    """Measure a fixed panel again and compare it with earlier nights."""
     if acknowledge:
         from tasks import nights
 
@@ -259,7 +276,7 @@ def measure_night(panel: Path, settings: Path, engine: EngineOption, against: st
     tell(f"reading {panel}")
     from flows.panel import commit_of, read_settings
 
-    read_settings(settings, panel)  # every mistake of the files and of the commit, before anything starts
+    read_settings(settings, panel)  # report mistakes in the files or the commit before anything starts
     if against:
         commit_of(against)
     from flows.serve import temporary_server
@@ -275,9 +292,9 @@ def measure_night(panel: Path, settings: Path, engine: EngineOption, against: st
         fail(str(failed), 1)
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def doctor() -> None:
-    """Check what a run needs on this machine, and say what to do about what is missing."""
+    """Check that this machine has what a run needs."""
     from flows.doctor import checks
 
     results = checks()
@@ -292,18 +309,18 @@ def doctor() -> None:
 
 @app.command()
 def up(
-    host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="address to listen on")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(envvar="ABLATE_HOST", help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Start Prefect server, a worker with all deployments, and the MLflow UI, until Ctrl-C."""
+    """Start Prefect with a worker, and the MLflow UI, until Ctrl-C."""
     from contrastive.runs.store import home
     from flows.serve.up import up as start
 
     start(home(), host)
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def down() -> None:
-    """Stop the `ablate up` of this home, wherever it was started on this machine."""
+    """Stop `ablate up` for this home."""
     from contrastive.runs.store import home
     from flows.serve.servers import stop_up
 
@@ -316,7 +333,7 @@ def fail(message: str, code: int = 2) -> None:
 
 
 def main() -> None:
-    """Run a command; an error meant for people is one message, never a traceback."""
+    """Run a command; print expected errors as one message without a traceback."""
     from contrastive.errors import UserError
     from contrastive.runs import store
 
@@ -327,8 +344,8 @@ def main() -> None:
         complain(str(error))
         sys.exit(2)
     except SystemExit as end:
-        if end.code == 130:  # what the command line library makes of Ctrl-C
-            complain("stopped; the same command goes on from here")
+        if end.code == 130:  # the command line library's code for Ctrl-C
+            complain("stopped; run the same command again to continue")
         raise
     except OSError as error:
         complain(store.explain_os_error(error))

@@ -1,4 +1,4 @@
-"""`ablate plan`: what a run of an experiment would do, how long and in how much memory, without torch."""
+"""`ablate plan`: what a run would do, how long it takes and how much memory it needs. Imports no torch."""
 
 import re
 import time
@@ -34,27 +34,27 @@ from tasks.engines.local import Places, bytes_for_slot, devices_and_cores
 
 
 def preflight_report(plan: Plan, gpus_per_cell: float | None = None, engine: EngineName = "local") -> PreflightReport:
-    """What is known to go wrong; `gpus_per_cell` is what the command asks for. Of the devices of a cluster it is not
-    known here what they are."""
+    """Return errors and warnings known before a run. `gpus_per_cell` is the command's option. On Ray the devices are
+    unknown at this point, so a GPU is assumed."""
     resources = plan.experiment.resources
-    given = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
-    on_gpu = engine == "ray" or devices_and_cores(given, most_threads(plan)).on_gpu
-    return preflight(plan, on_gpu=on_gpu) + _without_gpu(resources, gpus_per_cell, on_gpu)
+    overridden = resources if gpus_per_cell is None else resources.model_copy(update={"gpus_per_cell": gpus_per_cell})
+    on_gpu = engine == "ray" or devices_and_cores(overridden, most_threads(plan)).on_gpu
+    return preflight(plan, on_gpu=on_gpu) + _missing_gpu(resources, gpus_per_cell, on_gpu)
 
 
-def _without_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> PreflightReport:
-    """A share of a GPU that was asked for by name, where there is none: a command means this machine, a file any."""
+def _missing_gpu(resources: Resources, gpus_per_cell: float | None, on_gpu: bool) -> PreflightReport:
+    """Report a GPU share without a GPU: an error for the command's option, a warning for the file's setting."""
     share = gpus_per_cell if gpus_per_cell is not None else resources.gpus_per_cell
     if on_gpu or not share:
         return PreflightReport((), ())
     if gpus_per_cell is not None:
         return PreflightReport(
-            (f"--gpus-per-cell is {share:g}, and there is no GPU here: leave it out, or give 0",), ()
+            (f"--gpus-per-cell is {share:g}, but this machine has no GPU: leave it out or set it to 0",), ()
         )
     if "gpus_per_cell" not in resources.model_fields_set:
         return PreflightReport((), ())
     return PreflightReport(
-        (), (f"resources.gpus_per_cell is {share:g}, and there is no GPU here: cells train on the CPU",)
+        (), (f"resources.gpus_per_cell is {share:g}, but this machine has no GPU: cells train on the CPU",)
     )
 
 
@@ -63,7 +63,7 @@ def load_plan(path: Path) -> Plan:
 
 
 def report_of_all(plan: Plan) -> Path | None:
-    """The report, where every cell is finished and it was made from these results; None where something is to do."""
+    """Return the report's path if every cell is finished and it was built from these results, else None."""
     report, database = report_folder(plan.experiment.name) / "README.md", file_of(home())
     if plan.to_do or not report.exists() or database is None or not database.exists():
         return None
@@ -73,7 +73,7 @@ def report_of_all(plan: Plan) -> Path | None:
 
 
 def cost_estimator(experiment: Experiment, where: Places) -> CostEstimator:
-    """What is known of the time of cells of an experiment where they will run."""
+    """Return the estimator of time and memory for an experiment on these devices."""
     return CostEstimator(evaluation=experiment.evaluation, speed=experiment.speed, device=device(where))
 
 
@@ -86,7 +86,7 @@ def slots_for(plan: Plan) -> Places:
 
 
 def most_threads(plan: Plan) -> int:
-    """Of the cell that computes with the most: a section may have its own."""
+    """Return the largest `training.threads` of the cells to do: sections may differ."""
     return max((status.cell.training.threads for status in plan.to_do), default=1)
 
 
@@ -95,7 +95,7 @@ def cells_to_train(plan: Plan) -> list[Cell]:
 
 
 def time_encoders(plan: Plan) -> None:
-    """Prepare the tokens, as a run would, and time a few steps of each encoder on this machine."""
+    """Prepare the tokens, as a run does, and time a few steps of each encoder on this machine."""
     cells, where = [status.cell for status in plan.to_do], slots_for(plan)
     for cell in {plan.token_key(cell): cell for cell in cells}.values():
         tokens.prepare_tokens(cell.data, cell.encoder, home(), cell.train_sample_seed())
@@ -104,9 +104,9 @@ def time_encoders(plan: Plan) -> None:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of what is to do. `wall_seconds` is how long the local engine takes, `slots` cells at a time, the longest first;
-    `around_seconds` come beside that, as in the last run; `device_seconds` are those of all cores, or of all GPUs.
-    Memory is that of the largest cells."""
+    """Predicted time and memory of the cells to do. `wall_seconds` is the local engine's time, `slots` cells at a time,
+    longest first; `around_seconds` is the time of the last run outside its cells; `device_seconds` sums over all cores
+    or all GPUs. Memory is that of the largest cells."""
 
     wall_seconds: float | None
     around_seconds: float | None
@@ -115,8 +115,8 @@ class Prediction:
     device_seconds: float | None
     memory_bytes: int
     memory_bytes_together: int
-    finished: int  # cells that rest on finished ones
-    calibrated: int  # cells that rest on timed steps alone
+    finished: int  # cells predicted from finished cells
+    calibrated: int  # cells predicted from timed steps alone
     evaluation_known: bool
     lengths_known: bool
 
@@ -147,7 +147,7 @@ def predict(plan: Plan) -> Prediction:
 
 
 def planned_times(plan: Plan, together: list[list[Cell]], fit: CostEstimator) -> tuple[list[CellTime], list[CellTime]]:
-    """Groups of cells in the order in which they begin, with what is only measured; and what is computed before."""
+    """Return times of groups in starting order, then of cells only evaluated; and times of the stores made first."""
     parts = [
         CellTime(
             sum(fit.seconds(cell, len(some)) or 0.0 for cell in some),
@@ -167,8 +167,8 @@ def planned_times(plan: Plan, together: list[list[Cell]], fit: CostEstimator) ->
 
 
 def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
-    """What frozen blocks give for a split, of all that the cells to train will read, each once. Of more test texts
-    than their own the first of them makes it."""
+    """Return each store of frozen-block outputs that the cells to train will read, once. With `evaluation.test`, the
+    first cell makes the store of the test split."""
     larger = plan.experiment.evaluation.test is not None
     splits = tuple(split for split in plan.experiment.evaluation.embedded() if not (larger and split == "test"))
     read = (
@@ -180,7 +180,7 @@ def stores_to_make(plan: Plan) -> list[tuple[Cell, Speed, str]]:
 
 
 def busy_seconds(part: CellTime, on_gpu: bool) -> float:
-    """Seconds of GPUs, which evaluation leaves alone; or of cores."""
+    """Return GPU seconds (evaluation uses no GPU), or core seconds without a GPU."""
     return part.train * part.devices if on_gpu else (part.train * part.devices + part.evaluate) * part.threads
 
 
@@ -222,30 +222,29 @@ def print_forecast(plan: Plan, outlook: PreflightReport) -> None:
 
 
 def prediction_lines(prediction: Prediction) -> list[str]:
-    """The prediction in words, and what it rests on."""
+    """Describe the prediction and its evidence."""
     unit = "GPU" if prediction.device == "gpu" else "core"
     together = f"{prediction.slots} at a time" if prediction.slots > 1 else "one after another"
     largest, all_together = human_bytes(prediction.memory_bytes), human_bytes(prediction.memory_bytes_together)
-    them = "all at a time" if prediction.slots > 1 else "it alone"
-    memory = f"memory: {largest} for the largest cell, {all_together} for {them}"
+    memory = f"memory: {largest} for the largest cell, {all_together} in total"
     if prediction.wall_seconds is None or prediction.device_seconds is None:
         return [
-            "time: unknown: run `ablate plan FILE --calibrate`, or wait until a cell of this encoder has finished",
+            "time: unknown until a cell with this encoder has finished; `ablate plan FILE --calibrate` measures it now",
             memory,
         ]
     more = prediction.around_seconds
-    beside = "start and report not counted" if more is None else f"{human_span(more)} of it to start and to report"
+    beside = "without startup and report" if more is None else f"including {human_span(more)} for startup and report"
     wall = human_span(prediction.wall_seconds + (more or 0.0))
-    time = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit}s"
-    return [time, memory, f"this rests on {', '.join(evidence(prediction))}"]
+    time = f"time: {wall}, {together}, {beside}; {human_span(prediction.device_seconds)} of {unit} time"
+    return [time, memory, f"estimated from {', '.join(evidence(prediction))}"]
 
 
 def evidence(prediction: Prediction) -> list[str]:
-    bases = [f"finished cells ({prediction.finished} of the cells here are like some)"] if prediction.finished else []
-    bases += [f"timed steps ({prediction.calibrated} cells)"] if prediction.calibrated else []
-    bases += [] if prediction.evaluation_known else ["no time for evaluation, which is unknown"]
+    bases = [f"finished cells (for {prediction.finished} cells)"] if prediction.finished else []
+    bases += [f"timed steps (for {prediction.calibrated} cells)"] if prediction.calibrated else []
+    bases += [] if prediction.evaluation_known else ["zero time for evaluation, which is unknown"]
     return bases + (
-        [] if prediction.lengths_known else ["texts as long as data.max_length, since they are not prepared yet"]
+        [] if prediction.lengths_known else ["texts of data.max_length tokens, since the data is not prepared yet"]
     )
 
 
@@ -259,24 +258,24 @@ def human_bytes(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
 
 
-MOST_SEEDS = 200  # that anybody may ask for
+MOST_SEEDS = 200  # the limit of --max-seeds
 TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 UNITS = (3600.0, 60.0, 1.0)
 
 
 def budget_seconds(text: str) -> float:
-    """Of 2h, 90m, 1h30m or 45s."""
+    """Convert a time such as 2h, 90m, 1h30m or 45s to seconds; raise UserError for other texts."""
     parts = TIME.fullmatch(text)
     seconds = sum(float(n) * unit for n, unit in zip(parts.groups(), UNITS, strict=True) if n) if parts else 0.0
     if seconds <= 0:
-        raise UserError(f"the budget is `{text}`: give a time such as 45s, 90m, 2h or 1h30m")
+        raise UserError(f"the budget `{text}` is not a time such as 45s, 90m, 2h or 1h30m")
     return seconds
 
 
 def check_study(until_decided: bool, max_seeds: int | None, budget: str | None) -> None:
-    """What a command says of a study, before anything heavy is imported."""
+    """Raise UserError if the options of a study contradict each other; called before heavy imports."""
     if not until_decided and (max_seeds is not None or budget is not None):
-        raise UserError("--max-seeds and --budget are about --until-decided: add that, or leave them out")
+        raise UserError("--max-seeds and --budget need --until-decided: add it, or leave them out")
     if budget is not None:
         budget_seconds(budget)
 
@@ -285,9 +284,9 @@ AROUND = Path("cache") / "around.json"
 
 
 def note_overhead(cells: float) -> None:
-    """At the end of a run: its seconds beside those of its cells, which the next one of this home will need too."""
+    """Store the seconds that this run spent outside its cells, to predict the next run of this home."""
     age = time.time() - psutil.Process().create_time()
-    with suppress(OSError):  # a full disk: it is told elsewhere
+    with suppress(OSError):  # a full disk is reported elsewhere
         store.write_json(home() / AROUND, {"seconds": round(max(0.0, age - cells), 1)})
 
 

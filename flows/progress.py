@@ -1,4 +1,4 @@
-"""How far a grid is, in the terminal: a line for each cell that ends, and how far those at work are."""
+"""Progress of a grid in the terminal: one line per ended cell, and progress bars or a line per minute."""
 
 import sys
 import threading
@@ -17,9 +17,9 @@ from tasks.cell import Group
 
 
 class Progress:
-    """In a terminal a bar for all cells and one for each group of cells at work; without one, a line a minute.
+    """In a terminal, a bar for all cells and one per running group; otherwise one line per minute.
 
-    `steps`: optimizer steps of all cells that are to train. Safe to call from several threads.
+    `steps`: optimizer steps of all cells to train. Thread-safe.
     """
 
     def __init__(self, total: int, reused: int, steps: int = 0, every: float = 60.0):
@@ -51,14 +51,14 @@ class Progress:
         self.bar.stop()
 
     def more(self, count: int, steps: int) -> None:
-        """Further cells are wanted."""
+        """Add cells to the total."""
         with self.lock:
             self.total += count
             self.steps += steps
             self.bar.update(self.task, total=self.total)
 
     def say(self, text: str) -> None:
-        self.console.print(printable(text), markup=False, soft_wrap=True)  # around the bar
+        self.console.print(printable(text), markup=False, soft_wrap=True)  # printed above the bars
 
     def ended(self, name: str, result: str) -> None:
         with self.lock:
@@ -71,31 +71,31 @@ class Progress:
         if group in self.bars:
             self.bar.remove_task(self.bars.pop(group))
 
-    def next_ended(self, ended: SimpleQueue[Any], at_work: Collection[Group]) -> Any:
-        """What comes next out of `ended`; meanwhile, how far the groups at work are."""
+    def next_ended(self, ended: SimpleQueue[Any], running: Collection[Group]) -> Any:
+        """Return the next item of `ended`; show the progress of the running groups meanwhile."""
         while True:
             try:
                 return ended.get(timeout=max(0.0, self.shown + self.every - time.monotonic()))
             except Empty:
                 self.shown = time.monotonic()
-                self.show(at_work)
+                self.show(running)
 
-    def show(self, at_work: Collection[Group]) -> None:
-        """Write the line of this minute, or bring the bars up to now."""
-        seconds, step = time.monotonic() - self.began, self.steps_ended + sum(group.step() for group in at_work)
+    def show(self, running: Collection[Group]) -> None:
+        """Print a progress line, or update the bars."""
+        seconds, step = time.monotonic() - self.began, self.steps_ended + sum(group.step() for group in running)
         if not self.console.is_terminal:
             left = f", about {minutes(seconds * (self.steps - step) / step)} left" if 0 < step < self.steps else ""
-            names = "; ".join(f"{shown_name(group)}, step {group.step()} of {group.steps}" for group in at_work)
-            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended{left}; at work: {names}")
+            names = "; ".join(f"{shown_name(group)}, step {group.step()} of {group.steps}" for group in running)
+            self.say(f"{minutes(seconds)}: {self.done} of {self.total} cells have ended{left}; running: {names}")
             return
-        for group in at_work:
+        for group in running:
             if group not in self.bars:
                 self.bars[group] = self.bar.add_task(shown_name(group), total=group.steps, unit="steps")
             self.bar.update(self.bars[group], completed=group.step())
 
 
 def shown_name(group: Group) -> str:
-    first, *others = [asked.name for asked in group.asked.values()]
+    first, *others = [request.name for request in group.requests.values()]
     return brief_name(first) + (f" and {len(others)} more" if others else "")
 
 

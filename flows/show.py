@@ -1,4 +1,4 @@
-"""`ablate show CELL`: one run folder, for people."""
+"""`ablate show` and `ablate cell`: print one run folder, or the command that trains its cell."""
 
 import json
 import shlex
@@ -14,49 +14,49 @@ from contrastive.runs import claim, store
 from flows.terminal import say
 
 
-def find(beginning: str) -> Path:
-    """The one run folder whose name begins so."""
+def find_run_folder(beginning: str) -> Path:
+    """Return the run folder whose name begins so; raise UserError if there is none or several."""
     runs = store.home() / "runs"
     matching = sorted(path for path in runs.glob("*") if path.name.startswith(beginning)) if runs.is_dir() else []
     if len(matching) != 1:
         raise UserError(
-            f"{len(matching)} cells below {runs} begin with `{beginning}`; `ablate plan EXPERIMENT` lists the ids"
+            f"{len(matching)} cells in {runs} have an id beginning with `{beginning}`; `ablate plan FILE` lists ids"
         )
     return matching[0]
 
 
 def by_hand(beginning: str, into: Path) -> str:
-    """The command that trains a cell again, into a folder of its own."""
-    run = find(beginning)
+    """Return the shell command that trains a cell again into the folder `into`."""
+    run = find_run_folder(beginning)
     config = claim.current_folder(run) / "config.json"
     try:
         training = Cell.model_validate(store.read_json(config)["cell"]).training.model_dump()
     except FileNotFoundError:
-        raise UserError(f"{run} has no config.json: the cell was never begun") from None
+        raise UserError(f"{run} has no config.json: the cell was never started") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{config} is not readable: `ablate run` the experiment again") from error
-    places = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
-    there = f"cd {shlex.quote(str(places[-1]))} && " if places else ""  # where relative paths are looked for
+        raise UserError(f"{config} cannot be read; run the experiment again with `ablate run`") from error
+    folders = [attempt["place"] for attempt in claim.attempts(run) if "place" in attempt]
+    change_folder = f"cd {shlex.quote(str(folders[-1]))} && " if folders else ""  # relative paths refer to this folder
     return (
-        f"{there}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
+        f"{change_folder}ABLATE_HOME={shlex.quote(str(store.home()))} OMP_NUM_THREADS={training['threads']} "
         f"{shlex.quote(sys.executable)} {launcher(training)}-m contrastive.training.job "
         f"{shlex.quote(str(config))} {shlex.quote(str(into.absolute()))}"
     )
 
 
 def launcher(training: dict[str, Any]) -> str:
-    """Accelerate's part of the command; one process needs none, sharded or not."""
+    """Return Accelerate's part of the command; empty for one process, sharded or not."""
     if training["processes"] == 1:
         return ""
     kind = "--use_deepspeed" if (training.get("sharding") or "").startswith(deepspeed_file.KIND) else "--multi_gpu"
-    several = f"-m accelerate.commands.launch {kind} --num_machines 1 --num_processes {training['processes']} "
-    return several + "--dynamo_backend no --mixed_precision no --main_process_port 0 "
+    launch = f"-m accelerate.commands.launch {kind} --num_machines 1 --num_processes {training['processes']} "
+    return launch + "--dynamo_backend no --mixed_precision no --main_process_port 0 "
 
 
 def show(beginning: str) -> None:
-    folder = find(beginning)
+    folder = find_run_folder(beginning)
     say(f"{folder.name}  {folder}")
-    if config := content(claim.current_folder(folder) / "config.json"):
+    if config := read_content(claim.current_folder(folder) / "config.json"):
         say(config["name"])
         say(json.dumps(config["cell"], ensure_ascii=False, indent=1))
     for attempt in claim.attempts(folder):
@@ -64,32 +64,32 @@ def show(beginning: str) -> None:
     if failure := store.failure(folder):
         say(f"failed ({failure['kind']}): {failure['error']}")
     damage = store.damage(folder, "DONE", thorough=True)
-    say("finished, every file whole" if damage is None else f"not finished: {damage}")
-    if scores := content(folder / "scores.json"):
+    say("finished, all files intact" if damage is None else f"not finished: {damage}")
+    if scores := read_content(folder / "scores.json"):
         for score in scores.get("scores", []):
             error = f" ± {score['standard_error']:.4f} (standard error)" if score.get("standard_error") else ""
             unit = f"  {score['unit']}" if score.get("unit") else ""
             say(f"  {score['name']:28} {score['value']:.4f}{error}  n={score['count']}{unit}")
         for name, why in scores.get("notes", {}).items():
             say(f"  {name:28} left out: {why}")
-    if provenance := content(folder / "provenance.json"):
+    if provenance := read_content(folder / "provenance.json"):
         say(json.dumps({k: v for k, v in provenance.items() if k != "class_counts"}, ensure_ascii=False, indent=1))
 
 
 def attempt_line(attempt: dict[str, Any]) -> str:
-    """One line an attempt: which, of what, where, for how long, and what came of it."""
+    """Describe an attempt in one line: number, stage, host, start, duration and outcome."""
     if missing := {"number", "stage", "host", "pid", "began"} - attempt.keys():
-        return f"an attempt whose attempt.json is damaged: it lacks {', '.join(sorted(missing))}"
-    lasted = f"{attempt['ended'] - attempt['began']:.0f} s" if "ended" in attempt else "no end noted"
+        return f"an attempt with a damaged attempt.json, which lacks {', '.join(sorted(missing))}"
+    lasted = f"{attempt['ended'] - attempt['began']:.0f} s" if "ended" in attempt else "no end recorded"
     began = datetime.fromtimestamp(attempt["began"]).isoformat(" ", "seconds")
     return (
         f"attempt {attempt['number']}: {attempt['stage']} on {attempt['host']} (process {attempt['pid']}), {began}, "
-        f"{lasted}: {attempt.get('outcome', 'at work, or died without a word')}"
+        f"{lasted}: {attempt.get('outcome', 'running, or killed')}"
     )
 
 
-def content(path: Path) -> dict[str, Any]:
-    """What a file of the folder says; nothing where it is missing or damaged, which is told apart."""
+def read_content(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if it is missing or damaged, which `show` reports separately."""
     try:
         document = store.read_json(path)
     except (FileNotFoundError, ValueError):

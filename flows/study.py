@@ -1,7 +1,7 @@
-"""`ablate run --until-decided`: which cells are wanted next, section by section, as results come in.
+"""`ablate run --until-decided`: choose which cells to run next, section by section, as results come in.
 
-A section whose cells have all ended is judged by itself, while those of others still run. What has been decided follows
-from the results alone (reports/looks.py), so that nothing but these is kept, and an interrupted study goes on.
+Each section is judged when all its cells have ended, while other sections still run. Decisions follow from the results
+alone (reports/looks.py), so nothing else is stored and an interrupted study can continue.
 """
 
 import time
@@ -14,8 +14,7 @@ from contrastive.grid.plan import Plan, declarations, grid_document, make_plan, 
 from contrastive.grid.status import Status
 from contrastive.runs import store
 from contrastive.runs.recorded import Stopping, StudyLook
-from flows.forecast import cost_estimator
-from flows.forecast import slots_for as places_of
+from flows.forecast import cost_estimator, slots_for
 from reports.load import load
 from reports.looks import replay_looks
 from reports.statistics.cutoffs import LOOKS
@@ -24,7 +23,7 @@ from tasks.sync import sync
 
 
 class Study:
-    """An experiment at the seeds that it needs: what its rows have been given, and which sections have ended."""
+    """An experiment with as many seeds as it needs: the seeds of each row so far, and the sections that have ended."""
 
     def __init__(
         self,
@@ -35,7 +34,7 @@ class Study:
         keep_stale: bool = False,
         records: bool = True,
     ):
-        """`records`: whether MLflow is brought up to what there is, or only read."""
+        """`records`: update MLflow from the run folders; if False, only read MLflow."""
         self.records, self.out_of_time = records, "budget"
         self.whole = make_plan(with_seeds(resolved, most_seeds), keep_stale=keep_stale)
         self.most_seeds = most_seeds
@@ -43,12 +42,12 @@ class Study:
         self.counts = [[LOOKS[0]] * len(part.rows) for part in self.whole.resolved.sections]
         self.ended: dict[str, str] = {}
         self.looks: dict[str, list[StudyLook]] = {}
-        self.handed_out: set[str] = set()  # ids of cells
-        self.ran: set[str] = set()  # those of them that have ended
+        self.handed_out: set[str] = set()  # ids of cells given out to run
+        self.ran: set[str] = set()  # ids of those cells that have ended
         self.references: list[dict[str, Any]] = []
 
     def plan(self) -> Plan:
-        """The grid as far as it is wanted."""
+        """Return the plan of all cells requested so far."""
         resolved = first_seeds(self.whole.resolved, self.counts)
         return Plan(resolved, {cell: self.whole.statuses[cell] for cell in resolved.cells}, self.whole.kept)
 
@@ -56,42 +55,42 @@ class Study:
         return Stopping(self.most_seeds, self.looks, self.ended)
 
     def begin(self) -> list[Status]:
-        """The cells that are wanted first, after what is finished was looked at."""
+        """Return the first cells to run, after judging the sections that are complete already."""
         return self._further()
 
     def after(self, cell: str) -> list[Status]:
-        """What is wanted now that a cell has ended."""
+        """Return further cells to run now that `cell` has ended."""
         self.ran.add(cell)
         complete = any(self._ready(number) for number, _ in self._open() if cell in self._ids(number))
         return self._further() if complete else []
 
     def _further(self) -> list[Status]:
         while self._judge():
-            pass  # what is wanted next may be there already
+            pass  # the results of the added seeds may exist already
         fresh = [status for status in self.plan().to_do if status.id not in self.handed_out]
         self.handed_out |= {status.id for status in fresh}
         return fresh
 
     def _judge(self) -> bool:
-        """Judge the sections whose cells have all ended. Whether any of them wants more than before."""
+        """Judge the sections whose cells have all ended. Return whether any of them needs more seeds."""
         ready = [(number, title) for number, title in self._open() if self._ready(number)]
         if not ready:
             return False
         plan, name = self.plan(), self.whole.experiment.name
         if self.records:
-            at_rest = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
-            sync(replace(plan, statuses=at_rest), grid_document(plan, self.references, self.stopping()))
+            settled = {cell: s for cell, s in plan.statuses.items() if s.action == "reuse" or s.id in self.ran}
+            sync(replace(plan, statuses=settled), grid_document(plan, self.references, self.stopping()))
         results, more = load(name, tracking_uri(store.home()), recorded_grid(plan, self.references)), False
         sections = recorded_grid(self.whole, self.references).sections
         for number, title in ready:
-            followed = replay_looks(sections[number], results, self.most_seeds)
-            self.looks[title] = followed.looks
-            if followed.ended:
-                self.ended[title] = followed.ended
-            elif followed.seeds == self.counts[number]:
-                continue  # MLflow lacks a cell, which `ablate sync` brings there
-            elif self._fits(number, followed.seeds):
-                self.counts[number], more = followed.seeds, True
+            replayed = replay_looks(sections[number], results, self.most_seeds)
+            self.looks[title] = replayed.looks
+            if replayed.ended:
+                self.ended[title] = replayed.ended
+            elif replayed.seeds == self.counts[number]:
+                continue  # MLflow lacks a cell, which `ablate sync` adds
+            elif self._fits(number, replayed.seeds):
+                self.counts[number], more = replayed.seeds, True
             else:
                 self.ended[title] = self.out_of_time
         return more
@@ -101,7 +100,7 @@ class Study:
         return not to_do & self._ids(number)
 
     def _fits(self, number: int, seeds: list[int]) -> bool:
-        """Whether the cells of these seeds can end before the budget does, by what such cells take."""
+        """Return whether the cells of these seeds are expected to end within the budget."""
         if self.deadline is None:
             return True
         rows = self.whole.resolved.sections[number].rows
@@ -111,9 +110,9 @@ class Study:
         ]
         if not new:
             return True
-        where = places_of(self.whole)
-        seconds = total_seconds(new, cost_estimator(self.whole.experiment, where)) or 0.0
-        return time.monotonic() + seconds / max(1, len(where.train)) <= self.deadline
+        devices = slots_for(self.whole)
+        seconds = total_seconds(new, cost_estimator(self.whole.experiment, devices)) or 0.0
+        return time.monotonic() + seconds / max(1, len(devices.train)) <= self.deadline
 
     def _open(self) -> list[tuple[int, str]]:
         parts = enumerate(self.whole.resolved.sections)
@@ -126,11 +125,11 @@ class Study:
 
 
 def as_declared(resolved: Resolved, records: bool) -> tuple[Plan, Stopping | None]:
-    """An experiment at the seeds of its file, or as the study that it was run as, as far as that has come."""
-    noted = declarations(resolved.experiment.name)
-    if not noted or noted[-1].most_seeds is None:
+    """Plan an experiment with the seeds of its file, or, if it was run as a study, with the seeds requested so far."""
+    declared = declarations(resolved.experiment.name)
+    if not declared or declared[-1].most_seeds is None:
         return make_plan(resolved), None
-    study = Study(resolved, noted[-1].most_seeds, 0.0, records=records)
-    study.out_of_time = ""  # what is not there is not to be trained now
+    study = Study(resolved, declared[-1].most_seeds, 0.0, records=records)
+    study.out_of_time = ""  # nothing is trained now, so the budget ended nothing
     study.begin()
     return study.plan(), study.stopping()

@@ -1,4 +1,4 @@
-"""The only way to the terminal. Names of files, columns and labels come from anywhere: none of them may command it."""
+"""All output to the terminal, with control characters escaped: file names, columns and labels are untrusted."""
 
 import logging
 from typing import Any
@@ -8,21 +8,21 @@ import typer
 from contrastive.errors import brief, printable
 from tasks.address import masked
 
-LONGEST_LINE = 4000  # characters of a line of an error, which may repeat what stands in a file
+LONGEST_LINE = 4000  # characters per line of an error, which may quote a file
 
 
 def say(text: object) -> None:
-    """Print lines. In JSON, what does not print is escaped as JSON has it, so that programs read the same."""
+    """Print lines to stdout. Control characters become JSON escapes, so JSON output stays valid."""
     typer.echo(printable(str(text)))
 
 
 def tell(text: str) -> None:
-    """Say what a command is doing, beside what it prints for programs."""
+    """Print what a command is doing to stderr."""
     typer.echo(printable(text), err=True)
 
 
 def guard_logs() -> None:
-    """From here on no line of a log commands the terminal either, whichever handler prints it."""
+    """Escape control characters in every log record from here on, whichever handler prints it."""
     usual = logging.getLogRecordFactory()
 
     def record(*arguments: Any, **keywords: Any) -> logging.LogRecord:
@@ -34,6 +34,6 @@ def guard_logs() -> None:
 
 
 def complain(message: str) -> None:
-    """Print an error, which may have several lines."""
+    """Print an error of one or more lines to stderr, without credentials."""
     lines = masked(message).split("\n")
     typer.echo("\n".join(brief(line, LONGEST_LINE) for line in [f"ablate: {lines[0]}", *lines[1:]]), err=True)

@@ -1,4 +1,4 @@
-"""`ablate plan --to-decide`: what would decide an experiment, before there are results and after."""
+"""`ablate plan --to-decide`: list what would decide each open comparison, with or without results so far."""
 
 import math
 from collections import Counter
@@ -29,8 +29,8 @@ def lines(plan: Plan) -> Iterator[str]:
         results = load(plan.experiment.name, tracking_uri(home()), recorded_grid(plan, [], stopping))
     except UserError:
         yield (
-            "nothing has run yet, so that nobody knows how much seeds differ: `ablate run FILE --until-decided` begins "
-            f"with {LOOKS[0]} seeds, and goes on with what is undecided"
+            "nothing has run yet, so the spread between seeds is unknown: `ablate run FILE --until-decided` starts "
+            f"with {LOOKS[0]} seeds and adds more where undecided"
         )
         return
     yield from changed_since(plan, None if stopping is None else stopping.most_seeds)
@@ -38,14 +38,14 @@ def lines(plan: Plan) -> Iterator[str]:
 
 
 def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
-    """How the file judges the results otherwise than was declared before there were any."""
+    """Describe how the file's rules for judging differ from those declared before there were results."""
     for before in declarations(plan.experiment.name)[-1:]:
         for change in changed_declarations(before, declaration(plan, most_seeds)):
-            yield f"changed since it was declared how results are judged: {change}"
+            yield f"changed since the first declaration of how to judge the results: {change}"
 
 
 def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
-    """What one seed of every configuration costs here."""
+    """Describe the training time of one seed of every configuration here."""
     cells = [row.cells[0] for part in plan.resolved.sections for row in part.rows]
     each = [fit.seconds(cell) for cell in dict.fromkeys(cells)]
     seconds = [expected for expected in each if expected is not None]
@@ -54,7 +54,7 @@ def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:
 
 
 def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]:
-    """A line a comparison that is open: seeds or test texts, and which of the two is cheaper here."""
+    """Yield a line per undecided comparison: the seeds or test texts it needs, the cheaper first."""
     missing = {status.id for status in plan.statuses.values()} - results.cells.keys()
     if missing:
         yield f"{len(missing)} of {len(plan.statuses)} cells have no results yet: `ablate run FILE` trains them"
@@ -63,20 +63,20 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
         _, compared = judge_section(section, results)
         rows = {part.section.title: part.rows for part in plan.resolved.sections}.get(section.title, ())
         if not compared.compared:
-            yield f"{section.title}: nothing is compared; a baseline (`baseline:`) is what others are compared with"
+            yield f"{section.title}: nothing to compare; name a baseline with `baseline:`"
         for score, comparison in compared.compared:
             verdicts[score.verdict] += 1
             if score.verdict == "undecided":
                 label, against, scale = score.row.label, comparison.against.label, unit(score.value)
                 cells = [row.cells[0] for row in rows if row.label in (label, against)]
                 ways = [*more_seeds(comparison, cells, fit), *more_texts(comparison, cells, plan, results, fit)]
-                between = " together with " if comparison.needs and comparison.needs.together else ", or "
+                joint = " together with " if comparison.needs and comparison.needs.together else ", or "
                 known = difference_text(
                     scale * comparison.difference, scale * comparison.half_width, most_of(score.value)
                 )
                 size = with_unit(known, scale > 1)
-                what = between.join(text for _, text in sorted(ways)) or NOTHING
-                yield f"{section.title}: {label} against {against} in {score.value} is undecided, {size}: {what}"
+                advice = joint.join(text for _, text in sorted(ways)) or NOTHING
+                yield f"{section.title}: {label} vs. {against} in {score.value} is undecided, {size}: {advice}"
     total = verdicts.total()
     for kind, why in NOT_JUDGED.items():
         if verdicts[kind]:
@@ -85,15 +85,15 @@ def undecided(plan: Plan, results: Results, fit: CostEstimator) -> Iterator[str]
 
 
 NOT_JUDGED = {
-    "not comparable": "cells have no results, or a note of the report (`ablate report FILE`) forbids to compare them",
-    "one seed": "one seed says nothing of how much seeds differ; `ablate run FILE --until-decided` adds seeds",
-    "no spread": "all their seeds give the same number",
+    "not comparable": "cells have no results, or a warning in the report rules out the comparison",
+    "one seed": "one seed shows no spread between seeds; `ablate run FILE --until-decided` adds seeds",
+    "no spread": "all seeds give the same score",
 }
-NOTHING = "not even 64 seeds and 100 times the test texts would decide a difference of this size"
+NOTHING = "even 64 seeds and 100 times the test texts would not decide a difference this small"
 
 
 def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) -> Iterator[tuple[float, str]]:
-    """The seeds that would decide a comparison, and how long they train."""
+    """Yield (training seconds, text) for the seeds that would decide a comparison."""
     if comparison.needs and comparison.needs.seeds is not None:
         each = [fit.seconds(cell) for cell in cells]
         seconds = sum(s for s in each if s is not None) * (comparison.needs.seeds - comparison.seeds)
@@ -104,7 +104,7 @@ def more_seeds(comparison: Comparison, cells: list[Cell], fit: CostEstimator) ->
 def more_texts(
     comparison: Comparison, cells: list[Cell], plan: Plan, results: Results, fit: CostEstimator
 ) -> Iterator[tuple[float, str]]:
-    """The test texts that would decide it, how long all cells are measured on them, or why they are not to be had."""
+    """Yield (seconds, text) for the test texts that would decide a comparison, or why there are none."""
     needs = comparison.needs
     if not cells or needs is None or needs.texts is None:
         return
@@ -112,24 +112,24 @@ def more_texts(
     evaluation = plan.experiment.evaluation.model_copy(update={"test": count})
     left = texts_left(data, plan, results)
     reason = evaluation.unmeasurable(data) or (
-        f"the data has {left} beside those that train" if left is not None and left < count else ""
+        f"the data has only {left} texts left" if left is not None and left < count else ""
     )
     if reason:
         yield math.inf, f"{count} test texts ({reason})"
         return
     each = [fit.embedding_seconds(cell, count) for cell in plan.resolved.cells]
     seconds = sum(s for s in each if s is not None)
-    nothing_trains = ", and nothing trains"
+    kind = " of evaluation, without training"
     if needs.together and needs.seeds is not None:
         further = (fit.embedding_seconds(cell, count) for cell in cells)
         seconds += sum(s for s in further if s is not None) * (needs.seeds - comparison.seeds)
-        nothing_trains = " of measuring"
-    time = f"; {human_span(seconds)}{nothing_trains}" if None not in each else ""
+        kind = " of evaluation"
+    time = f"; {human_span(seconds)}{kind}" if None not in each else ""
     yield seconds, f"{count} test texts (`evaluation: {{test: {count}}}`{time})"
 
 
 def texts_left(data: Data, plan: Plan, results: Results) -> int | None:
-    """How many texts there are to measure on; None where nobody has counted them."""
+    """Return how many texts are left for testing; None if they have not been counted."""
     name = plan.resolved.data_names[data]
     counts = next((part.sifted.get("source") for part in counted_data(results) if part.name == name), None)
     if counts is None or not isinstance(data.validation, int) or data.train is None:

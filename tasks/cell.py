@@ -104,21 +104,21 @@ def references(plan: Plan, engine: Engine) -> list[dict[str, Any]]:
 
 
 class Group:
-    """Cells that train together, by their ids; what has become of each, until its own task has asked."""
+    """Cells that train together, by their ids; what has become of each, until its own task has read it."""
 
-    def __init__(self, asked: dict[str, TrainRequest], steps: int):
-        self.asked, self.waiting, self.steps = asked, dict(asked), steps
+    def __init__(self, requests: dict[str, TrainRequest], steps: int):
+        self.requests, self.waiting, self.steps = requests, dict(requests), steps
         self.reports: dict[str, dict[str, Any] | None] = {}
         self.curves: dict[str, CurveWriter] = {}
         self.turn = threading.Lock()
 
     def train(self, cell_id: str, engine: Engine, curves: CurveWriter, hung_after: int) -> dict[str, Any] | None:
         self.curves[cell_id] = curves
-        if len(self.asked) == 1:
+        if len(self.requests) == 1:
             return self._alone(cell_id, engine, Watch(curves.send_new, hung_after))
         with self.turn:
             if cell_id not in self.reports:
-                self.waiting[cell_id] = self.asked[cell_id]  # again, where this is another try
+                self.waiting[cell_id] = self.requests[cell_id]  # again, where this is another try
                 watch = Watch(self._progress, hung_after)
                 self.reports |= engine.run("train", worker_calls.train_together, dict(self.waiting), watch=watch)
             del self.waiting[cell_id]
@@ -129,10 +129,12 @@ class Group:
         return min(self.steps, sum(curves.lines for curves in list(self.curves.values())))
 
     def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
-        asked = self.asked[cell_id]
+        request = self.requests[cell_id]
         assist = partial(worker_calls.assist, cell_id, claim.latest_attempt(store.run_folder(cell_id)))
-        processes = asked.cell.training.processes
-        return engine.run("train", worker_calls.train, asked, cell_id, processes=processes, assist=assist, watch=watch)
+        processes = request.cell.training.processes
+        return engine.run(
+            "train", worker_calls.train, request, cell_id, processes=processes, assist=assist, watch=watch
+        )
 
     def _progress(self) -> object:
         """How far all of them are; None before the first has begun."""
@@ -152,13 +154,13 @@ class Job:
     status: Status
     experiment: str
     sections: list[str]
-    asked: TrainRequest
+    request: TrainRequest
     group: Group  # of the cells that train with this one
     hung_after: int
 
     @property
     def name(self) -> str:
-        return self.asked.name
+        return self.request.name
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         if status.action != "evaluate":
             curves = CurveWriter(store.home(), job.experiment, store.run_folder(status.id), job.name)
             train(job.name, status.id, engine, job.group, curves, job.hung_after)
-        evaluate(job.name, status.id, engine, job.asked.evaluation)
+        evaluate(job.name, status.id, engine, job.request.evaluation)
     except CellFailed as error:
         failed, diverged = ("", str(error)) if error.kind == "diverged" else (str(error), "")
     except Stopped:
@@ -192,7 +194,7 @@ def cell(job: Job, engine: Engine) -> Outcome:
         failed = str(error)
         store.write_json(store.run_folder(status.id) / "FAILED.json", {"kind": "infrastructure", "error": failed})
     with or_warning(f"{job.name} is not in MLflow, `ablate sync` will bring it there"):
-        record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.asked.evaluation))
+        record(job.name, status.id, job.experiment, job.sections, evaluation_key(job.request.evaluation))
     return Outcome(job.name, status.id, failed, diverged)
 
 

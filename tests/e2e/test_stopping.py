@@ -82,7 +82,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
     os.killpg(process.pid, number)  # as a terminal and Prefect do
     _, said = process.communicate(timeout=300)
     assert time.monotonic() - began < 120 and process.returncode == code and "Traceback" not in said
-    assert "stopping: cells at work write a checkpoint" in said
+    assert "stopping: running cells write a checkpoint" in said
     assert number == signal.SIGTERM or said.endswith("ablate: stopped; the same command goes on from here\n")
     assert gone_within(60, home) == []
     begun = [path.parent for path in home.glob("runs/*/attempts/*/attempt.json")]

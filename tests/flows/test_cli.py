@@ -60,8 +60,8 @@ def test_a_misspelt_command_is_answered_with_the_right_one():
     [
         (("--max-seeds", "4"), "about --until-decided"),
         (("--budget", "2h"), "about --until-decided"),
-        ((*STUDY, "--budget", "soon"), "the budget is `soon`"),
-        ((*STUDY, "--budget", "0h"), "the budget is `0h`"),
+        ((*STUDY, "--budget", "soon"), "the budget `soon`"),
+        ((*STUDY, "--budget", "0h"), "the budget `0h`"),
         (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_plan_of_hostile_names_commands_no_terminal(tmp_path: Path, arguments:
 def test_show_prints_a_cell_and_what_is_damaged_and_names_an_unknown_one():
     folder = cell_folder("c0s0", "ce", 0, 0.75)
     done = CliRunner().invoke(cli.app, ["show", "c0"])
-    assert done.exit_code == 0 and "test.accuracy" in done.output and "every file whole" in done.output
+    assert done.exit_code == 0 and "test.accuracy" in done.output and "all files intact" in done.output
     (folder / "scores.json").write_text("{bad")
     (folder / "config.json").write_text("")
     done = CliRunner().invoke(cli.app, ["show", "c0s0"])

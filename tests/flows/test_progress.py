@@ -42,7 +42,7 @@ def test_while_nothing_ends_a_line_says_how_far_cells_are(tmp_path: Path, capfd:
     first, line = capfd.readouterr().err.splitlines()
     assert first == "5 cells, 1 of them finished before"
     at_work = "ce · seed 0 and 1 more, step 30 of 80; rdrop · seed 0, step 20 of 40"
-    assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; at work: {at_work}"
+    assert line == f"2 min: 1 of 5 cells have ended, about 6 min left; running: {at_work}"
     assert progress.steps_ended == 80
 
 

@@ -149,9 +149,7 @@ def cell(settings: dict[str, str]) -> str:
 
 def test_a_grid_runs_and_both_databases_hold_it(finished, settings, postgres, printed):
     assert finished == "COMPLETED"
-    assert "run folders are whole, MLflow agrees with them, and the report is what its results give\n" in printed, (
-        printed
-    )
+    assert "run folders are complete, MLflow agrees with them, the report is up to date\n" in printed, printed
     query = "SELECT t.value, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'ablate.cell'"
     assert rows_of(f"postgresql://{postgres}/mlflow", query) == [(cell(settings), "FINISHED")]
     assert not list(Path(settings["ABLATE_HOME"]).glob("mlflow.db*"))

@@ -205,7 +205,7 @@ def look(number: int, path: Path, home: Path, truth: dict[str, Any]) -> dict[str
     said = command("audit")
     if grid.results(home) != truth:
         faults.append(f"the numbers are not those of before: {sorted(grid.results(home))}")
-    if "run folders are whole, MLflow agrees with them, and the report" not in said:
+    if "run folders are complete, MLflow agrees with them, the report" not in said:
         faults.append(f"after all, an audit says: {said}")
     return {"done": done, "before": before, "faults": faults}
 

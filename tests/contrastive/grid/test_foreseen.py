@@ -90,11 +90,11 @@ def test_where_some_data_can_be_used_the_rest_is_a_warning(text):
 
 
 def test_a_share_of_a_gpu_that_is_not_there(text):
-    refused = "--gpus-per-cell is 1, and there is no GPU here: leave it out, or give 0"
+    refused = "--gpus-per-cell is 1, but this machine has no GPU: leave it out or set it to 0"
     assert told(text(), gpus_per_cell=1.0).errors == (refused,)
     assert told(text(), gpus_per_cell=0.0) == PreflightReport((), ())
     half = "resources: {gpus_per_cell: 0.5}\n"
-    warned = "resources.gpus_per_cell is 0.5, and there is no GPU here: cells train on the CPU"
+    warned = "resources.gpus_per_cell is 0.5, but this machine has no GPU: cells train on the CPU"
     assert told(text(more=half)).warnings == (warned,)
     fp16 = text(axes="base: {precision: fp16}", more=half)
     assert told(fp16, engine="ray") == PreflightReport((), ())  # on a cluster, whose devices nobody knows here
