@@ -263,7 +263,10 @@ SCORED = LABELLED | {"score": "s", "other": "b"}
         (SCORED | {"source": "hf:a/b@c"}, "`test` must name a split of hf:a/b@c, not 5"),
         (SCORED | {"source": "hf:a/b@c", "test": None}, "`test` is missing"),
         (LABELLED | {"subset": "year"}, "`score` is missing; name its column too"),
-        (LABELLED | {"metric": "spearman"}, "`spearman` cannot be computed: the metrics of such data are accuracy, f1 and"),
+        (
+            LABELLED | {"metric": "spearman"},
+            "`spearman` cannot be computed: the metrics of such data are accuracy, f1 and",
+        ),
     ],
 )
 def test_settings_that_do_not_fit(settings, message):
