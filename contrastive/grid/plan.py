@@ -86,7 +86,7 @@ class Plan:
 
 
 def make_plan(resolved: Resolved, *, keep_stale: bool = False) -> Plan:
-    """Look up the status of each cell; with `keep_stale`, runs of older code replace cells whose code alone changed."""
+    """Look up the status of each cell; with `keep_stale`, finished runs of older code replace stale cells."""
     evaluation = resolved.experiment.evaluation
     by_cell = {status.cell: status for status in statuses(resolved.cells, evaluation)}
     if not keep_stale:

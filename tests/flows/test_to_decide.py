@@ -31,7 +31,7 @@ DROPPED = {"repeated": 10, "contradicting": 0, "held_out": 0, "partner_held_out"
         ("train: 200", 690, "690 test texts (`evaluation: {test: 690}`)"),
         ("train: 200", 700, "700 test texts (the data has only 690 texts left)"),
         ("train: 200, validation: 90", 690, "690 test texts (the data has only 600 texts left)"),
-        ("train: 200, resample: true", 300, "300 test texts (with data.resample, any text"),
+        ("train: 200, resample: true", 300, "300 test texts (with data.resample, every text"),
         ("validation: 9", 300, "300 test texts (data.train is left out"),
     ],
 )

