@@ -57,7 +57,7 @@ def one_class(count: int) -> str:
 def too_few(folds: int, smallest: int) -> str:
     return (
         f"{folds} folds need {folds} texts per class; the smallest class has {smallest}: "
-        "lower evaluation.folds, or give the split more texts"
+        "set evaluation.folds lower, or give the split more texts"
     )
 
 

@@ -101,7 +101,7 @@ def test_what_too_few_texts_a_class_cannot_have_is_left_out(folder):
     assert list(scores(folder)) == ["test.accuracy", "test.ari", "test.nmi", "test.kmeans_accuracy"]
     notes = json.loads((folder / "scores.json").read_text())["notes"]
     assert list(notes) == ["test.svm", "test.knn"]
-    assert notes["test.svm"].startswith("100 folds need 100 texts a class; the smallest class has 20")
+    assert notes["test.svm"].startswith("100 folds need 100 texts per class; the smallest class has 20")
 
 
 def test_a_split_of_one_class_keeps_the_scores_it_can_have(folder):

@@ -102,7 +102,7 @@ def test_memory_stays_far_below_a_square_of_the_texts(name):
 def test_too_few_texts_a_class_for_the_folds(name):
     inputs = Inputs(np.random.rand(9, 3).astype(np.float32), np.array([0] * 6 + [1] * 3), None, folds=5)
     with pytest.raises(
-        UserError, match=r"5 folds need 5 texts a class; the smallest class has 3: set evaluation.folds"
+        UserError, match=r"5 folds need 5 texts per class; the smallest class has 3: set evaluation.folds"
     ):
         measure([name], inputs)
 
