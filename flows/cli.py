@@ -33,6 +33,12 @@ MaxSeeds = Annotated[
 Budget = Annotated[
     str | None, typer.Option(metavar="TIME", help="Add no more seeds after this time, e.g. 45s, 90m, 2h.")
 ]
+GpuShare = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two on one; 0 trains on the CPU."
+    ),
+]
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 MORE = "More commands"
 SHIPPED = Path(__file__).parent.parent / "configs"
@@ -83,15 +89,7 @@ def run(
         EngineOption,
         typer.Option(metavar="ENGINE", help="local; ray: the cluster at RAY_ADDRESS; inline: one by one, to debug."),
     ] = EngineOption.local,
-    gpus_per_cell: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            min=0,
-            max=1,
-            help="Share of a GPU per cell: 0.5 packs two cells on one; 0 trains on the CPU.",
-        ),
-    ] = None,
+    gpus_per_cell: GpuShare = None,
     keep_stale: Annotated[
         bool, typer.Option(help="Reuse results that are stale only because the code was edited.")
     ] = False,

@@ -58,8 +58,8 @@ def test_a_misspelt_command_is_answered_with_the_right_one():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--max-seeds", "4"), "about --until-decided"),
-        (("--budget", "2h"), "about --until-decided"),
+        (("--max-seeds", "4"), "need --until-decided"),
+        (("--budget", "2h"), "need --until-decided"),
         ((*STUDY, "--budget", "soon"), "the budget `soon`"),
         ((*STUDY, "--budget", "0h"), "the budget `0h`"),
         (("--until-decided", "--max-seeds", "1"), "than or equal to 2"),

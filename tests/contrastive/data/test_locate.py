@@ -196,7 +196,7 @@ def written(folder: Path, **config: object) -> int | None:
 def test_a_text_longer_than_the_positions_is_refused_with_its_line(tmp_path):
     model = saved(BertModel(BertConfig(**TINY, max_position_embeddings=40)), tmp_path)
     parse_experiment(FILE.format(model=model, lengths="16, 40"))
-    with pytest.raises(ExperimentError, match=r"x:5: sections: data.max_length is 41, and .* takes at most 40 tokens"):
+    with pytest.raises(ExperimentError, match=r"x:5: sections: data.max_length is 41, but .* takes at most 40 tokens"):
         parse_experiment(FILE.format(model=model, lengths="16, 41"), "x")
 
 
