@@ -38,10 +38,10 @@ def lines(plan: Plan) -> Iterator[str]:
 
 
 def changed_since(plan: Plan, most_seeds: int | None) -> Iterator[str]:
-    """Describe how the file's rules for judging differ from those declared before there were results."""
+    """Describe how the file's rules for judging differ from those declared last."""
     for before in declarations(plan.experiment.name)[-1:]:
         for change in changed_declarations(before, declaration(plan, most_seeds)):
-            yield f"changed since the first declaration of how to judge the results: {change}"
+            yield f"changed since the last declaration of how results are judged: {change}"
 
 
 def cost_of_one_seed(plan: Plan, fit: CostEstimator) -> str:

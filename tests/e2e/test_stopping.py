@@ -83,7 +83,7 @@ def test_asked_to_stop_cells_write_a_checkpoint(
     _, said = process.communicate(timeout=300)
     assert time.monotonic() - began < 120 and process.returncode == code and "Traceback" not in said
     assert "stopping: running cells write a checkpoint" in said
-    assert number == signal.SIGTERM or said.endswith("ablate: stopped; the same command goes on from here\n")
+    assert number == signal.SIGTERM or said.endswith("ablate: stopped; run the same command again to continue\n")
     assert gone_within(60, home) == []
     begun = [path.parent for path in home.glob("runs/*/attempts/*/attempt.json")]
     assert len(begun) == 2 and not list(home.glob("runs/*/FAILED.json"))
