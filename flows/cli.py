@@ -35,9 +35,7 @@ Budget = Annotated[
 ]
 GpuShare = Annotated[
     float | None,
-    typer.Option(
-        metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."
-    ),
+    typer.Option(metavar="SHARE", min=0, max=1, help="Share of a GPU per cell: 0.5 packs two; 0 trains on the CPU."),
 ]
 SKIP = 125  # the exit code at which `git bisect run` skips a commit
 MORE = "More commands"
