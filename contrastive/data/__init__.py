@@ -99,7 +99,8 @@ def _package_name(source: str) -> str:
 def _file_digest(path: Path) -> list[str]:
     paths.check_file(path)
     try:
-        return [path.suffix.lower(), store.digest_file(path)]
+        kind = path.suffix.lower()
+        return [kind, store.digest_file(path, as_text=kind != ".parquet")]
     except OSError as error:
         raise UserError(f"{brief(path)} cannot be read ({error.strerror or brief(error)})") from None
 

@@ -4,6 +4,7 @@ A stage ends with a marker file that holds the digest of every file it covers: `
 `DONE` covers all. Markers are written last, by rename. If a file does not match its marker, the stage runs again.
 """
 
+import codecs
 import errno
 import fcntl
 import hashlib
@@ -106,14 +107,18 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
-def digest_file(path: Path) -> str:
-    """Return the sha256 of a file, cached in this process by path, size and modification time."""
+def digest_file(path: Path, *, as_text: bool = False) -> str:
+    """Return the sha256 of a file, cached in this process by path, size and modification time; with `as_text` the same
+    for any line ends, with or without a byte-order mark."""
     status = path.stat()
-    return _digest(str(path.absolute()), status.st_size, status.st_mtime_ns)
+    return _digest(str(path.absolute()), status.st_size, status.st_mtime_ns, as_text)
 
 
 @cache
-def _digest(path: str, size: int, changed: int) -> str:
+def _digest(path: str, size: int, changed: int, as_text: bool) -> str:
+    if as_text:
+        content = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+        return hashlib.sha256(content).hexdigest()
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

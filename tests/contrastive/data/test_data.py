@@ -38,6 +38,12 @@ def test_a_copy_elsewhere_and_numbers_of_texts_change_no_digest(csv, tmp_path):
     assert digest(csv, test=str(csv)) == digest(copy, test=f"file:{copy}")
 
 
+def test_line_ends_and_a_byte_order_mark_change_no_digest(csv, tmp_path):
+    windows = tmp_path / "windows.csv"
+    windows.write_bytes(b"\xef\xbb\xbf" + csv.read_bytes().replace(b"\n", b"\r\n"))
+    assert digest(windows) == digest(csv) and data.load_splits(Data(source=f"file:{windows}", test=2)) is not None
+
+
 def test_what_changes_the_digest(csv, tmp_path):
     edited = tmp_path / "edited.csv"
     edited.write_text(CSV.replace("text 3", "text x"))
@@ -117,7 +123,7 @@ def test_what_is_neither_number_nor_file_names_its_setting(csv, value):
 
 
 def test_a_file_that_breaks_while_it_is_read_is_named(csv, monkeypatch):
-    def broken(path):
+    def broken(path, **_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(data.store, "digest_file", broken)
