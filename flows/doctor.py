@@ -100,7 +100,7 @@ def disk(folder: Path) -> Check:
 
 
 def database(path: Path) -> Check:
-    """Whether the MLflow database can be read; a server named by MLFLOW_TRACKING_URI has a health of its own."""
+    """Check that the MLflow database can be read; a server in MLFLOW_TRACKING_URI is not checked."""
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return Check("MLflow store", None, f"MLFLOW_TRACKING_URI is {masked(uri)}; not checked")
     if not path.exists():

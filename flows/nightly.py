@@ -129,7 +129,7 @@ def in_a_line(change: Change) -> str:
 
 
 def webhook_content(said: NightlyResult) -> dict[str, Any]:
-    """What a webhook gets; `text` is what chat programs show."""
+    """Return the message for a webhook; chat programs show its `text`."""
     return {
         "text": f"nightly at {said.night.commit or 'unknown'}: {said.headline}",
         "when": said.night.when,

@@ -159,7 +159,7 @@ def finite(value: float | None) -> float | None:
 
 
 def texts_per_second(folder: Path) -> float | None:
-    """Of the median step: the first ones are slow."""
+    """Return the throughput of the median step, since the first steps are slow."""
     try:
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return median(json.loads(line)["examples_per_second"] for line in lines)
@@ -168,7 +168,7 @@ def texts_per_second(folder: Path) -> float | None:
 
 
 def environment(panel: Path, engine: str) -> dict[str, str]:
-    """What decides numbers beside the code: with another one of these, an earlier night tells nothing of tonight."""
+    """Return what affects results besides the code; nights with different values are not compared."""
     wanted = load_experiment(panel).experiment
     names = [
         requirement for line in requires("ablate-contrastive") or () if not (requirement := Requirement(line)).marker

@@ -33,7 +33,7 @@ def tracking_uri(home: Path) -> str:
 
 
 def is_database(uri: str) -> bool:
-    """Whether the store is a database that is written to directly, and no server that keeps files, too."""
+    """Return whether the store is a database written to directly, not a server that also keeps files."""
     return uri.startswith(DATABASES)
 
 
@@ -80,7 +80,7 @@ def set_aside(path: Path) -> Path:
 
 
 def is_sound(path: Path, *, thorough: bool = False) -> bool:
-    """Whether SQLite finds nothing wrong, and no table misses; `thorough` also compares each index with its table."""
+    """Return whether SQLite finds no damage and no table is missing; `thorough` also compares indexes with tables."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             pragma = "integrity_check" if thorough else "quick_check"
@@ -93,13 +93,13 @@ def is_sound(path: Path, *, thorough: bool = False) -> bool:
 
 
 def complete(names: set[str]) -> bool:
-    """Whether the tables are those of MLflow, or none: not where it was killed while it made them, and cannot go on."""
+    """Return whether all of MLflow's tables are there, or none; it cannot continue if killed while creating them."""
     half_made = any(name.startswith("_alembic_tmp_") for name in names)
     return not half_made and ("alembic_version" not in names or names >= TABLES)
 
 
 def usable(path: Path) -> bool:
-    """Whether it could be written to now: then whatever MLflow cannot do with it is the fault of what it holds."""
+    """Return whether the database is writable now, so that an error of MLflow must come from its content."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             connection.execute("BEGIN IMMEDIATE")

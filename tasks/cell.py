@@ -41,7 +41,7 @@ class CellFailed(RuntimeError):
 
 
 def infrastructure(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Whether to try again: only after what the work itself did not cause."""
+    """Return whether to retry: only after failures that the work did not cause."""
     error = state.data
     return isinstance(error, WorkerLost) or (isinstance(error, CellFailed) and error.kind == "infrastructure")
 
@@ -70,7 +70,7 @@ def reference(folder: Path, test: Path, engine: Engine) -> None:
 
 @task(name="prefix", task_run_name="frozen blocks · {split} · {cell.data.source}", persist_result=False)
 def prefix(cell: Cell, speed: Speed, prepared: Path, split: str, engine: Engine) -> None:
-    """What frozen blocks give for a split; a cell that finds it missing makes it itself."""
+    """Store the outputs of frozen blocks for a split; cells that find none compute them."""
     try:
         engine.run("train", worker_calls.prefix, cell, speed, prepared, split)
     except WorkerLost as error:
@@ -125,7 +125,7 @@ class Group:
             return self.reports.pop(cell_id)
 
     def step(self) -> int:
-        """How many of the `steps` of all of them are done."""
+        """Return how many of the `steps` of all cells are done."""
         return min(self.steps, sum(curves.lines for curves in list(self.curves.values())))
 
     def _alone(self, cell_id: str, engine: Engine, watch: Watch) -> dict[str, Any] | None:
@@ -137,7 +137,7 @@ class Group:
         )
 
     def _progress(self) -> object:
-        """How far all of them are; None before the first has begun."""
+        """Return the progress of all cells; None before the first has begun."""
         seen = [curves.send_new() for curves in list(self.curves.values())]
         return seen if any(step is not None for step in seen) else None
 

@@ -1,4 +1,4 @@
-"""What MLflow holds of nights: one run each, in an experiment of its own; all that is said of them is read from it."""
+"""Nights in MLflow: one run each, in an experiment of their own, from which the nightly report is read."""
 
 import math
 import tempfile

@@ -1,6 +1,6 @@
-"""What MLflow's own pages show of an experiment: its finding, the report, and a run for each row above its cells.
+"""Fill MLflow's own pages of an experiment: its finding, the report, and a run for each row above its cells.
 
-Nothing here is read again: all of it follows from the report.
+Nothing reads this again: all of it follows from the report.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""What MLflow holds: one run a cell and one for the grid, always through explicit run ids, always rebuildable.
+"""Record cells and grids in MLflow: one run per cell and one for the grid, by explicit run ids, always rebuildable.
 
-The run folders are the truth. Recording is idempotent, and a failure of tracking never stops a training: what is
-missing or disagrees is mended by `sync` and found by `audit` (sync.py).
+The run folders are the truth. Recording is idempotent, and a tracking failure never stops a training: `audit` finds
+what is missing or differs, and `sync` repairs it (sync.py).
 """
 
 import json
@@ -47,7 +47,7 @@ Row: TypeAlias = dict[str, Any]  # of metrics.jsonl
 
 @dataclass(frozen=True)
 class WantedRun:
-    """What MLflow is to hold of a cell, as its folder has it."""
+    """Content of the MLflow run of a cell, read from its run folder."""
 
     status: str
     tags: dict[str, str]
@@ -81,10 +81,10 @@ def wanted_run(folder: Path, key: str) -> WantedRun:
 
 
 def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: list[str], key: str = "") -> None:
-    """Make the run of a cell what its folder says; a run that agrees is left as it is, and another one is replaced.
+    """Make the run of a cell equal to its folder: keep a run that agrees, replace one that differs.
 
-    A run that got curves while the cell trained is gone on with. `key` tells the evaluation that the experiment asks
-    for: scores of another one are none of its own.
+    A run with curves sent during training is continued. `key` identifies the evaluation of the experiment; scores of
+    another evaluation do not count.
     """
     with as_tracking_error(), store.locked(store.home() / "locks" / "mlflow"):
         runs, tags = find_runs(client, experiment, "ablate.cell", folder.name), quick_tags(folder, sections, key)
@@ -104,13 +104,13 @@ def record_cell(client: MlflowClient, experiment: str, folder: Path, sections: l
 
 
 def quick_tags(folder: Path, sections: list[str], key: str) -> dict[str, str]:
-    """The sections that show a cell, and a mark of what its folder holds: a run with both agrees with the folder."""
+    """Return the tags that tell whether a run agrees with its folder: sections, and a digest of the results."""
     tags = {SECTION: " | ".join(sections)[:5000], RECORDED: result_mark(folder, key), EVALUATION: key}
     return {name: value for name, value in tags.items() if value}
 
 
 def lines_sent(client: MlflowClient, run: Run, rows: list[Row]) -> int | None:
-    """How many lines of the log a run has that got nothing else yet; None for a run that is to be replaced."""
+    """Return how many lines of the log a run with nothing but curves has; None for a run to replace."""
     if run.info.status != "RUNNING" or RECORDED in run.data.tags or any(map(SCORE.match, run.data.metrics)):
         return None
     held = losses_held(client, run)

@@ -86,7 +86,7 @@ def paper_folder(experiment: str) -> Path:
 
 
 def audit_report(experiment: str) -> list[str]:
-    """How the report of an experiment differs from one built of its results now; nothing where there is no report."""
+    """Return the differences between a report and one built from its results now; none without a report."""
     folder = store.report_folder(experiment)
     if not folder.exists():
         return []

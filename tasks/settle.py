@@ -34,7 +34,7 @@ def end_run_of(cell_id: str, experiment: str) -> None:
 
 
 def close_abandoned_runs(home: Path) -> int:
-    """How many runs were ended: of cells of this home alone, also where a newer run has replaced them."""
+    """End abandoned runs of cells of this home, replaced ones too; return how many."""
     own = file_of(home) is not None
     if own and not (home / "mlflow.db").exists():
         return 0
@@ -48,7 +48,7 @@ def close_abandoned_runs(home: Path) -> int:
 
 
 def is_abandoned(folder: Path, own: bool) -> bool:
-    """Whether nobody works on a cell. On a server that others use, a cell without a folder here may be theirs."""
+    """Return whether nobody works on a cell. On a shared server, a cell without a folder here may belong to others."""
     return (own or folder.exists()) and not claim.is_held(folder)
 
 

@@ -1,6 +1,6 @@
-"""How this project speaks to MLflow: its address, errors in words, and finding the run of a cell.
+"""Connect to MLflow, explain its errors, and find the runs of a cell.
 
-What is written there stands in record.py and sync.py.
+See record.py and sync.py for what is written there.
 """
 
 import errno
@@ -56,7 +56,7 @@ def or_warning(text: str) -> Iterator[None]:
 
 
 def explain_mlflow(error: Exception) -> str:
-    """What an error of MLflow means, in one line."""
+    """Explain an error of MLflow in one line."""
     if "database or disk is full" in str(error):  # SQLite's words
         error = OSError(errno.ENOSPC, "", str(store.home() / "mlflow.db"))
     if isinstance(error, OSError) and error.errno in store.FULL + store.FORBIDDEN + store.MISPLACED:

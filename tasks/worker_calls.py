@@ -1,4 +1,4 @@
-"""What an engine's worker is asked to do. Imports torch when it is called, so that the flow's process never does."""
+"""Functions that an engine's worker runs. They import torch when called, so that the flow's process never does."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def train_together(asked: dict[str, TrainRequest]) -> dict[str, dict[str, Any] |
 
 
 def prefix(cell: Cell, speed: Speed, tokens: Path, split: str) -> None:
-    """What frozen blocks give for a split, for all cells that can use it."""
+    """Store the outputs of frozen blocks for a split, for all cells that can read them."""
     from contrastive.data import tokens as token_store
     from contrastive.models import frozen_store
 

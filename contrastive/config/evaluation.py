@@ -86,7 +86,7 @@ class Transfer(Settings):
 
 
 class Evaluation(Settings):
-    """How embeddings are evaluated. Changing it never trains a cell again."""
+    """Settings of the evaluation of embeddings. Changing them never trains a cell again."""
 
     splits: tuple[Literal["train", "validation", "test"], ...] = Field(("test",), min_length=1)
     metrics: tuple[str, ...] = Field(

@@ -125,7 +125,7 @@ class Resources(Settings):
 
 
 class Report(Settings):
-    """How a report judges differences, names rows and computes cost; no training or evaluation depends on it."""
+    """Settings of a report: margins, names of rows, prices. No training or evaluation depends on them."""
 
     margin: Mapping[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict,

@@ -27,7 +27,7 @@ class PrecomputedEmbeddings(nn.Module):
 
 
 def frozen_modules(backbone: Any, tuned: int) -> list[nn.Module]:
-    """What of an encoder with so many tuned blocks does not train."""
+    """Return the modules of an encoder below its top `tuned` blocks, which do not train."""
     model = without_adapters(backbone)
     layers = model.encoder.layer
     return [model.embeddings, *layers[: len(layers) - tuned]]
@@ -39,13 +39,13 @@ def without_adapters(backbone: Any) -> Any:
 
 
 def has_active_dropout(backbone: Any) -> bool:
-    """Whether what does not train drops out at this moment, so that it never gives the same twice."""
+    """Return whether dropout is active in the frozen blocks, so that their output is random."""
     return bool(without_adapters(backbone).embeddings.training)
 
 
 @torch.no_grad()
 def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s d"]:
-    """What the lowest `count` blocks give for a batch."""
+    """Return the output of the lowest `count` blocks for a batch."""
     with restricted_to_blocks(backbone, slice(count)):
         output = backbone(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
     return output.last_hidden_state
@@ -54,7 +54,7 @@ def outputs_below(backbone: Any, batch: Batch, count: int) -> Float[Tensor, "n s
 def outputs_above(
     backbone: Any, given: Float[Tensor, "n s d"], batch: Batch, count: int
 ) -> list[Float[Tensor, "n s d"]]:
-    """What went into the blocks above the lowest `count`, and what each of them gives."""
+    """Return the input of the blocks above the lowest `count`, and the output of each of them."""
     if count == len(without_adapters(backbone).encoder.layer):
         return [given]
     with restricted_to_blocks(backbone, slice(count, None), PrecomputedEmbeddings(given)):

@@ -1,4 +1,4 @@
-"""What frozen blocks without dropout give for every token of a split: computed once for each (data, encoder, cut), kept
+"""Store the outputs of frozen blocks without dropout for each token of a split: computed once per (data, encoder, cut),
 memory-mapped in full or half precision, and read by all cells, epochs and seeds that can use it.
 
 A text is computed beside texts of its own length, not those of a batch: equal to a pass over a batch but for rounding.
@@ -116,7 +116,7 @@ def _compute(tokens: Tokens, split: TokenSplit, cell: Cell, speed: Speed, folder
 
 
 def token_rows(texts: TokenSplit, rows: np.ndarray) -> np.ndarray:
-    """Where the tokens of some texts stand, in the order in which a batch has them."""
+    """Return the positions of the tokens of some texts, in the order of a batch."""
     return np.concatenate([np.arange(texts.offsets[row], texts.offsets[row + 1]) for row in rows])
 
 
@@ -128,7 +128,7 @@ def autocast(device: torch.device, training: Training) -> torch.autocast:
 def untrained_embeddings(
     cell: Cell, tokens: Tokens, speed: Speed, compute: Callable[[], Float[Tensor, "n d"]]
 ) -> Float[Tensor, "n d"]:
-    """What `compute` gives, or gave another cell of which it must be the same."""
+    """Return the result of `compute`, or the stored one of a cell for which it must be the same."""
 
     def make(folder: Path) -> None:
         np.save(folder / "embeddings.npy", compute().float().cpu().numpy())
@@ -143,13 +143,9 @@ def untrained_folder(cell: Cell, tokens: Tokens, speed: Speed) -> Path:
         "untrained",
         tokens=tokens.folder.name,
         cell=content,
-        read=separable_blocks(cell)
-        if tokens.splits["train"].below is not None
-        else None,  # from a store, as that rounded it
+        read=separable_blocks(cell) if tokens.splits["train"].below is not None else None,  # a store has rounded them
         speed=speed.model_dump(mode="json", exclude={"together"}),
         device="cuda" if torch.cuda.is_available() else "cpu",
-        code=fingerprint.code_digest(
-            ("contrastive.models.model", "contrastive.models.frozen_store", "contrastive.models.frozen_store")
-        ),
+        code=fingerprint.code_digest(("contrastive.models.model", "contrastive.models.frozen_store")),
     )
     return store.cache_folder("untrained", key)

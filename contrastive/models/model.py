@@ -81,7 +81,7 @@ class Model(nn.Module):
         return Output(view.groups, view.sentences, logits, guesses)
 
     def tools(self) -> dict[str, Any]:
-        """What the view asks for by naming it, besides the encoder and the batch."""
+        """Return the tools that the view names as parameters, besides the encoder and the batch."""
         available: dict[str, Any] = {"judge": self.judge, "lexicon": self.lexicon, "rephrase": self.rephrase}
         others = {"slow": self.slow, "twin": self.twin}
         available |= {name: partial(self._encode, module) for name, module in others.items() if module is not None}
@@ -90,7 +90,7 @@ class Model(nn.Module):
         return {name: tool for name, tool in available.items() if name in self.needs}
 
     def judge(self, encoded: Encoded) -> Float[Tensor, ""]:
-        """How wrong the head is about a batch: the sum of its cross-entropy."""
+        """Return the summed cross-entropy of the head on a batch."""
         assert self.head is not None, "no head judges in a cell without a supervised term"
         return F.cross_entropy(self.head(encoded.pooled()).float(), encoded.batch.labels, reduction="sum")
 

@@ -90,7 +90,7 @@ def count_blocks(model: nn.Module) -> int:
 
 
 def is_block_name(name: str) -> bool:
-    """Whether a module of this name is a block, and no part of one."""
+    """Return whether a module of this name is a whole block."""
     match = BLOCK.search(f"{name}.")
     return match is not None and match.end() == len(name) + 1
 

@@ -53,7 +53,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class DataCounts:
-    """How many rows of a data set were read and dropped, as preparing its tokens counted them."""
+    """Numbers of rows of a data set that were read and dropped when its tokens were prepared."""
 
     name: str
     transfer: bool  # whether it is transfer data, on which finished encoders are tested
@@ -129,7 +129,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `ablate plan` predicts for a cell."""
+    """Prediction of `ablate plan` for a cell."""
 
     seconds: float
     memory_bytes: int | float

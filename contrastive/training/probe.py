@@ -41,7 +41,11 @@ def calibrate(cells: Iterable[Cell], environments: Sequence[dict[str, str]], spe
             )
             for environment in environments[: len(group)]
         ]
-        ended = [process.communicate() for process in started]
+        try:
+            ended = [process.communicate() for process in started]
+        finally:
+            for process in started:
+                process.kill()
         for process, (_, errors) in zip(started, ended, strict=True):
             if process.returncode:
                 raise UserError(f"the calibration failed: {(errors.strip().splitlines() or ['a process died'])[-1]}")
@@ -75,6 +79,8 @@ def seconds_of_work(cell: Cell, speed: Speed) -> float:
             if len(times) > 3 and times[-1] - times[0] > PATIENCE:
                 break
         steps.close()
+    if len(times) == 1:  # the data has one step only
+        times.append(time.perf_counter())
     first = min(2, len(times) - 2)  # the first steps include one-time set-up
     timed = [
         batch for _, step in islice(batching.optimizer_steps(cell, tokens), first, len(times) - 1) for batch in step

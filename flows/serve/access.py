@@ -39,7 +39,7 @@ def password(home: Path) -> str:
 
 
 def server_environment(home: Path, host: str, environment: dict[str, str]) -> dict[str, str]:
-    """What both servers and their clients are told; a variable that the user has set wins."""
+    """Return the environment of both servers and their clients; variables set by the user take precedence."""
     made, config = password(home), folder(home) / "mlflow.ini"
     users = str(config.with_name("users.db")).replace("%", "%%")
     write_private(config, AUTH_INI.format(users=users, user=USER))

@@ -1,4 +1,4 @@
-"""What Prefect's server is told before a worker asks it for work: the pool, the automation, and which runs are dead.
+"""Set up Prefect's server before a worker connects: create the pool and the automation, mark dead runs as crashed.
 
 Run as a program, since Prefect's client takes seconds to import, which `ablate up` itself need not wait for.
 """

@@ -114,7 +114,7 @@ def welcome(home: Path, prefect: str, mlflow: str, is_found: bool) -> str:
 
 
 def service_environment(home: Path, host: str, api: str) -> dict[str, str]:
-    """What every service is told; databases and passwords that are set pass through, and stand in no command line."""
+    """Return the environment of all services; databases and passwords are passed on here, never on a command line."""
     return access.server_environment(home, host, dict(os.environ)) | {
         "ABLATE_HOME": str(home),
         "ABLATE_UP": "1",

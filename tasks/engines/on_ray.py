@@ -91,7 +91,7 @@ class OnRay(Engine):
         return task.remote(given, os.getcwd(), self.packages, work)
 
     def result_of(self, begun: list[Any], watch: Watch | None) -> Any:
-        """What the first of some pieces of work gives; where one of them fails, the others are ended."""
+        """Return the result of the first task; if one task fails, the others are cancelled."""
         why, waiting = LOST, begun
         try:
             while begun[0] in waiting:
@@ -217,7 +217,7 @@ def in_worker(environment: dict[str, str], folder: str, expected: dict[str, str]
 
 @ray.remote(max_retries=0, num_cpus=0)
 def at_node(leave: str) -> tuple[bool, dict[str, str]]:
-    """Whether a node sees the store, and what is installed there."""
+    """Return whether a node sees the store, and its package versions."""
     return os.path.exists(leave), needed_packages()
 
 

@@ -1,4 +1,4 @@
-"""What all engines share: how work is lost or stopped, and how it is watched while it runs."""
+"""Interface of engines, errors for lost and stopped work, and the watch that detects hung work."""
 
 import time
 from abc import ABC, abstractmethod
@@ -66,14 +66,14 @@ class Engine(ABC):
 
     @abstractmethod
     def max_in_flight(self) -> int:
-        """How many cells to have in flight: so many that no device waits for the next one, and no more."""
+        """Return the number of cells to submit at a time: enough that no device waits, and no more."""
 
     @abstractmethod
     def parallel_trainings(self) -> int:
-        """How many trainings of one process there is room for at a time."""
+        """Return how many single-process trainings can run at a time."""
 
     def memory_per_slot(self) -> int | None:
-        """Bytes that the cells which train together may have; None where nobody knows."""
+        """Return the bytes available to the cells that train together; None if unknown."""
         return None
 
     def finish(self) -> None:

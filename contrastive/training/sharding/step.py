@@ -1,4 +1,4 @@
-"""What all ways of sharding use: the module around a step's forward pass, AdamW, and gradients of one term."""
+"""Parts that all ways of sharding share: the module around a step's forward pass, AdamW, and gradients of one term."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

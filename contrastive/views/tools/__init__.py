@@ -1,1 +1,1 @@
-"""What views use to change words: synonyms, translation, a masked language model."""
+"""Tools with which views change words: synonyms, translation, a masked language model."""

@@ -19,6 +19,7 @@ from contrastive.grid.groups import CellTime
 from contrastive.grid.identity import evaluation_key
 from contrastive.models import encoder
 from contrastive.runs import store
+from contrastive.training import probe
 from contrastive.views.batches import order
 from flows import forecast as plans
 
@@ -257,6 +258,15 @@ def test_after_a_calibration_a_plan_knows_time_and_memory(small: plans.Plan):
     assert said["predicted"]["wall_seconds"] == pytest.approx(after.wall_seconds)
     assert all(cell["rests_on"] == "calibration" and cell["predicted"]["seconds"] > 0 for cell in said["cells"])
     assert len(list((store.home() / "cache" / "calibration").iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_data_of_a_single_step_can_be_timed(home: Path):
+    texts = home / "texts.csv"
+    texts.write_text("text,label\n" + "".join(f"some words {i},{'ab'[i % 2]}\n" for i in range(30)))
+    one = cell(12)
+    one = one.model_copy(update={"data": one.data.model_copy(update={"source": f"file:{texts}"})})
+    assert probe.seconds_of_work(one, Speed()) > 0
 
 
 def test_where_only_evaluation_is_left_its_time_is_unknown(small: plans.Plan):
